@@ -1,0 +1,65 @@
+# Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lab test bench datasets flights lint clean
+
+PY := .venv/bin/python
+# the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
+NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
+READY := Ready. Next: make demo, make lab or make test
+FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
+
+.venv/.ready: requirements.txt requirements-dev.txt pyproject.toml
+	@$(PY) -c 'import pip; $(NEW_ENOUGH)' 2>/dev/null || { \
+	  for python in $(PYTHONS); do \
+	    if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then \
+	      echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; exit; \
+	    fi; \
+	  done; \
+	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
+	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1; }
+	@$(PY) -I lab/doctor.py --java-only
+	@echo "Installing the pinned packages (a minute or two the first time)"
+	@$(PIP_INSTALL) -r requirements-dev.txt
+	@$(PIP_INSTALL) --no-deps --editable .
+	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
+	@$(PY) -m lab.jars
+	@echo "Compiling the engine's kernels"
+	@$(PY) -c 'from lab import engine; getattr(engine, "compile_kernels", bool)()'
+	@touch $@
+
+demo: setup ## play a payment stream with planted fraud through the engine and show the alerts
+	@.venv/bin/lab demo $(ARGS)
+
+lab: setup ## open the lessons in JupyterLab (this machine only)
+	@.venv/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
+	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+test: setup ## run the tests
+	@$(PY) -m pytest $(ARGS)
+
+bench: setup ## measure throughput and latency on this machine
+	@$(PY) -m tests.bench $(ARGS)
+
+datasets: setup ## make the committed payments and logins data again: the same bytes every time
+	@$(PY) datasets/make.py payments
+	@$(PY) datasets/make.py logins
+
+flights: setup ## make all twelve months of flight events (January is committed)
+	@$(PY) datasets/make.py flights --months 1-12
+
+lint: setup ## check style with ruff
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+
+clean: ## remove caches and build leftovers (keeps .venv and jars: delete .venv by hand to start afresh)
+	@rm -rf build *.egg-info .pytest_cache .ruff_cache .hypothesis artifacts derby.log metastore_db spark-warehouse
+	@find . \( -name .venv -o -name .git \) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf

@@ -1,0 +1,1 @@
+"""Rules that change at run time, evaluated on event streams."""

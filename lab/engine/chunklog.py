@@ -1,0 +1,104 @@
+"""Durable windows: an append-only log of chunks in Spark's state, one log for each key-group.
+
+    batch 1   batch 2   …   batch 8        each batch appends one chunk: the events it stored
+      ▪         ▪       …      ▪      ──►  ▬  eight chunks of a level merge into one of the next
+
+So few chunks remain, each event is rewritten O(log n) times, and chunks wholly older than the widest window are removed.
+A chunk is written from the arrays in memory; it is read only to rebuild them. The log's *head* says what is there:
+
+    {"id": …, "book": …, "nextChunk": 9, "nextStore": 2, "chunks": [{"id": 8, "level": 1, "ends": {"0": 512}, "newest": {"0": …}}],
+     "stores": {"0": {"route": "payeeId", "seq": 512, "newest": …, "fields": ["paymentAmount"], "joined": {"1": 0}}}}
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+from lab.engine.columns import pack, unpack
+from lab.engine.store import RouteStore
+
+MERGED_AT_ONCE = 8
+
+
+class ChunkLog:
+    """The head and the chunks of one key-group, in a Spark map state of text -> list of binary."""
+
+    def __init__(self, state: Any):
+        self._state = state
+        saved = state.getValue(("head",))
+        self.head: dict[str, Any] = (
+            json.loads(saved[0][0])
+            if saved
+            else {"id": "", "book": "", "nextChunk": 0, "nextStore": 0, "chunks": [], "stores": {}}
+        )
+
+    def book(self) -> str | None:
+        """The rule book as text, None before the first rule."""
+        saved = self._state.getValue(("book",))
+        return bytes(saved[0][0]).decode() if saved else None
+
+    def save_book(self, text: str) -> None:
+        self._state.updateValue(("book",), ([text.encode()],))
+        self.head["book"] = uuid4().hex
+
+    def append(self, stores: dict[str, RouteStore], max_out_of_orderness_ms: int, rewrite: bool) -> None:
+        """Writes what the stores took in since the last chunk, merges and expires, and saves the head under a new id.
+
+        `rewrite`: one chunk of all that is held replaces the log.
+        """
+        chunks = self.head["chunks"]
+        horizons = {name: store.horizon_ms(max_out_of_orderness_ms) for name, store in stores.items()}
+        gone = [chunk for chunk in chunks if rewrite or _expired(chunk, horizons)]
+        chunks = [chunk for chunk in chunks if chunk not in gone]
+        ends = {name: store.next_seq for name, store in stores.items()}
+        starts = chunks[-1]["ends"] if chunks else {}
+        if any(end > starts.get(name, 0) for name, end in ends.items()):
+            level = 0
+            while [chunk["level"] for chunk in chunks[1 - MERGED_AT_ONCE :]] == [level] * (MERGED_AT_ONCE - 1):
+                gone += chunks[1 - MERGED_AT_ONCE :]
+                chunks = chunks[: 1 - MERGED_AT_ONCE]
+                level += 1
+            starts = chunks[-1]["ends"] if chunks else {}
+            tables = [
+                table
+                for name, store in stores.items()
+                for table in _tables(name, store, starts.get(name, 0), ends[name], horizons[name])
+            ]
+            newest = {name: store.newest_ms for name, store in stores.items()}
+            size = sum(map(len, tables))
+            chunk = {"id": self.head["nextChunk"], "level": level, "bytes": size, "ends": ends, "newest": newest}
+            self.head["nextChunk"] += 1
+            self._state.updateValue((f"chunk {chunk['id']}",), (tables,))
+            chunks = [*chunks, chunk]
+        for chunk in gone:
+            self._state.removeKey((f"chunk {chunk['id']}",))
+        self.head["chunks"] = chunks
+        for name, store in stores.items():
+            self.head["stores"][name] |= {"seq": store.next_seq, "newest": store.newest_ms}
+        self.head["id"] = uuid4().hex
+        self._state.updateValue(("head",), ([json.dumps(self.head).encode()],))
+
+    def replay(self, stores: dict[str, RouteStore], max_out_of_orderness_ms: int) -> None:
+        """Fills empty stores with what the chunks hold."""
+        for name, store in stores.items():
+            saved = self.head["stores"][name]
+            store.restore_size(saved["newest"], saved["seq"])
+        for chunk in self.head["chunks"]:
+            (tables,) = self._state.getValue((f"chunk {chunk['id']}",))
+            for events, resets in zip(tables[::2], tables[1::2], strict=True):
+                columns, name = unpack(bytes(events))
+                if name in stores:
+                    joined = {int(rule): seq for rule, seq in self.head["stores"][name]["joined"].items()}
+                    stores[name].load(columns, unpack(bytes(resets))[0], joined, max_out_of_orderness_ms)
+
+
+def _tables(name: str, store: RouteStore, first: int, end: int, horizon: int) -> Iterable[bytes]:
+    if end > first:
+        for columns in store.export(first, end, horizon):
+            yield pack(columns, name)
+
+
+def _expired(chunk: dict[str, Any], horizons: dict[str, int]) -> bool:
+    """Whether no living store holds anything of it; `newest` bounds the times of its events and of all before them."""
+    return all(newest < horizons[name] for name, newest in chunk["newest"].items() if name in horizons)

@@ -1,0 +1,246 @@
+"""Evaluate: exact per-event windows for all groups of a key-group, then alerts. Keyed by key-group; state: rules and windows.
+
+The counterpart of the Flink demo's `DynamicAlertFunction`. Spark calls it once for each key-group and micro-batch.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+
+from lab.alerts import Alert, group_key
+from lab.engine import shared, window
+from lab.engine.chunklog import ChunkLog
+from lab.engine.columns import Columns, in_log_order, unpack
+from lab.engine.settings import Settings
+from lab.engine.store import RouteStore
+from lab.keygroups import placed_ids
+from lab.reference import LATE_POLICIES
+from lab.rules import Route, Rule, RuleBook
+
+OUTPUT = "log string, keys array<string>, values array<string>"
+FATES = {
+    window.EVALUATED: "evaluated",
+    window.STORED_LATE: "storedLate",
+    window.DUPLICATE: "duplicates",
+    window.DROPPED_LATE: "droppedLate",
+}
+
+
+class KeyGroup:
+    """One key-group in this worker: its rules, its stores in shared memory, and what the current micro-batch gives."""
+
+    def __init__(self, key_group: int, settings: Settings):
+        self.settings = settings
+        self.schema = settings.schema
+        self.answers = key_group == placed_ids(settings.key_groups)[0]  # one key-group speaks for all
+        self.folder = Path(settings.windows_folder) / str(key_group)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.head_id, self.book_id = "", ""
+        self.book, self.stores = RuleBook(self.schema), {}
+
+    def process(self, state, rows: Iterable[Row]) -> Iterator[Row]:
+        """Takes in the envelopes and control messages of a micro-batch; yields rows of OUTPUT."""
+        self.log = ChunkLog(state)
+        self.out: dict[str, list[tuple[str, str]]] = {"alerts": [], "acks": [], "deadLetters": [], "stats": []}
+        self.counts: Counter[str] = Counter()
+        self.rewrite = False
+        with shared.locked(self.folder / "lock") as note:
+            self._open(note.read())
+            note.write("")
+            self._take(rows)
+            self._close()
+            note.write(self.log.head["id"])
+        for log, lines in self.out.items():
+            if lines:
+                keys, values = zip(*lines, strict=True)
+                yield Row(log=log, keys=list(keys), values=list(values))
+
+    # -- the cache and the log -----------------------------------------------------------------------------------------
+
+    def _open(self, cached: str) -> None:
+        """Makes rules and stores those of the log's head."""
+        head = self.log.head
+        if head["book"] != self.book_id:
+            text = self.log.book()
+            self.book = RuleBook.from_json(text, self.schema) if text else RuleBook(self.schema)
+            self.book_id = head["book"]
+            self.head_id = None
+        if cached == head["id"] == self.head_id:
+            return
+        if cached != head["id"]:
+            for path in self.folder.glob("*.windows"):
+                shared.forget(path)
+        routes = {route.id: (route, rules) for route, rules in self.book.routes().items()}
+        self.stores = {}
+        for name, saved in head["stores"].items():
+            route, rules = routes[saved["route"]]
+            self.stores[name] = self._store(name, route, saved["fields"], rules)
+        if cached != head["id"]:
+            self.log.replay(self.stores, self.settings.max_out_of_orderness_ms)
+
+    def _store(self, name: str, route: Route, fields: list[str], rules: tuple[Rule, ...]) -> RouteStore:
+        return RouteStore(self.folder / f"{name}.windows", self.schema, route, list(fields), rules)
+
+    def _close(self) -> None:
+        late_ms = self.settings.max_out_of_orderness_ms
+        self.log.append(self.stores, late_ms, self.rewrite)
+        self.head_id = self.log.head["id"]
+        for store in self.stores.values():
+            if store.mostly_expired(late_ms):
+                store.compact(late_ms)
+        if self.counts:
+            chunks = self.log.head["chunks"]
+            self.counts["heldEvents"] = sum(store.events for store in self.stores.values())
+            self.counts["groups"] = sum(store.groups for store in self.stores.values())
+            self.counts["memoryBytes"] = sum(store.bytes for store in self.stores.values())
+            self.counts["stateBytes"] = sum(chunk["bytes"] for chunk in chunks)
+            self.counts["chunks"] = len(chunks)
+            self.out["stats"].append((self.folder.name, json.dumps({"keyGroup": int(self.folder.name), **self.counts})))
+
+    # -- a micro-batch in log order ------------------------------------------------------------------------------------
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        messages: list[dict] = []
+        parts: dict[tuple[int, str], list[Columns]] = {}  # control messages before it, route -> envelopes
+        for row in rows:
+            if row.kind == "events":
+                columns, (after, route) = unpack(row.payload)
+                parts.setdefault((after, route), []).append(columns)
+            elif row.kind == "control":
+                messages = json.loads(row.payload)
+            elif row.kind == "deadLetters":
+                self.out["deadLetters"] += [("", line) for line in json.loads(row.payload)]
+            else:
+                self.counts.update(json.loads(row.payload))
+        for after in range(len(messages) + 1):
+            for name, store in self.stores.items():
+                envelopes = parts.get((after, self.log.head["stores"][name]["route"]))
+                if envelopes:
+                    self._evaluate(store, in_log_order(envelopes))
+            if after < len(messages):
+                self._control(messages[after])
+
+    def _evaluate(self, store: RouteStore, columns: Columns) -> None:
+        policy = LATE_POLICIES.index(self.settings.late_policy)
+        fates, alerts = store.evaluate(columns, self.settings.max_out_of_orderness_ms, policy)
+        for fate, count in enumerate(np.bincount(fates[columns["first"] == 1], minlength=len(FATES))):
+            if count:
+                self.counts[FATES[fate]] += int(count)
+        if len(alerts):
+            self.counts["alerts"] += len(alerts)
+            self.out["alerts"] += self._alerts(store, columns, alerts)
+
+    def _alerts(self, store: RouteStore, columns: Columns, alerts: np.ndarray) -> Iterator[tuple[str, str]]:
+        now_ms = time.time_ns() // 1_000_000
+        rows = alerts[:, 0]
+        ids, times, logged = (columns[name][rows].tolist() for name in ("id", "time", "logTime"))
+        keys = {name: self._key_values(columns, name, rows) for name in store.route.keys}
+        for i, (_, r, high, low, count, _) in enumerate(alerts.tolist()):
+            rule = store.rules[r]
+            key = group_key(rule.keys, (keys[name][i] for name in rule.keys))
+            aggregate = self._aggregate(rule, (high << 32) + low, count)
+            alert = Alert(
+                rule.rule_id,
+                rule.version,
+                key,
+                aggregate,
+                rule.operator,
+                rule.limit,
+                ids[i],
+                times[i],
+                *((logged[i], now_ms) if logged[i] else ()),
+            )
+            yield key, alert.to_json()
+
+    def _key_values(self, columns: Columns, name: str, rows: np.ndarray) -> list:
+        field = self.schema.field(name)
+        if not field.numeric:
+            return columns[f"text:{name}"].take(pa.array(rows)).to_pylist()
+        values = columns[f"key:{name}"][rows].tolist()
+        return [Decimal(f"{value}E-{field.scale}") for value in values] if field.scale else values
+
+    def _aggregate(self, rule: Rule, total: int, count: int) -> Decimal:
+        if rule.function not in ("SUM", "AVG", "MIN", "MAX"):
+            return Decimal(count)
+        scale = self.schema.field(rule.field).scale
+        if rule.function != "AVG":
+            return Decimal(f"{total}E-{scale}")
+        quotient, rest = divmod(total * 10**6, count * 10**scale)  # half-even at the sixth digit
+        twice = 2 * rest - count * 10**scale
+        return Decimal(f"{quotient + (twice > 0 or (twice == 0 and quotient % 2))}E-6")
+
+    # -- rules ---------------------------------------------------------------------------------------------------------
+
+    def _control(self, message: dict) -> None:
+        text = bytes.fromhex(message["message"])
+        ack = self.book.apply(text)
+        if self.answers:
+            ack = {**ack, "place": message["place"], "logTime": message["logTime"]}
+            self.out["acks"].append((str(ack.get("ruleId", "")), json.dumps(ack)))
+        if ack["status"] == "rejected":
+            return
+        self.log.save_book(self.book.to_json())
+        self.book_id = self.log.head["book"]
+        saved = self.log.head["stores"]
+        routes = {route.id: (route, rules) for route, rules in self.book.routes().items()}
+        for name in list(saved):
+            if saved[name]["route"] not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
+                shared.forget(self.stores.pop(name).path)
+                del saved[name]
+        for name, store in self.stores.items():
+            route, rules = routes.pop(saved[name]["route"])
+            if rules != store.rules:
+                self._change(name, store, rules)
+        for route, rules in routes.values():
+            name = str(self.log.head["nextStore"])
+            self.log.head["nextStore"] += 1
+            fields = list(dict.fromkeys(field for rule in rules for field in rule.needs))
+            joined = {str(rule.rule_id): 0 for rule in rules}
+            saved[name] = {"route": route.id, "fields": fields, "joined": joined}
+            self.stores[name] = self._store(name, route, fields, rules)
+
+    def _change(self, name: str, store: RouteStore, rules: tuple[Rule, ...]) -> None:
+        """Goes on with other rules of the same route."""
+        if max(rule.window_ms for rule in rules) > store.widest_ms:  # what is not held now must not come back
+            store.compact(self.settings.max_out_of_orderness_ms)
+            self.rewrite = True
+        saved = self.log.head["stores"][name]
+        saved["fields"] = list(dict.fromkeys(saved["fields"] + [field for rule in rules for field in rule.needs]))
+        joined = saved["joined"]
+        saved["joined"] = {
+            str(rule.rule_id): joined.get(str(rule.rule_id), store.next_seq) for rule in rules
+        }
+        store.change(saved["fields"], rules)
+
+
+_key_groups: dict[tuple[str, int], KeyGroup] = {}
+
+
+class Evaluate(StatefulProcessor):
+    """`KeyGroup` as Spark's stateful operator."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+
+    def init(self, handle) -> None:
+        key = StructType([StructField("key", StringType())])
+        value = StructType([StructField("value", ArrayType(BinaryType()))])
+        self.state = handle.getMapState("log", key, value)
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        name = (self.settings.windows_folder, key[0])
+        if name not in _key_groups:
+            _key_groups[name] = KeyGroup(key[0], self.settings)
+        return _key_groups[name].process(self.state, rows)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,105 @@
+"""The pipeline, in the order data flows. One streaming query, one checkpoint.
+
+    events log ──┐
+                 ├─ decode ──────► route ─────────────────► evaluate ───────────────► alerts, acks, dead letters, stats
+    control log ─┘  mapInArrow     transformWithState       transformWithState
+                                   keyed by lane            keyed by key-group
+                                   state: rules             state: rules + windows
+"""
+
+import hashlib
+import shutil
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from json import dumps, loads
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lab.engine import decode, evaluate, route, shared
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+
+LOGS = ("alerts", "acks", "deadLetters", "stats")
+
+
+@dataclass(frozen=True)
+class FileLogs:
+    """Where an engine on the embedded default reads and writes: one folder for each log."""
+
+    folder: Path
+
+    def log(self, name: str) -> FileLog:
+        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        return FileLog(self.folder / name)
+
+
+def start(spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False) -> "Engine":
+    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
+    folder = windows_folder(checkpoint)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = replace(settings, windows_folder=str(folder))
+    events = segments(spark, logs, "events", settings.max_segments_per_batch)
+    control = segments(spark, logs, "control", settings.max_segments_per_batch)
+    spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
+    decoded = events.union(control).mapInArrow(partial(decode.decode, settings=settings), decode.ENVELOPES)
+    routed = decoded.groupBy("lane").transformWithState(
+        route.RouteEvents(settings), route.ENVELOPES, "append", "none"
+    )
+    evaluated = routed.groupBy("key_group").transformWithState(
+        evaluate.Evaluate(settings), evaluate.OUTPUT, "append", "none"
+    )
+    writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs))
+    trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+    return Engine(query, folder)
+
+
+def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> DataFrame:
+    """A log as a stream of its segments; the workers read them, Spark does not."""
+    return (
+        spark.readStream.format("binaryFile")
+        .schema("path string, modificationTime timestamp, length long, content binary")
+        .option("maxFilesPerTrigger", at_most)
+        .option("maxFileAge", "36500d")
+        .load(str(logs.log(name).folder))
+        .select(F.lit(name).alias("kind"), "path")
+    )
+
+
+def write(output: DataFrame, batch_id: int, logs: FileLogs) -> None:
+    """Writes a micro-batch's output as segment `batch_id` of each log: written again after a crash, it is the same one."""
+    lines: dict[str, list[str]] = {name: [] for name in LOGS}
+    for row in output.toArrow().to_pylist():
+        lines[row["log"]] += row["values"]
+    if lines["stats"]:
+        total: Counter[str] = Counter()
+        for line in lines["stats"]:
+            total.update(loads(line))
+        del total["keyGroup"]
+        lines["stats"] = [dumps({"batch": batch_id, **total})]
+    for name, values in lines.items():
+        if values:
+            logs.log(name).put(batch_id, values)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A running engine."""
+
+    query: StreamingQuery
+    windows_folder: Path
+
+    def stop(self) -> None:
+        """Stops the query, waits for its end and gives the shared memory back."""
+        self.query.stop()
+        shutil.rmtree(self.windows_folder, ignore_errors=True)
+
+
+def windows_folder(checkpoint: Path) -> Path:
+    """Where the workers' shared memory of a checkpoint lies: a restarted engine finds it again, or makes it anew."""
+    name = hashlib.sha256(str(Path(checkpoint).resolve()).encode()).hexdigest()[:16]
+    return shared.memory_folder() / f"lab-windows-{name}"

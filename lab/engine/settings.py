@@ -1,0 +1,36 @@
+"""Everything that can be set about an engine, in one place."""
+
+from dataclasses import dataclass
+
+from lab.reference import LATE_POLICIES
+from lab.schema import PAYMENTS, Schema
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of an engine; `key_groups` and `lanes` stay as they are for the life of a checkpoint.
+
+    >>> Settings(late_policy="ignore")
+    Traceback (most recent call last):
+    ValueError: late_policy: 'ignore', expected one of evaluate, store, drop
+    """
+
+    schema: Schema = PAYMENTS  # of the events
+    key_groups: int = 16  # units of keyed state: the maximum parallelism
+    parallelism: int = 2  # partitions of the stateful stages
+    lanes: int = 2  # instances of the routing stage
+    late_policy: str = "evaluate"  # what becomes of late events
+    max_out_of_orderness_ms: int = 300_000  # an event this far behind its group's newest is late
+    max_segments_per_batch: int = 1000  # files that a micro-batch takes at most
+    windows_folder: str = ""  # shared memory of the workers; empty: chosen from the checkpoint's path
+
+    def __post_init__(self) -> None:
+        for name in ("key_groups", "parallelism", "lanes", "max_segments_per_batch"):
+            if not 1 <= getattr(self, name) <= 1000:
+                raise ValueError(f"{name}: {getattr(self, name)}, expected 1 to 1000")
+        if self.parallelism > self.key_groups:
+            raise ValueError(f"parallelism: {self.parallelism}, expected at most key_groups ({self.key_groups})")
+        if self.late_policy not in LATE_POLICIES:
+            raise ValueError(f"late_policy: {self.late_policy!r}, expected one of {', '.join(LATE_POLICIES)}")
+        if self.max_out_of_orderness_ms < 0:
+            raise ValueError(f"max_out_of_orderness_ms: {self.max_out_of_orderness_ms}, expected 0 or more")

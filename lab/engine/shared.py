@@ -1,0 +1,102 @@
+"""Arrays in memory that every Python worker of a host shares.
+
+Spark may hand a key-group to another worker from one micro-batch to the next. Windows that lived in one worker's heap would
+be behind in the other; in a mapped file they are simply there. One file holds a set of named arrays and how they lie.
+"""
+
+import fcntl
+import json
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
+
+HEADER_BYTES = 4096
+ALIGNMENT_BYTES = 64
+ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
+
+_mapped: dict[Path, tuple[int, Arrays]] = {}  # path -> inode, arrays
+
+
+def memory_folder() -> Path:
+    """Where shared arrays live: /dev/shm if it has room, else the temporary folder."""
+    shm = Path("/dev/shm")
+    if shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free >= ROOM_NEEDED_BYTES:
+        return shm
+    return Path(tempfile.gettempdir())
+
+
+def create(path: Path, layout: Layout) -> Arrays:
+    """New arrays of zeros at `path`; what was there before stays whole for those who have it mapped.
+
+    Raises OSError (no space left) here rather than let a later write kill the process.
+    """
+    sizes = [prod(shape) * np.dtype(dtype).itemsize for dtype, shape in layout.values()]
+    total = HEADER_BYTES + sum(size + ALIGNMENT_BYTES for size in sizes)
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, total)
+        else:
+            os.ftruncate(descriptor, total)
+        os.pwrite(descriptor, json.dumps(layout).encode().ljust(HEADER_BYTES), 0)
+    finally:
+        os.close(descriptor)
+    os.replace(fresh, path)
+    return attach(path)
+
+
+def attach(path: Path) -> Arrays:
+    """The arrays at `path`, mapped at most once for each file that stood there."""
+    with open(path, "r+b") as file:
+        inode = os.fstat(file.fileno()).st_ino
+        if path in _mapped and _mapped[path][0] == inode:
+            return _mapped[path][1]
+        memory = mmap.mmap(file.fileno(), 0)
+    arrays, offset = {}, HEADER_BYTES
+    for name, (dtype, shape) in json.loads(memory[:HEADER_BYTES]).items():
+        arrays[name] = np.frombuffer(memory, dtype, prod(shape), offset).reshape(shape)
+        size = arrays[name].nbytes
+        offset += size + -size % ALIGNMENT_BYTES
+    _mapped[path] = inode, arrays
+    return arrays
+
+
+def forget(path: Path) -> None:
+    """Removes the arrays at `path`, if any."""
+    path.unlink(missing_ok=True)
+    _mapped.pop(path, None)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator["Note"]:
+    """Exclusive use of a small note beside the arrays, across processes; a dead holder frees it."""
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield Note(file)
+
+
+class Note:
+    """A line of text that says what the arrays hold; empty while somebody changes them."""
+
+    def __init__(self, file) -> None:
+        self._file = file
+
+    def read(self) -> str:
+        self._file.seek(0)
+        return self._file.read().decode()
+
+    def write(self, text: str) -> None:
+        self._file.truncate(0)
+        self._file.write(text.encode())
+        self._file.flush()

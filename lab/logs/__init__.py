@@ -1,0 +1,1 @@
+"""Logs: where events, control messages, alerts, acknowledgements, dead letters and statistics live."""

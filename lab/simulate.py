@@ -1,0 +1,337 @@
+"""Seeded event generators: the same arguments give the same events. Pacing is not their task.
+
+A generator plays *scripts*. A script starts at one moment and is a list of steps `(offset_ms, fields)`: an
+ordinary payment is a script of one step, a login session has a few, an account takeover has its own.
+`_play` interleaves them in time order, `_stamp` numbers the events and shakes their times a little:
+
+    arrival    1      2      3      4      5            event 3 is late, event 4 repeats the newest time;
+    time     ──●──────●──────┊──────●──────●──►         no event trails the newest time by more than
+                  ●3 ◄┘      2=4                        MAX_DISORDER_MS
+
+>>> for event in payments(seed=1, events=2, start_ms=0, rate_per_s=1):
+...     print(to_json(event))
+{"transactionId":1,"eventTime":906,"payeeId":33316,"beneficiaryId":57569,"paymentType":"CSH","paymentAmount":6.80}
+{"transactionId":2,"eventTime":1857,"payeeId":59370,"beneficiaryId":46355,"paymentType":"CRD","paymentAmount":15.99}
+"""
+
+import heapq
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+MAX_DISORDER_MS = 2_000  # no event is earlier than the newest event time before it by more than this
+LATE_SHARE = 0.03  # of the events are earlier than the newest time before them
+EQUAL_SHARE = 0.03  # of the events repeat the newest time before them
+DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
+START_MS = 1_735_689_600_000  # 2025-01-01 00:00 UTC
+
+Event = dict[str, int | str | Decimal | None]
+Step = tuple[int, Event]  # ms after its script's start; the event's fields without id and time
+
+
+@dataclass(frozen=True)
+class Label:
+    """Names the planted episode that an event belongs to: its kind and the fields that tell whose it is."""
+
+    number: int
+    kind: str
+    who: tuple[tuple[str, int | str], ...]
+    fraud: bool = True
+
+
+Script = tuple[int, list[Step], Label | None]  # start in ms since the epoch
+Labelled = tuple[Event, Label | None]
+
+
+def to_json(event: Event) -> str:
+    """One JSON line, without the newline; a Decimal keeps its digits: `17.60`.
+
+    >>> to_json({"eventId": 1, "action": "payment", "amount": Decimal("3.50")})
+    '{"eventId":1,"action":"payment","amount":3.50}'
+    """
+    return "{" + ",".join(f'"{name}":{_json_value(value)}' for name, value in event.items()) + "}"
+
+
+def _json_value(value: int | str | Decimal | None) -> str:
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _amount(minor_units: int) -> Decimal:
+    return Decimal(minor_units).scaleb(-2)
+
+
+# ---------------------------------------------------------------- time
+
+
+def _ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Endless: one time in each slot of 1/rate s, none inside a lull `(ms after the start, span_ms)`."""
+    for slot in itertools.count():
+        first, end = int(slot * 1000 / rate_per_s), int((slot + 1) * 1000 / rate_per_s)
+        tick = rng.randrange(first, max(end, first + 1))
+        if not any(at <= tick < at + span for at, span in lulls):
+            yield start_ms + tick
+
+
+def _play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
+    """The steps of all scripts in time order. Scripts come by start time and may be endless."""
+    waiting: list[tuple[int, int, Event, Label | None]] = []
+    order = itertools.count()
+    for start, steps, label in scripts:
+        while waiting and waiting[0][0] <= start:
+            time, _, fields, whose = heapq.heappop(waiting)
+            yield time, fields, whose
+        for offset, fields in steps:
+            heapq.heappush(waiting, (start + offset, next(order), fields, label))
+    for time, _, fields, whose in sorted(waiting):
+        yield time, fields, whose
+
+
+def _stamp(
+    rng: Random, played: Iterable[tuple[int, Event, Label | None]], id_field: str
+) -> Iterator[Labelled]:
+    """Numbers the events from 1 and gives them their times: mostly in order, some equal, some late."""
+    newest = -1
+    for number, (time, fields, label) in enumerate(played, start=1):
+        roll = rng.random()
+        if newest > MAX_DISORDER_MS and roll < LATE_SHARE:
+            time = newest - rng.randint(1, MAX_DISORDER_MS)
+        elif newest >= 0 and roll < LATE_SHARE + EQUAL_SHARE:
+            time = newest
+        newest = max(newest, time)
+        yield {id_field: number, "eventTime": time, **fields}, label
+
+
+def _generators(seed: int) -> tuple[Random, Random, Random]:
+    """Ordinary events, planted episodes, disorder: one does not disturb the draws of another."""
+    return Random(f"{seed}/ordinary"), Random(f"{seed}/planted"), Random(f"{seed}/disorder")
+
+
+def _by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
+    return heapq.merge(*scripts, key=lambda script: script[0])
+
+
+def episodes(labelled: Iterable[Labelled]) -> list[dict]:
+    """The side file: one entry per planted episode that has events, in order of its number."""
+    found: dict[Label, list[tuple[int, int]]] = {}
+    for event, label in labelled:
+        if label is not None:
+            found.setdefault(label, []).append((event["eventTime"], next(iter(event.values()))))
+    return [
+        {
+            "episodeId": label.number,
+            "kind": label.kind,
+            "fraud": label.fraud,
+            **dict(label.who),
+            "firstEventTime": min(time for time, _ in events),
+            "lastEventTime": max(time for time, _ in events),
+            "eventIds": [event_id for _, event_id in events],
+        }
+        for label, events in sorted(found.items(), key=lambda item: item[0].number)
+    ]
+
+
+# ---------------------------------------------------------------- payments
+
+
+BURSTS = {"pair": ("payeeId", "beneficiaryId"), "beneficiary": ("beneficiaryId",), "surge": ("paymentType",)}
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Planted payments that one of the Flink demo's rules catches, spread evenly over `span_ms`.
+
+    `pair`: one payee pays one beneficiary (rule 1). `beneficiary`: many payees pay one (rule 3).
+    `surge`: ordinary amounts, all of one type (rule 4). Rule 2 waits for a lull: `payments(lulls=...)`.
+    """
+
+    kind: str  # a key of BURSTS, which names the fields that its payments share
+    at_ms: int  # after the start of the stream
+    span_ms: int
+    payments: int
+    total: int = 0  # units of money, for pair and beneficiary
+
+
+def spikes(every_ms: int = 10_000) -> Iterator[Burst]:
+    """Endless short bursts for a live stream, one kind after the other."""
+    kinds = (("pair", 3, 21_000_000), ("beneficiary", 12, 10_500_000), ("surge", 120, 0))
+    for number, (kind, count, total) in enumerate(itertools.cycle(kinds), start=1):
+        yield Burst(kind, number * every_ms, min(2_000, every_ms), count, total)
+
+
+def labelled_payments(
+    seed: int,
+    events: int | None,
+    start_ms: int = START_MS,
+    rate_per_s: float = 500,
+    payees: int = 100_000,
+    beneficiaries: int = 100_000,
+    bursts: Iterable[Burst] = (),
+    lulls: Sequence[tuple[int, int]] = (),
+) -> Iterator[Labelled]:
+    """`payments`, each with the label of its burst (None: an ordinary payment)."""
+    ordinary, planted, disorder = _generators(seed)
+
+    def payment(rng: Random, **given: int | str | Decimal) -> Event:
+        drawn = {
+            "payeeId": rng.randrange(payees),
+            "beneficiaryId": rng.randrange(beneficiaries),
+            "paymentType": rng.choice(("CSH", "CRD")),
+            "paymentAmount": _amount(rng.randint(5_00, 20_00)),
+        }
+        return {**drawn, **given}
+
+    def burst_script(number: int, burst: Burst) -> Script:
+        first = payment(planted)
+        shared = {name: first[name] for name in BURSTS[burst.kind]}
+        weights = [planted.randint(90, 110) for _ in range(burst.payments)]
+        steps = []
+        for i, weight in enumerate(weights):
+            given = dict(shared)
+            if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
+                given["paymentAmount"] = _amount(-(-burst.total * 100 * weight // sum(weights)))
+            steps.append((burst.span_ms * i // max(burst.payments - 1, 1), payment(planted, **given)))
+        return start_ms + burst.at_ms, steps, Label(number, burst.kind, tuple(shared.items()))
+
+    scripts = _by_start(
+        ((tick, [(0, payment(ordinary))], None) for tick in _ticks(ordinary, start_ms, rate_per_s, lulls)),
+        (burst_script(number, burst) for number, burst in enumerate(bursts, start=1)),
+    )
+    return itertools.islice(_stamp(disorder, _play(scripts), "transactionId"), events)
+
+
+def payments(seed: int, events: int | None, **settings) -> Iterator[Event]:
+    """Payments in the spirit of the Flink demo: amounts 5.00-20.00, types CSH and CRD.
+
+    `settings` are those of `labelled_payments`; `events=None` is endless. `bursts` come in order of `at_ms` and
+    may be endless too, see `spikes`.
+    """
+    return (event for event, _ in labelled_payments(seed, events, **settings))
+
+
+def write_payments(
+    path: str | Path,
+    events: int,
+    seed: int,
+    payees: int = 100_000,
+    beneficiaries: int = 100_000,
+    span_ms: int = HOUR_MS,
+    start_ms: int = START_MS,
+) -> Path:
+    """Writes payments for benchmarks, fast: in time order, spread evenly over `span_ms`, without bursts."""
+    line = '{"transactionId":%d,"eventTime":%d,"payeeId":%d,"beneficiaryId":%d,"paymentType":"%s",'
+    line += '"paymentAmount":%d.%02d}\n'
+    rng = np.random.default_rng(seed)
+    with Path(path).open("w", encoding="ascii", newline="\n") as out:
+        for first in range(0, events, 100_000):
+            ids = np.arange(first, min(first + 100_000, events))
+            cents = rng.integers(5_00, 20_00, len(ids), endpoint=True)
+            columns = (
+                ids + 1,
+                start_ms + ids * span_ms // events,
+                rng.integers(0, payees, len(ids)),
+                rng.integers(0, beneficiaries, len(ids)),
+                np.array(["CSH", "CRD"])[rng.integers(0, 2, len(ids))],
+                *divmod(cents, 100),
+            )
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            out.write("".join([line % row for row in rows]))
+    return Path(path)
+
+
+# ---------------------------------------------------------------- logins
+
+COUNTRIES = ("KR", "JP", "US", "DE", "BR", "IN", "FR", "VN")
+DEVICES = ("android", "ios", "windows", "mac", "linux")
+EPISODES = ("guessing_one_ip", "guessing_many_ips", "stuffing", "takeover", "traveller")  # the last: harmless
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a user's actions come from."""
+
+    ip: str
+    device: str
+    country: str
+
+    def event(self, user: int, action: str, minor_units: int | None = None) -> Event:
+        amount = None if minor_units is None else _amount(minor_units)
+        return {"userId": user, "action": action, **vars(self), "amount": amount}
+
+
+def labelled_logins(
+    seed: int,
+    events: int | None,
+    start_ms: int = START_MS,
+    rate_per_s: float = 0.02,
+    users: int = 2_000,
+    planted: Iterable[tuple[int, str]] = (),
+) -> Iterator[Labelled]:
+    """`logins`, each with the label of its episode (None: an ordinary session)."""
+    ordinary, rng, disorder = _generators(seed)
+
+    def home() -> Place:
+        ip = f"198.18.{ordinary.randrange(256)}.{ordinary.randrange(1, 255)}"
+        return Place(ip, ordinary.choice(DEVICES), ordinary.choice(COUNTRIES))
+
+    homes = [home() for _ in range(users)]
+
+    def session(tick: int) -> Script:
+        """Now and then a wrong password or a reset; a login; up to three payments."""
+        user = ordinary.randrange(users)
+        actions = ["login_failed"] * ordinary.choices((0, 1, 2), (88, 11, 1))[0]
+        actions += ["password_reset"] * (len(actions) == 2) + ["login"]
+        steps = [(i * 15_000, homes[user].event(user, action)) for i, action in enumerate(actions)]
+        for i in range(1, 1 + ordinary.choices((0, 1, 2, 3), (40, 35, 20, 5))[0]):
+            cents = ordinary.randint(5_00, 150_00)
+            steps.append((i * 4 * MINUTE_MS, homes[user].event(user, "payment", cents)))
+        return tick, steps, None
+
+    def episode(number: int, at_ms: int, kind: str) -> Script:
+        user = rng.randrange(users)
+        who: dict[str, int | str] = {"userId": user}
+        at_home, country = homes[user], rng.choice([c for c in COUNTRIES if c != homes[user].country])
+        ips = [f"203.0.113.{host}" for host in rng.sample(range(1, 255), 20)]
+        away, *others = [Place(ip, rng.choice(DEVICES), country) for ip in ips]
+        if kind == "guessing_one_ip":  # 8-20 wrong passwords, one each 10 s, and then perhaps the right one
+            steps = [(i * 10_000, away.event(user, "login_failed")) for i in range(rng.randint(8, 20))]
+            steps += [(steps[-1][0] + 10_000, away.event(user, "login"))] * rng.randint(0, 1)
+        elif kind == "guessing_many_ips":  # a botnet guesses, and logs in from six addresses when it knows
+            steps = [(i * 12_000, bot.event(user, "login_failed")) for i, bot in enumerate(others)]
+            steps += [(240_000 + i * 20_000, bot.event(user, "login")) for i, bot in enumerate(others[:6])]
+        elif kind == "stuffing":  # one address tries a list of stolen passwords, one per user
+            who, victims = {"ip": away.ip}, rng.sample(range(users), 15)
+            steps = [(i * 8_000, away.event(victim, "login_failed")) for i, victim in enumerate(victims)]
+        elif kind == "takeover":  # at home; then from abroad: login, new password, money gone
+            later = rng.randint(10, 30) * MINUTE_MS
+            steps = [(0, at_home.event(user, "login")), (later, away.event(user, "login"))]
+            steps.append((later + 60_000, away.event(user, "password_reset")))
+            for offset in (180_000, 240_000):
+                steps.append((later + offset, away.event(user, "payment", rng.randint(400_00, 900_00))))
+        elif kind == "traveller":  # harmless: the own device shows up in another country
+            away = Place(away.ip, at_home.device, country)
+            steps = [(0, at_home.event(user, "login")), (40 * MINUTE_MS, away.event(user, "login"))]
+            steps.append((43 * MINUTE_MS, away.event(user, "payment", rng.randint(5_00, 150_00))))
+        else:
+            raise ValueError(f"unknown episode kind {kind!r}: one of {', '.join(EPISODES)}")
+        return start_ms + at_ms, steps, Label(number, kind, tuple(who.items()), fraud=kind != "traveller")
+
+    scripts = _by_start(
+        (session(tick) for tick in _ticks(ordinary, start_ms, rate_per_s, ())),
+        (episode(number, at_ms, kind) for number, (at_ms, kind) in enumerate(planted, start=1)),
+    )
+    return itertools.islice(_stamp(disorder, _play(scripts), "eventId"), events)
+
+
+def logins(seed: int, events: int | None, **settings) -> Iterator[Event]:
+    """Login sessions, `rate_per_s` of them, with the `planted` episodes `(at_ms, kind)` among them.
+
+    `settings` are those of `labelled_logins`; `events=None` is endless; `planted` comes in order of `at_ms`.
+    Addresses are from ranges reserved for tests and documentation.
+    """
+    return (event for event, _ in labelled_logins(seed, events, **settings))

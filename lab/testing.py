@@ -1,0 +1,88 @@
+"""For those who extend the engine: its three stages in this process, without Spark.
+
+The operators are the engine's own; Spark's `TwsTester` gives them state. A micro-batch takes milliseconds, so that thousands of
+random logs can be compared with `lab.reference`.
+"""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from shutil import rmtree
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from lab.engine.decode import decode
+from lab.engine.evaluate import Evaluate
+from lab.engine.route import RouteEvents
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+
+Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
+
+
+class Stages:
+    """Decode, route and evaluate, one micro-batch at a time.
+
+    >>> from lab.schema import PAYMENTS
+    >>> with Stages(Settings(PAYMENTS)) as stages:
+    ...     stages.batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
+    ...     stages.batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
+    ...     [line.split(",")[3] for line in stages.out["alerts"]]
+    ['"key":"{payeeId=25}"']
+    """
+
+    def __init__(self, settings: Settings):
+        self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
+        self.settings = replace(settings, windows_folder=str(self.folder / "windows"))
+        self.logs = {"event": FileLog(self.folder / "events"), "control": FileLog(self.folder / "control")}
+        self.route, self.evaluate = TwsTester(RouteEvents(self.settings)), TwsTester(Evaluate(self.settings))
+        self.out: dict[str, list[str]] = defaultdict(list)
+        self._log_time = 0
+
+    def __enter__(self) -> "Stages":
+        return self
+
+    def __exit__(self, *_) -> None:
+        rmtree(self.folder)
+
+    def batch(self, entries: Sequence[Entry]) -> None:
+        """Runs one micro-batch; the entries are in log order."""
+        segments = []
+        for log, lines in runs(entries):
+            self._log_time += 1
+            segments.append((log, str(self.logs[log].append(lines, self._log_time))))
+        rows = pa.record_batch(
+            {
+                "kind": ["events" if log == "event" else log for log, _ in segments],
+                "path": [path for _, path in segments],
+            }
+        )
+        envelopes = [row for batch in decode(iter([rows]), self.settings) for row in batch.to_pylist()]
+        for row in self._stage(self.evaluate, "key_group", self._stage(self.route, "lane", envelopes)):
+            self.out[row["log"]] += row["values"]
+
+    def lose_memory(self) -> None:
+        """As if all workers had died: the next micro-batch finds only what is in state."""
+        for note in Path(self.settings.windows_folder).glob("*/lock"):
+            note.write_text("")
+
+    def _stage(self, tester: TwsTester, key: str, rows: list[dict]) -> list[dict]:
+        keyed = defaultdict(list)
+        for row in rows:
+            keyed[row[key]].append(Row(**row))
+        return [row.asDict() for value in keyed for row in tester.test(value, keyed[value])]
+
+
+def runs(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:
+    """Entries as segments: events between two control messages, and each control message."""
+    segments: list[tuple[str, list[bytes]]] = []
+    for log, line in entries:
+        if segments and segments[-1][0] == log == "event":
+            segments[-1][1].append(line)
+        else:
+            segments.append((log, [line]))
+    return segments

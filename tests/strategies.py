@@ -1,0 +1,87 @@
+"""Random logs for Hypothesis: few keys, close times, every kind of rule, so that everything meets everything."""
+
+import json
+
+from hypothesis import strategies as st
+
+from lab.rules import CONTROLS, OPERATORS
+
+MINUTE = 60_000
+KEYS = ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+FILTERS = (None, {"action": "login"}, {"country": ["KR", "CN"]}, {"amount": [1, "2.50"], "action": ["pay", "login"]})
+UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
+COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
+
+
+def amounts():
+    return st.sampled_from(["0", "1", "2.5", "-3.25", "0.01", "9999999999999999.99", "-9999999999999999.99"])
+
+
+@st.composite
+def events(draw):
+    """A login event as JSON bytes; now and then nulls, and now and then a broken record."""
+    if draw(st.integers(0, 30)) == 0:
+        return draw(st.sampled_from([b'{"eventId": 1', b'{"eventId": "x", "eventTime": 5}', b"\xff{}", b'{"eventId": 7}']))
+    event = {
+        "eventId": draw(st.integers(0, 40)),
+        "eventTime": draw(st.integers(0, 60)) * MINUTE // 2 + draw(st.sampled_from([0, 0, 1])),
+        "userId": draw(st.sampled_from([1, 2, None])),
+        "action": draw(st.sampled_from(["login", "pay"])),
+        "ip": draw(st.sampled_from(["a", "b", "c", None])),
+        "country": draw(st.sampled_from(["KR", "CN", "US"])),
+        "amount": None,
+    }
+    text = json.dumps(event)
+    if draw(st.integers(0, 5)):
+        text = text.replace('"amount": null', f'"amount": {draw(amounts())}')
+    return text.encode()
+
+
+@st.composite
+def rules(draw):
+    """A rule message for logins as JSON bytes."""
+    rule = {
+        "ruleId": draw(st.integers(1, 5)),
+        "ruleState": draw(st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "PAUSE"])),
+        "groupingKeyNames": draw(st.sampled_from(KEYS)),
+        "filter": draw(st.sampled_from(FILTERS)),
+        "limitOperatorType": draw(st.sampled_from(OPERATORS)),
+        "limit": draw(st.sampled_from(["0", "1", "2", "2.5", "3", "-3.25", "0.333333", "19999999999999999.98"])),
+        "window": draw(st.sampled_from(["1s", "1m", "2m", "5m", "30m"])),
+    }
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
+        rule |= {"aggregateFieldName": draw(st.sampled_from(COUNTING)), "aggregatorFunctionType": "SUM"}
+    elif kind == 1:
+        rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": draw(st.sampled_from(UNIQUE))}
+    else:
+        functions = st.sampled_from(["SUM", "AVG", "MIN", "MAX", "COUNT", "COUNT_WITH_RESET"])
+        fields = st.sampled_from(["amount", "amount", "amount", "userId"])
+        rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
+    return json.dumps(rule).encode()
+
+
+def changes():
+    """Messages that change rules in force."""
+    states = st.builds(
+        lambda i, s: json.dumps({"ruleId": i, "ruleState": s}).encode(),
+        st.integers(1, 5),
+        st.sampled_from(["ACTIVE", "PAUSE", "DELETE"]),
+    )
+    controls = st.sampled_from(CONTROLS).map(
+        lambda name: json.dumps({"ruleState": "CONTROL", "controlType": name}).encode()
+    )
+    return st.one_of(states, states, rules(), controls, st.just(b"nonsense"))
+
+
+@st.composite
+def logs(draw):
+    """A log of ("event", line) and ("control", message): rules first, then events with changes between them."""
+    log = [("control", rule) for rule in draw(st.lists(rules(), min_size=1, max_size=5))]
+    entry = st.one_of(*[events().map(lambda e: ("event", e))] * 6, changes().map(lambda c: ("control", c)))
+    return log + draw(st.lists(entry, min_size=5, max_size=80))
+
+
+def cuts(log_length: int):
+    """Where a log is cut into micro-batches."""
+    return st.lists(st.integers(0, log_length), max_size=6).map(sorted)

@@ -1,0 +1,67 @@
+"""The engine's stages against the reference, over random logs."""
+
+import json
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.engine import chunklog, store
+from lab.engine.settings import Settings
+from lab.reference import COUNTS, LATE_POLICIES, Reference, run
+from lab.schema import LOGINS
+from lab.testing import Entry, Stages
+from tests.strategies import MINUTE, cuts, logs
+
+CHECKED = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
+    return [log[first:end] for first, end in zip([0, *at], [*at, len(log)], strict=True)]
+
+
+def assert_same(stages: Stages, reference: Reference) -> None:
+    def without(line: str, *names: str) -> str:
+        return json.dumps({name: value for name, value in json.loads(line).items() if name not in names})
+
+    got = sorted(without(line, "logTime", "alertTime") for line in stages.out["alerts"])
+    assert got == sorted(without(alert.to_json()) for alert in reference.alerts)
+    acks = [without(line, "logTime", "place") for line in stages.out["acks"]]
+    assert acks == [json.dumps(ack) for ack in reference.acks]
+    letters = sorted(json.loads(line)["reason"] for line in stages.out["deadLetters"])
+    assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
+    counts = dict.fromkeys(COUNTS, 0)
+    for line in stages.out["stats"]:
+        for name in COUNTS:
+            counts[name] += json.loads(line).get(name, 0)
+    assert counts == dict(reference.counts)
+
+
+@CHECKED
+@given(data=st.data())
+def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
+    log = data.draw(logs())
+    at = data.draw(cuts(len(log)))
+    policy = data.draw(st.sampled_from(LATE_POLICIES))
+    out_of_orderness = data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE]))
+    key_groups = data.draw(st.sampled_from([1, 4, 16]))
+    lanes = data.draw(st.sampled_from([1, 2]))
+    reference = run(
+        LOGINS, log, late_policy=policy, max_out_of_orderness_ms=out_of_orderness, key_groups=key_groups
+    )
+    engine = Settings(
+        LOGINS,
+        key_groups=key_groups,
+        parallelism=1,
+        lanes=lanes,
+        late_policy=policy,
+        max_out_of_orderness_ms=out_of_orderness,
+    )
+    room, merged, loss = data.draw(st.tuples(st.sampled_from([2, 1024]), st.integers(2, 3), st.integers(0, 3)))
+    with patch.object(store, "ROOM_AT_FIRST", room), patch.object(chunklog, "MERGED_AT_ONCE", merged):
+        with Stages(engine) as stages:
+            for number, entries in enumerate(batches(log, at)):
+                stages.batch(entries)
+                if number % 3 == loss:
+                    stages.lose_memory()
+            assert_same(stages, reference)

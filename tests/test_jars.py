@@ -1,0 +1,126 @@
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from lab import jars
+
+COORDINATES = "org.example:thing:1.0"
+CONTENT = b"a jar"
+
+
+@pytest.fixture
+def downloads(monkeypatch, tmp_path):
+    """A group `example` of one jar, an empty cache, and a stand-in for Ivy: what it delivers, how often it ran."""
+
+    class Downloads:
+        content = CONTENT
+        log = ""
+        count = 0
+        barrier = None
+
+        def run(self, folder: Path, pinned: dict[str, str]) -> str:
+            self.count += 1
+            if self.content is not None:
+                (folder / "thing-1.0.jar").write_bytes(self.content)
+            if self.barrier:
+                self.barrier.wait(timeout=10)
+            return self.log
+
+    stand_in = Downloads()
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(jars.GROUPS, "example", {COORDINATES: hashlib.sha256(CONTENT).hexdigest()})
+    monkeypatch.setattr(jars, "_run_ivy", stand_in.run)
+    return stand_in
+
+
+def test_the_cache_is_lab_cache_else_xdg_cache_home_else_the_home_folder(monkeypatch):
+    monkeypatch.setenv("LAB_CACHE", "/a")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
+    monkeypatch.setenv("HOME", "/c")
+    assert jars.cache() == Path("/a/jars")
+    monkeypatch.delenv("LAB_CACHE")
+    assert jars.cache() == Path("/b/lab/jars")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert jars.cache() == Path("/c/.cache/lab/jars")
+
+
+def test_a_jar_is_downloaded_once(downloads):
+    (jar,) = jars.fetch("example")
+    assert jar == jars.cache() / "thing-1.0.jar"
+    assert jar.read_bytes() == CONTENT
+    assert jars.fetch("example") == [jar]
+    assert downloads.count == 1
+
+
+def test_nothing_but_the_jars_stays_in_the_cache(downloads):
+    jars.fetch("example")
+    assert os.listdir(jars.cache()) == ["thing-1.0.jar"]
+
+
+def test_a_damaged_jar_in_the_cache_is_fetched_again(downloads):
+    (jar,) = jars.fetch("example")
+    jar.write_bytes(CONTENT[:3])
+    assert jars.missing("example")
+    assert jars.fetch("example")[0].read_bytes() == CONTENT
+
+
+def test_a_jar_that_arrives_with_other_content_is_refused_and_not_kept(downloads):
+    downloads.content = b"something else"
+    with pytest.raises(jars.JarsError, match=f"{COORDINATES} could not be fetched: what came has sha256"):
+        jars.fetch("example")
+    assert os.listdir(jars.cache()) == []
+
+
+def test_without_network_the_message_names_the_jar_the_host_and_what_to_do(downloads):
+    downloads.content = None
+    downloads.log = (
+        ":: WARNINGS\n\tHost central.example not found. url=…\n\n\t\t:: org.example#thing;1.0: not found\n"
+    )
+    with pytest.raises(jars.JarsError) as error:
+        jars.fetch("example")
+    message = str(error.value)
+    assert message.startswith(f"{COORDINATES} could not be fetched: Host central.example not found")
+    assert "proxy" in message and str(jars.cache()) in message
+
+
+def test_two_may_fetch_at_the_same_time(downloads):
+    downloads.barrier = threading.Barrier(2)
+    threads = [threading.Thread(target=jars.fetch, args=["example"]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert downloads.count == 2
+    assert [path.name for path in jars.cache().iterdir()] == ["thing-1.0.jar"]
+    assert not jars.missing("example")
+
+
+def test_an_unknown_group_is_refused_with_those_that_exist():
+    with pytest.raises(jars.JarsError, match="'kafak'; there are: filesystem"):
+        jars.fetch("kafak")
+
+
+def test_without_java_the_message_names_the_jars_and_how_to_get_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(
+        jars.JarsError, match="hadoop-bare-naked-local-fs:0.1.0: cannot be fetched without Java"
+    ) as error:
+        jars.fetch("filesystem")
+    assert "apt install" in str(error.value)
+
+
+@pytest.mark.slow
+def test_ivy_fetches_the_file_system_jar_into_an_empty_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "a folder [with] odd (letters)"))
+    try:
+        (jar,) = jars.fetch("filesystem")
+    except jars.JarsError as error:
+        if "Host" in str(error):
+            pytest.skip("no network")
+        raise
+    assert jar.name == "hadoop-bare-naked-local-fs-0.1.0.jar"

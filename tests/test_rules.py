@@ -1,0 +1,510 @@
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.rules import CONTROLS, FUNCTIONS, OPERATORS, BadRule, Message, Route, Rule, RuleBook, parse_message
+from lab.schema import LOGINS, PAYMENTS
+
+DEMO = {
+    "ruleId": 1,
+    "ruleState": "ACTIVE",
+    "groupingKeyNames": ["payeeId", "beneficiaryId"],
+    "aggregateFieldName": "paymentAmount",
+    "aggregatorFunctionType": "SUM",
+    "limitOperatorType": "GREATER",
+    "limit": 20000000,
+    "windowMinutes": 43200,
+}
+CASE_STUDY = {
+    "ruleId": 2,
+    "ruleState": "ACTIVE",
+    "groupingKeyNames": ["userId"],
+    "aggregateFieldName": "ip",
+    "aggregatorFunctionType": "UNIQUE_COUNT",
+    "filter": {"action": "login"},
+    "limitOperatorType": "gt",
+    "limit": 4,
+    "windowMinutes": "3m",
+}
+
+
+def message(base=DEMO, **attributes) -> str:
+    return json.dumps(base | attributes)
+
+
+def rule(base=DEMO, **attributes) -> Rule:
+    return parse_message(message(base, **attributes), LOGINS if base is CASE_STUDY else PAYMENTS).rule
+
+
+def reason(text, schema=PAYMENTS) -> str:
+    with pytest.raises(BadRule) as error:
+        parse_message(text, schema)
+    return str(error.value)
+
+
+def test_the_demos_rule_loads_unchanged():
+    assert rule() == Rule(
+        rule_id=1,
+        state="ACTIVE",
+        keys=("payeeId", "beneficiaryId"),
+        filter=(),
+        function="SUM",
+        field="paymentAmount",
+        unique=(),
+        operator="GREATER",
+        limit=Decimal(20000000),
+        window_ms=30 * 86_400_000,
+    )
+    assert rule().describe() == "SUM(paymentAmount) per payeeId, beneficiaryId over 30 d > 20000000"
+
+
+def test_the_case_studys_rule_loads_unchanged():
+    parsed = rule(CASE_STUDY)
+    assert (parsed.function, parsed.field, parsed.unique) == ("UNIQUE_COUNT", None, ("ip",))
+    assert (parsed.filter, parsed.window_ms) == ((("action", ("login",)),), 180_000)
+    assert parsed.describe() == "UNIQUE_COUNT(ip) where action = login per userId over 3 min > 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        (
+            "1,(active),(paymentType&payeeId),,(paymentAmount),(SUM),(>),(50),(20)",
+            {"groupingKeyNames": ["paymentType", "payeeId"], "limit": 50, "windowMinutes": 20},
+        ),
+        (
+            " 1 , ( Pause ), () ,(payeeId & paymentType),,( unique_count ),(gt),(0.5),(24h)\n",
+            {
+                "ruleState": "PAUSE",
+                "groupingKeyNames": None,
+                "unique": ["payeeId", "paymentType"],
+                "aggregateFieldName": None,
+                "aggregatorFunctionType": "UNIQUE_COUNT",
+                "limit": "0.5",
+                "windowMinutes": "24h",
+            },
+        ),
+        (
+            "1,active,payeeId,,COUNT_FLINK,SUM,=,3,20",
+            {
+                "groupingKeyNames": ["payeeId"],
+                "aggregateFieldName": "COUNT",
+                "limitOperatorType": "EQUAL",
+                "limit": 3,
+                "windowMinutes": "20m",
+            },
+        ),
+    ],
+)
+def test_the_plain_text_form_says_the_same_as_json(text, like):
+    assert parse_message(text, PAYMENTS) == parse_message(message(**like), PAYMENTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("1,(delete)", Message("delete", rule_id=1, state="DELETE")),
+        ("1,(pause),,,,,,,()", Message("state", rule_id=1, state="PAUSE")),
+        ('{"ruleId": 1, "ruleState": "active", "unique": null}', Message("state", rule_id=1, state="ACTIVE")),
+        (message(ruleState="DELETE", limit="any"), Message("delete", rule_id=1, state="DELETE")),
+        (
+            '{"ruleState": "CONTROL", "controlType": "clear_state_all", "ruleId": "?"}',
+            Message("control", state="CONTROL", control="CLEAR_STATE_ALL"),
+        ),
+    ],
+)
+def test_messages_that_define_no_rule_are_short(text, parsed):
+    assert parse_message(text, PAYMENTS) == parse_message(text.encode(), PAYMENTS) == parsed
+
+
+@pytest.mark.parametrize(
+    ("written", "operator"),
+    [
+        *((name, name) for name in OPERATORS),
+        *(("=", "EQUAL"), ("!=", "NOT_EQUAL"), (">", "GREATER"), (">=", "GREATER_EQUAL")),
+        *(("<", "LESS"), ("<=", "LESS_EQUAL"), ("gt", "GREATER"), ("Lt", "LESS"), ("equal", "EQUAL")),
+    ],
+)
+def test_operators_are_names_symbols_and_words(written, operator):
+    assert rule(limitOperatorType=written).operator == operator
+
+
+@pytest.mark.parametrize(
+    ("operator", "below", "at", "above"),
+    [
+        ("EQUAL", False, True, False),
+        ("NOT_EQUAL", True, False, True),
+        ("GREATER", False, False, True),
+        ("GREATER_EQUAL", False, True, True),
+        ("LESS", True, False, False),
+        ("LESS_EQUAL", True, True, False),
+    ],
+)
+def test_each_operator_compares_the_aggregate_with_the_limit(operator, below, at, above):
+    holds = rule(limitOperatorType=operator, limit=5).holds
+    assert (holds(Decimal("4.99")), holds(5), holds(Decimal("5.01"))) == (below, at, above)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "parsed"),
+    [
+        ("COUNT", None, ("COUNT", None)),
+        ("COUNT_FLINK", "SUM", ("COUNT", None)),
+        ("COUNT_FLINK", "COUNT_WITH_RESET", ("COUNT", None)),
+        ("COUNT_WITH_RESET", "AVG", ("COUNT_WITH_RESET", None)),
+        ("COUNT_WITH_RESET_FLINK", "UNIQUE_COUNT", ("COUNT_WITH_RESET", None)),
+        (None, "COUNT_FLINK", ("COUNT", None)),
+        (None, "count_with_reset_flink", ("COUNT_WITH_RESET", None)),
+        ("paymentType", "COUNT", ("COUNT", "paymentType")),
+        ("paymentAmount", "COUNT_WITH_RESET", ("COUNT_WITH_RESET", "paymentAmount")),
+        ("payeeId", "MIN", ("MIN", "payeeId")),
+        ("paymentAmount", "avg", ("AVG", "paymentAmount")),
+    ],
+)
+def test_a_count_may_be_spelled_in_either_attribute(name, function, parsed):
+    result = rule(aggregateFieldName=name, aggregatorFunctionType=function)
+    assert (result.function, result.field) == parsed
+
+
+def test_unique_is_kept_for_unique_count_only():
+    both = {"unique": ["paymentType", "payeeId"], "aggregateFieldName": "paymentAmount"}
+    counted = rule(aggregatorFunctionType="UNIQUE_COUNT", **both)
+    assert (counted.field, counted.unique, counted.needs) == (
+        None,
+        ("paymentType", "payeeId"),
+        ("payeeId", "paymentType"),
+    )
+    summed = rule(aggregatorFunctionType="SUM", **both)
+    assert (summed.field, summed.unique, summed.needs) == ("paymentAmount", (), ("paymentAmount",))
+    assert rule(aggregateFieldName="COUNT").needs == ()
+
+
+@pytest.mark.parametrize(
+    ("window", "seconds", "shortest"),
+    [
+        *((20, 1200, "20m"), ("20", 1200, "20m"), ("10s", 10, "10s"), ("90s", 90, "90s"), ("60s", 60, "1m")),
+        *(("24h", 86_400, "1d"), ("36h", 129_600, "36h"), ("3660d", 316_224_000, "3660d"), (120, 7200, "2h")),
+    ],
+)
+@pytest.mark.parametrize("name", ["window", "windowMinutes"])
+def test_a_window_is_minutes_or_text_with_a_unit_under_either_name(name, window, seconds, shortest):
+    parsed = rule(**({"windowMinutes": None} | {name: window}))
+    assert parsed.window_ms == seconds * 1000
+    assert parsed.to_dict()["window"] == shortest
+
+
+def test_both_windows_may_be_given_when_they_say_the_same():
+    assert rule(windowMinutes=60, window="1h").window_ms == 3_600_000
+    assert reason(message(windowMinutes=60, window="1d")).startswith(
+        'windowMinutes: 60 and window: "1d" differ'
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "plain"),
+    [
+        ("50", "50"),
+        ("2e7", "20000000"),
+        ('"0.50"', "0.5"),
+        ("-0.0", "0"),
+        ("1e-12", "0.000000000001"),
+        ("1200", "1200"),
+    ],
+)
+def test_a_limit_is_exact_and_kept_in_its_shortest_plain_form(limit, plain):
+    text = message(limit="?").replace('"?"', limit)
+    parsed = parse_message(text, PAYMENTS).rule
+    assert f"{parsed.limit:f}" == plain
+    assert parsed.describe().endswith(f" > {plain}")
+
+
+def test_a_filter_is_typed_by_its_field_sorted_and_distinct():
+    filter = {"country": ["KR", "CN", "KR"], "amount": ["2.5", 10, 2.50], "action": "login"}
+    assert rule(CASE_STUDY, filter=filter).filter == (
+        ("action", ("login",)),
+        ("amount", (Decimal("2.50"), Decimal("10.00"))),
+        ("country", ("CN", "KR")),
+    )
+    assert rule(filter={}).filter == rule(filter=None).filter == ()
+
+
+def test_rules_share_a_route_when_the_set_of_keys_and_the_filter_are_the_same():
+    one = rule(
+        CASE_STUDY, groupingKeyNames=["userId", "ip"], filter={"country": ["KR", "CN"], "action": "login"}
+    )
+    two = rule(
+        CASE_STUDY, groupingKeyNames=["ip", "userId"], filter={"action": ["login"], "country": ["CN", "KR"]}
+    )
+    assert one.keys != two.keys
+    assert one.route == two.route
+    assert one.route.id == "ip,userId|action=login&country=CN,KR"
+    assert rule(groupingKeyNames=[]).route.id == "{}"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+filters = st.dictionaries(
+    st.sampled_from(["action", "country"]),
+    st.lists(texts | st.sampled_from(["a&b=c", 'a,"']), min_size=1, max_size=3),
+)
+
+
+@given(filters, filters)
+def test_routes_have_equal_ids_only_when_they_are_equal(one, two):
+    routes = [rule(CASE_STUDY, filter=filter).route for filter in (one, two)]
+    assert (routes[0].id == routes[1].id) == (routes[0] == routes[1])
+
+
+def test_a_route_whose_values_hold_separators_keeps_its_own_id():
+    assert Route((), (("s", ("a,b",)),)).id == '{}|s="a,b"'
+    assert Route((), (("s", ("a", "b")),)).id == "{}|s=a,b"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "parts"),
+    [
+        ({"ruleId": "x1"}, ['ruleId: "x1"', "a positive integer below 2^63"]),
+        ({"ruleId": 0}, ["ruleId: 0"]),
+        ({"ruleId": True}, ["ruleId: true"]),
+        ({"ruleId": 2**63}, ["ruleId: 9223372036854775808"]),
+        ({"ruleId": 1.0}, ["ruleId: 1.0"]),
+        ({"ruleId": None}, ["ruleId: nothing"]),
+        ({"ruleState": None}, ["ruleState: nothing", "ACTIVE, PAUSE, DELETE, CONTROL"]),
+        ({"ruleState": "OFF"}, ['ruleState: "OFF"', "ACTIVE, PAUSE, DELETE, CONTROL"]),
+        ({"ruleState": "CONTROL"}, ["controlType: nothing", *CONTROLS]),
+        ({"ruleState": "CONTROL", "controlType": "STOP"}, ['controlType: "STOP"', *CONTROLS]),
+        (
+            {"controlType": "CLEAR_STATE_ALL"},
+            ['controlType: "CLEAR_STATE_ALL"', "unless ruleState is CONTROL"],
+        ),
+        ({"groupingKeyNames": "payeeId"}, ['groupingKeyNames: "payeeId"', "a list of event fields"]),
+        ({"groupingKeyNames": ["payeId"]}, ['groupingKeyNames: unknown payments field "payeId"', "payeeId?"]),
+        ({"groupingKeyNames": [["payeeId"]]}, ["groupingKeyNames: a list", "the name of an event field"]),
+        ({"groupingKeyNames": ["payeeId", "payeeId"]}, ['groupingKeyNames: "payeeId, payeeId"', "once"]),
+        ({"filter": ["a"]}, ["filter: a list", "an object such as"]),
+        ({"filter": {"type": "CSH"}}, ['filter: unknown payments field "type"', "paymentType"]),
+        ({"filter": {"payeeId": "7"}}, ['filter.payeeId: "7"', "an integer of signed 64 bit"]),
+        ({"filter": {"payeeId": None}}, ["filter.payeeId: nothing", "none of them null"]),
+        ({"filter": {"payeeId": [1, None]}}, ["filter.payeeId: a list", "none of them null"]),
+        ({"filter": {"payeeId": []}}, ["filter.payeeId: an empty list"]),
+        ({"filter": {"paymentAmount": 0.001}}, ["filter.paymentAmount: 0.001", "2 after it"]),
+        (
+            {"aggregateFieldName": None},
+            ["aggregateFieldName: nothing", "a numeric field for SUM: transactionId, "],
+        ),
+        (
+            {"aggregateFieldName": "paymentType"},
+            ['aggregateFieldName: "paymentType"', "a numeric field for SUM"],
+        ),
+        ({"aggregateFieldName": "amount"}, ['aggregateFieldName: unknown payments field "amount"']),
+        ({"aggregateFieldName": 5}, ["aggregateFieldName: 5"]),
+        ({"aggregatorFunctionType": "MEDIAN"}, ['aggregatorFunctionType: "MEDIAN"', *FUNCTIONS]),
+        ({"aggregatorFunctionType": None}, ["aggregatorFunctionType: nothing"]),
+        (
+            {"aggregateFieldName": "COUNT_FLINK", "aggregatorFunctionType": "X"},
+            ['aggregatorFunctionType: "X"'],
+        ),
+        ({"aggregatorFunctionType": "UNIQUE_COUNT", "unique": []}, ["unique: an empty list"]),
+        ({"aggregatorFunctionType": "UNIQUE_COUNT", "aggregateFieldName": None}, ["unique: nothing"]),
+        ({"unique": ["nobody"]}, ['unique: unknown payments field "nobody"']),
+        ({"limitOperatorType": "=="}, ['limitOperatorType: "=="', "GREATER", ">="]),
+        ({"limitOperatorType": None}, ["limitOperatorType: nothing"]),
+        ({"limit": None}, ["limit: nothing", "a decimal number below 10^24, with at most 12 digits"]),
+        ({"limit": True}, ["limit: true"]),
+        ({"limit": 10**24}, ["limit: 1000000000000000000000000"]),
+        ({"limit": "0.0000000000001"}, ['limit: "0.0000000000001"']),
+        ({"limit": "1e5"}, ['limit: "1e5"']),
+        ({"windowMinutes": None}, ["window: nothing", "from 1 s to 3660 d"]),
+        ({"windowMinutes": 0}, ["windowMinutes: 0"]),
+        ({"windowMinutes": -5}, ["windowMinutes: -5"]),
+        ({"windowMinutes": 1.5}, ["windowMinutes: 1.5"]),
+        ({"windowMinutes": True}, ["windowMinutes: true"]),
+        ({"windowMinutes": None, "window": "3661d"}, ['window: "3661d"', "from 1 s to 3660 d"]),
+        ({"windowMinutes": "10 m"}, ['windowMinutes: "10 m"']),
+        ({"windowMinutes": "9" * 5000}, ['windowMinutes: "999']),
+        ({"limitt": 5}, ['unknown attribute "limitt", did you mean limit?', "known: ruleId, "]),
+        ({"ruleState": "DELETE", "limitt": 5}, ['unknown attribute "limitt"']),
+    ],
+)
+def test_a_bad_attribute_is_named_with_its_value_and_what_is_allowed(attributes, parts):
+    text = reason(message(**attributes))
+    assert text.startswith(parts[0])
+    assert all(part in text for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", '"" is neither a JSON object nor plain text such as 1,(active),'),
+        ("[1]", "neither a JSON object nor plain text"),
+        ("1,(active),,,,,,,,", "neither a JSON object nor plain text"),
+        ("-1,(delete)", "ruleId: -1"),
+        ("1,(control),x", "ruleState: no plain text for control, send"),
+        ("1", "ruleState: nothing"),
+        (
+            "1,(active),(payeeId&),,(paymentAmount),(SUM),(>),(50),(20)",
+            'groupingKeyNames: unknown payments field ""',
+        ),
+        ("{} {}", "not one JSON object"),
+        (message().replace("20000000", "1e999999999"), "limit: 1E+999999999"),
+        (message().replace("20000000", "NaN"), "NaN is not a JSON number"),
+        (b"1,(\xff)", "not UTF-8: byte 0xff at offset 3"),
+        ("1,(\ud800)", "not UTF-8: byte 0xed at offset 3"),
+        (message().ljust(65537), "message of 65537 bytes, at most 65536 are allowed"),
+    ],
+)
+def test_a_message_that_cannot_be_read_says_why(text, part):
+    assert part in reason(text)
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40) | st.text(max_size=40).map(lambda text: "{" + text))
+def test_any_text_is_accepted_or_rejected_and_a_rejected_one_changes_nothing(text):
+    book = RuleBook(PAYMENTS)
+    ack = book.apply(text)
+    assert ack["status"] == "rejected"
+    assert book == RuleBook(PAYMENTS)
+    json.dumps(ack, ensure_ascii=False).encode()
+
+
+def test_a_rejected_message_comes_back_as_it_came():
+    book = RuleBook(PAYMENTS)
+    assert book.apply("1,(한)")["message"] == "1,(한)"
+    assert book.apply(b"1,(\xff)")["message"] == r"1,(\xff)"
+
+
+rules = st.builds(
+    lambda **attributes: message(CASE_STUDY, **attributes),
+    ruleId=st.integers(1, 4),
+    ruleState=st.sampled_from(["ACTIVE", "PAUSE", "DELETE"]),
+    groupingKeyNames=st.lists(st.sampled_from(["userId", "ip", "device"]), unique=True),
+    filter=filters | st.just({"amount": ["1.50", 2]}),
+    aggregateFieldName=st.sampled_from(["amount", "COUNT_FLINK"]),
+    aggregatorFunctionType=st.sampled_from(FUNCTIONS),
+    unique=st.just(None) | st.just(["ip", "device"]),
+    limitOperatorType=st.sampled_from(OPERATORS),
+    limit=st.decimals(-1000, 1000, places=3).map(str) | st.integers(-(10**24) + 1, 10**24 - 1),
+    windowMinutes=st.integers(1, 10_000) | st.integers(1, 10_000).map(lambda seconds: f"{seconds}s"),
+)
+
+
+@given(st.lists(rules, max_size=8))
+def test_a_book_survives_its_json_exactly(messages):
+    book = RuleBook(LOGINS)
+    for text in messages:
+        book.apply(text)
+    copy = RuleBook.from_json(book.to_json(), LOGINS)
+    assert copy == book
+    assert copy.to_json() == book.to_json()
+    assert [rule.describe() for rule in copy.sorted()] == [rule.describe() for rule in book.sorted()]
+
+
+@given(rules)
+def test_an_exported_rule_is_a_message_that_gives_the_same_rule(text):
+    original = parse_message(text, LOGINS).rule
+    if original:
+        assert parse_message(json.dumps(original.to_dict()), LOGINS).rule == original
+
+
+def test_the_exported_form_uses_the_published_names():
+    assert rule(CASE_STUDY, limit="4.50").to_dict() == {
+        "ruleId": 2,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["userId"],
+        "filter": {"action": "login"},
+        "aggregatorFunctionType": "UNIQUE_COUNT",
+        "unique": ["ip"],
+        "limitOperatorType": "GREATER",
+        "limit": "4.5",
+        "window": "3m",
+    }
+
+
+def test_versions_go_on_counting_through_every_change_and_deletion():
+    book = RuleBook(PAYMENTS)
+    states = ["ACTIVE", "PAUSE", "ACTIVE", "DELETE"]
+    texts = [message(), "1,(pause)", "1,(active)", "1,(delete)"]
+    for version, (text, state) in enumerate(zip(texts, states, strict=True), start=1):
+        assert book.apply(text) == {"status": "accepted", "ruleId": 1, "version": version, "ruleState": state}
+    assert book.rules == {}
+    assert book.apply(message())["version"] == 5
+    assert book.rules[1].version == 5
+
+
+def test_a_state_change_keeps_the_definition():
+    book = RuleBook(PAYMENTS)
+    book.apply(message())
+    book.apply("1,(pause)")
+    assert book.rules[1].state == "PAUSE"
+    assert book.rules[1].describe() == rule().describe()
+
+
+@pytest.mark.parametrize("text", ["7,(pause)", "7,(active)", "7,(delete)"])
+def test_changing_a_rule_that_does_not_exist_is_rejected_naming_those_that_do(text):
+    book = RuleBook(PAYMENTS)
+    assert book.apply(text)["reason"] == "ruleId: 7, expected a rule in force (there are: none)"
+    book.apply(message(ruleId=12))
+    book.apply(message(ruleId=3))
+    assert book.apply(text) == {
+        "status": "rejected",
+        "reason": "ruleId: 7, expected a rule in force (there are: 3, 12)",
+        "message": text,
+    }
+    assert book.versions == {3: 1, 12: 1}
+
+
+def test_controls_act_on_the_book_and_are_acknowledged():
+    book = RuleBook(PAYMENTS)
+    book.apply(message(ruleId=9))
+    book.apply(message(ruleId=3))
+
+    def control(name):
+        return book.apply(json.dumps({"ruleState": "CONTROL", "controlType": name}))
+
+    for name in ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP"):
+        assert control(name) == {"status": "accepted", "controlType": name}
+    exported = control("EXPORT_RULES_CURRENT")["rules"]
+    assert [(given["ruleId"], given["version"]) for given in exported] == [(3, 1), (9, 1)]
+    assert control("DELETE_RULES_ALL") == {
+        "status": "accepted",
+        "controlType": "DELETE_RULES_ALL",
+        "ruleIds": [3, 9],
+    }
+    assert (book.rules, book.versions) == ({}, {9: 1, 3: 1})
+    assert [book.apply(json.dumps(given))["version"] for given in exported] == [2, 2]
+
+
+def test_routes_come_by_their_lowest_rule_id_and_hold_paused_rules():
+    book = RuleBook(PAYMENTS)
+    for rule_id, keys in [(4, ["payeeId"]), (2, ["beneficiaryId"]), (1, ["payeeId"])]:
+        book.apply(message(ruleId=rule_id, groupingKeyNames=keys))
+    book.apply("4,(pause)")
+    routes = {route.id: [rule.rule_id for rule in rules] for route, rules in book.routes().items()}
+    assert list(routes.items()) == [("payeeId", [1, 4]), ("beneficiaryId", [2])]
+
+
+def test_a_book_holds_a_thousand_rules_and_refuses_one_more():
+    book = RuleBook(PAYMENTS)
+    for rule_id in range(1, 1001):
+        assert book.apply(message(ruleId=rule_id))["status"] == "accepted"
+    assert "at most 1000 rules are allowed" in book.apply(message(ruleId=1001))["reason"]
+    assert 1001 not in book.versions
+    assert book.apply(message(ruleId=1000))["version"] == 2
+    assert book.apply("2000,(pause)")["reason"].endswith("19, 20, ...)")
+
+
+def test_a_stored_book_that_no_longer_fits_the_schema_says_what_is_missing():
+    book = RuleBook(PAYMENTS)
+    book.apply(message())
+    with pytest.raises(BadRule, match='groupingKeyNames: unknown logins field "payeeId"'):
+        RuleBook.from_json(book.to_json(), LOGINS)
+
+
+def test_rules_show_as_an_escaped_table():
+    book = RuleBook(LOGINS)
+    book.apply(message(CASE_STUDY, filter={"action": "<b>"}))
+    html = book._repr_html_()
+    assert "<td>2</td><td>1</td><td>ACTIVE</td>" in html
+    assert "&lt;b&gt;" in html and "<b>" not in html
+    assert html == book.rules[2]._repr_html_()

@@ -1,0 +1,270 @@
+import json
+from decimal import Decimal
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.schema import FLIGHTS, LOGINS, MAX_LINE_BYTES, PAYMENTS, SCHEMAS, BadRecord, Field, Schema
+
+LONG = Field("n", "long")
+TEXT = Field("s", "string")
+AMOUNT = Field("amount", "decimal(18,2)")
+
+longs = st.integers(-(1 << 63), (1 << 63) - 1)
+times = st.integers(0, 7_289_654_399_999)
+amounts = st.integers(1 - 10**18, 10**18 - 1).map(lambda minor: Decimal(minor).scaleb(-2))
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def payment(**values: str) -> bytes:
+    """A payment whose values are given as JSON text."""
+    given = {"transactionId": "1", "eventTime": "0"} | values
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in given.items()) + "}").encode()
+
+
+def reason(line: bytes, schema: Schema = PAYMENTS) -> str:
+    with pytest.raises(BadRecord) as error:
+        schema.parse(line)
+    return str(error.value)
+
+
+def test_the_demos_csv_line_is_read():
+    assert PAYMENTS.parse(b"1,2013-01-01 00:00:00,1001,1002,CSH,21.5,1\n") == {
+        "transactionId": 1,
+        "eventTime": 1356998400000,
+        "payeeId": 1001,
+        "beneficiaryId": 1002,
+        "paymentType": "CSH",
+        "paymentAmount": Decimal("21.50"),
+        "ingestionTimestamp": 1,
+    }
+
+
+def test_every_field_is_present_and_none_when_absent_or_null():
+    event = PAYMENTS.parse(payment(payeeId="null"))
+    assert tuple(event) == PAYMENTS.names
+    assert {name for name, value in event.items() if value is None} == {*PAYMENTS.names[2:]}
+
+
+def test_other_names_are_ignored_and_the_last_of_two_equal_names_wins():
+    line = b'{"transactionId": 1, "eventTime": 5, "eventTime": 6, "color": [1, {}], "huge": 1e99999999999999999999}'
+    assert PAYMENTS.parse(line)["eventTime"] == 6
+
+
+@pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b" \t\r\n", b"\xef\xbb\xbf "])
+def test_a_byte_order_mark_and_blanks_before_the_object_are_fine(start):
+    assert PAYMENTS.parse(start + payment())["transactionId"] == 1
+
+
+@given(
+    st.fixed_dictionaries(
+        {"eventId": longs, "eventTime": times},
+        optional={"userId": longs, "action": texts, "amount": amounts},
+    )
+)
+def test_json_keeps_every_value_exactly(event):
+    raw = json.dumps(event | {"amount": str(event.get("amount", "0"))}).encode()
+    read = LOGINS.parse(raw)
+    assert {name: read[name] for name in event} == event
+    assert all(type(read[name]) is type(value) for name, value in event.items())
+
+
+@given(longs, times, amounts)
+def test_csv_and_json_of_the_same_event_are_read_alike(number, time, amount):
+    csv_line = f'{number},{time},,-7,"a,""b""",{amount}'.encode()
+    json_line = payment(
+        transactionId=str(number),
+        eventTime=str(time),
+        beneficiaryId="-7",
+        paymentType='"a,\\"b\\""',
+        paymentAmount=str(amount),
+    )
+    assert PAYMENTS.parse(csv_line) == PAYMENTS.parse(json_line)
+
+
+@given(amounts)
+def test_a_decimal_has_exactly_its_scale_and_never_minus_zero(amount):
+    for written in (amount, str(amount), amount.normalize()):
+        read = AMOUNT.parse(written)
+        assert read == amount and read.as_tuple().exponent == -2
+        assert not (read == 0 and read.is_signed())
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [("2e1", "20.00"), ("1.2300", "1.23"), ("-0.00", "0.00"), ("0e999", "0.00"), ('"+7.5"', "7.50")],
+)
+def test_a_decimal_is_read_in_any_json_notation_and_from_plain_text(literal, value):
+    assert str(PAYMENTS.parse(payment(paymentAmount=literal))["paymentAmount"]) == value
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        *("0.001", "1e16", "-1e16", "1e999999999", "1e-999999999", "1e99999999999999999999", "9" * 5000),
+        *('"1e1"', '""', '" 1"', '"1."', '"NaN"', '"١"', '"1_0"', "true", "[]", "{}"),
+    ],
+)
+def test_what_is_no_decimal_or_does_not_fit_is_rejected(literal):
+    text = reason(payment(paymentAmount=literal))
+    assert text.startswith("paymentAmount: ")
+    assert "expected a number with at most 16 digits before the point and 2 after it" in text
+    assert len(text) < 160
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("-Infinity"), Decimal("sNaN"), 0.5, b"1", True])
+def test_python_values_that_json_never_gives_are_rejected_too(value):
+    for field in (AMOUNT, LONG, TEXT):
+        with pytest.raises(BadRecord):
+            field.parse(value)
+
+
+@pytest.mark.parametrize(
+    "literal", ["1.0", "1e3", "true", '"1"', "9223372036854775808", "-9223372036854775809", "9" * 5000, "[]"]
+)
+def test_a_long_is_only_an_integer_literal_of_64_bits(literal):
+    text = reason(payment(payeeId=literal))
+    assert text.startswith("payeeId: ") and text.endswith("expected an integer of signed 64 bit")
+    assert len(text) < 120
+
+
+def test_a_million_digits_are_rejected_at_once():
+    start = perf_counter()
+    for name in ("payeeId", "paymentAmount", "paymentType"):
+        assert reason(payment(**{name: "9" * 1_000_000})).startswith(f"{name}: 999")
+    assert perf_counter() - start < 5
+
+
+def test_an_integer_too_long_for_python_to_print_is_still_named():
+    with pytest.raises(BadRecord, match="n: 1000.*…, expected an integer"):
+        LONG.parse(10**5000)
+
+
+@pytest.mark.parametrize("literal", ["1", "false", "[]", "{}", '"\\ud800"', '"a\\udfff"'])
+def test_a_string_is_only_a_json_string_that_utf8_can_hold(literal):
+    text = reason(payment(paymentType=literal))
+    assert text.startswith("paymentType: ") and "expected a string" in text
+    text.encode()
+
+
+@pytest.mark.parametrize("name", ["transactionId", "eventTime"])
+def test_id_and_time_are_required(name):
+    assert reason(payment(**{name: "null"})).startswith(f"{name}: nothing, expected")
+
+
+@pytest.mark.parametrize("time", ["-1", "7289654400000"])
+def test_times_outside_1970_to_2200_are_rejected(time):
+    assert reason(payment(eventTime=time)).startswith(
+        f"eventTime: {time}, expected the event time, 0 to 7289654399999"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "time"),
+    [
+        ("1970-01-01 00:00:00", 0),
+        ("2200-12-31 23:59:59.999", 7289654399999),
+        ("2024-02-29 12:00:00.5", None),
+        ("2023-02-29 12:00:00", None),
+        ("2024-02-29T12:00:00", None),
+        ("1969-12-31 23:59:59", None),
+        ("+12", 12),
+        ("1e3", None),
+        ("yesterday", None),
+    ],
+)
+def test_a_csv_time_is_utc_text_or_an_integer_of_ms(cell, time):
+    line = f"1,{cell}".encode()
+    if time is None:
+        assert reason(line).startswith("eventTime: ")
+    else:
+        assert PAYMENTS.parse(line)["eventTime"] == time
+
+
+def test_csv_cells_may_be_empty_or_missing_at_the_end_but_not_too_many():
+    assert PAYMENTS.parse(b"1,0,,,,,") == PAYMENTS.parse(b"1,0")
+    assert reason(b"1,0,,,,,,").startswith("8 cells, at most 7: transactionId,eventTime,")
+
+
+def test_csv_leading_zeros_do_not_change_an_integer():
+    assert LONG.parse_text("-" + "0" * 5000 + "12") == -12
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"a": "\xff"}', "not UTF-8: byte 0xff at offset 7"),
+        (b"\xef\xbb\xbf\xff", "not UTF-8: byte 0xff at offset 3"),
+        (b"{} {}", "not one JSON object"),
+        (b'{"transactionId": 1', "not one JSON object"),
+        (payment(payeeId="NaN"), "NaN is not a JSON number"),
+        (payment(color="-Infinity"), "-Infinity is not a JSON number"),
+        (b'{"a":' + b"[" * 100_000, "nested too deeply"),
+        (b"", "transactionId: nothing"),
+        (b"[1]", 'transactionId: "[1]"'),
+        (b"1,0\n2,0", "not a CSV line"),
+    ],
+)
+def test_what_is_no_record_is_rejected_with_the_reason(line, text):
+    assert text in reason(line)
+
+
+def test_a_line_of_one_mebibyte_is_read_and_one_byte_more_is_rejected():
+    line = payment()
+    assert PAYMENTS.parse(line.ljust(MAX_LINE_BYTES))["transactionId"] == 1
+    assert reason(line.ljust(MAX_LINE_BYTES + 1)) == "line of 1048577 bytes, at most 1048576 are allowed"
+
+
+@given(
+    st.binary(max_size=60)
+    | st.text(max_size=60).map(lambda text: ("{" + text).encode(errors="surrogatepass"))
+)
+def test_any_bytes_are_read_or_rejected_and_never_fail_otherwise(line):
+    try:
+        FLIGHTS.parse(line)
+    except BadRecord as error:
+        str(error).encode()
+
+
+def test_a_field_knows_whether_it_is_numeric_and_its_scale():
+    assert [(field.numeric, field.scale) for field in (LONG, TEXT, AMOUNT)] == [
+        (True, 0),
+        (False, None),
+        (True, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "type_", ["int", "decimal", "decimal(19,2)", "decimal(2,3)", "decimal(0,0)", "decimal(5, 2)"]
+)
+def test_a_type_that_is_none_of_the_three_is_refused(type_):
+    with pytest.raises(ValueError, match=r"type of x: .*, expected long, string or decimal\(P,S\)"):
+        Field("x", type_)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a|b", "a,b"])
+def test_a_field_name_has_no_separators(name):
+    with pytest.raises(ValueError, match="field name"):
+        Field(name, "long")
+
+
+def test_a_schema_refuses_equal_names_and_an_id_that_is_no_long():
+    with pytest.raises(ValueError, match="two fields have the same name"):
+        Schema("x", (LONG, LONG), "n", "n")
+    with pytest.raises(ValueError, match="x: s is the id or the time, so it must be a long"):
+        Schema("x", (LONG, TEXT), "s", "n")
+
+
+def test_an_unknown_field_is_answered_with_the_closest_one_and_all_names():
+    assert PAYMENTS.field("payeeId").type == "long"
+    with pytest.raises(
+        ValueError, match="did you mean paymentAmount.*known: transactionId, .*ingestionTimestamp"
+    ):
+        PAYMENTS.field("PAYMENTAMOUT")
+
+
+def test_the_schemas_are_found_by_name_and_show_as_a_table():
+    assert SCHEMAS == {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
+    assert "<td>eventTime</td><td>long</td><td>event time</td>" in FLIGHTS._repr_html_()
