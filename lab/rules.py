@@ -9,7 +9,7 @@ import json
 import operator as compare
 import re
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from lab import schema as schemas
 from lab.schema import BadRecord, Field, Schema, expected, plain, shown, unknown
@@ -29,9 +29,10 @@ CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPO
 MAX_MESSAGE_BYTES = 64 << 10
 MAX_RULES = 1000
 
-Filter = tuple[
-    tuple[str, tuple[str | int | Decimal, ...]], ...
-]  # sorted by field, values sorted and distinct
+# sorted by field, values sorted and distinct
+Filter = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
+
+_EXACT = Context(prec=60)  # holds a limit (36 digits) times any count
 
 
 class BadRule(ValueError):
@@ -92,9 +93,9 @@ class Rule:
         return tuple(sorted({*self.unique, self.field} - {None}))
 
     def holds(self, aggregate: Decimal | int, count: int = 1) -> bool:
-        """Whether the aggregate stands in the rule's relation to limit × count (for a mean: the sum, and of how many)."""
+        """Whether the aggregate is in the rule's relation to limit × count; for a mean, give sum and count."""
         _, holds = _OPERATORS[self.operator]
-        return holds(aggregate, self.limit * count)
+        return holds(aggregate, _EXACT.multiply(self.limit, count))
 
     def to_dict(self) -> dict[str, object]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""

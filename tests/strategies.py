@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lab.rules import CONTROLS, OPERATORS
 
 MINUTE = 60_000
-KEYS = ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+KEYS = ([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
 FILTERS = (None, {"action": "login"}, {"country": ["KR", "CN"]}, {"amount": [1, "2.50"], "action": ["pay", "login"]})
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
@@ -18,17 +18,17 @@ def amounts():
 
 
 @st.composite
-def events(draw):
+def events(draw, time_ms: int):
     """A login event as JSON bytes; now and then nulls, and now and then a broken record."""
     if draw(st.integers(0, 30)) == 0:
         return draw(st.sampled_from([b'{"eventId": 1', b'{"eventId": "x", "eventTime": 5}', b"\xff{}", b'{"eventId": 7}']))
     event = {
         "eventId": draw(st.integers(0, 40)),
-        "eventTime": draw(st.integers(0, 60)) * MINUTE // 2 + draw(st.sampled_from([0, 0, 1])),
-        "userId": draw(st.sampled_from([1, 2, None])),
+        "eventTime": time_ms,
+        "userId": draw(st.sampled_from([1, 1, 1, 2, None])),
         "action": draw(st.sampled_from(["login", "pay"])),
-        "ip": draw(st.sampled_from(["a", "b", "c", None])),
-        "country": draw(st.sampled_from(["KR", "CN", "US"])),
+        "ip": draw(st.sampled_from(["a", "a", "b", "c", None])),
+        "country": draw(st.sampled_from(["KR", "KR", "CN", "US"])),
         "amount": None,
     }
     text = json.dumps(event)
@@ -46,8 +46,8 @@ def rules(draw):
         "groupingKeyNames": draw(st.sampled_from(KEYS)),
         "filter": draw(st.sampled_from(FILTERS)),
         "limitOperatorType": draw(st.sampled_from(OPERATORS)),
-        "limit": draw(st.sampled_from(["0", "1", "2", "2.5", "3", "-3.25", "0.333333", "19999999999999999.98"])),
-        "window": draw(st.sampled_from(["1s", "1m", "2m", "5m", "30m"])),
+        "limit": draw(st.sampled_from(["0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98"])),
+        "window": draw(st.sampled_from(["1s", "30s", "1m", "2m", "5m", "30m"])),
     }
     kind = draw(st.integers(0, 3))
     if kind == 0:
@@ -76,10 +76,20 @@ def changes():
 
 @st.composite
 def logs(draw):
-    """A log of ("event", line) and ("control", message): rules first, then events with changes between them."""
+    """A log of ("event", line) and ("control", message): rules first, then events with changes between them.
+
+    Time moves on by some seconds an event; some events trail behind by seconds, minutes, or more than any window.
+    """
     log = [("control", rule) for rule in draw(st.lists(rules(), min_size=1, max_size=5))]
-    entry = st.one_of(*[events().map(lambda e: ("event", e))] * 6, changes().map(lambda c: ("control", c)))
-    return log + draw(st.lists(entry, min_size=5, max_size=80))
+    now = 100 * MINUTE
+    for _ in range(draw(st.integers(5, 80))):
+        if draw(st.integers(0, 9)) == 0:
+            log.append(("control", draw(changes())))
+            continue
+        now += draw(st.sampled_from([0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE]))
+        behind = draw(st.sampled_from([0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE]))
+        log.append(("event", draw(events(now - behind))))
+    return log
 
 
 def cuts(log_length: int):

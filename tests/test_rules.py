@@ -148,6 +148,13 @@ def test_each_operator_compares_the_aggregate_with_the_limit(operator, below, at
     assert (holds(Decimal("4.99")), holds(5), holds(Decimal("5.01"))) == (below, at, above)
 
 
+def test_a_limit_of_36_digits_is_compared_without_rounding():
+    limit = "999999999999999999999999.999999999999"
+    greater = rule(limit=limit)
+    assert (greater.holds(Decimal(limit)), greater.holds(10**24)) == (False, True)
+    assert (greater.holds(3 * 10**24 - 1, 3), greater.holds(3 * 10**24, 3)) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("name", "function", "parsed"),
     [

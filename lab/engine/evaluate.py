@@ -144,7 +144,7 @@ class KeyGroup:
         rows = alerts[:, 0]
         ids, times, logged = (columns[name][rows].tolist() for name in ("id", "time", "logTime"))
         keys = {name: self._key_values(columns, name, rows) for name in store.route.keys}
-        for i, (_, r, high, low, count, _) in enumerate(alerts.tolist()):
+        for i, (_, r, high, low, count) in enumerate(alerts.tolist()):
             rule = store.rules[r]
             key = group_key(rule.keys, (keys[name][i] for name in rule.keys))
             aggregate = self._aggregate(rule, (high << 32) + low, count)

@@ -14,6 +14,7 @@ from lab.rules import FUNCTIONS, OPERATORS, Route, Rule
 from lab.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
+ALERTS_AT_ONCE = 4096
 MEASURING = ("SUM", "AVG", "MIN", "MAX")  # functions of a field's value
 FOLLOWED = ("SUM", "AVG", "COUNT", "COUNT_WITH_RESET")  # their running aggregates stay valid when arrays are laid out anew
 
@@ -49,8 +50,12 @@ class RouteStore:
             limit = Fraction(rule.limit)
             if rule.function in MEASURING:
                 limit *= 10 ** self.schema.field(rule.field).scale
-                whole[row, window.COLUMN] = self.value_columns.index(rule.field)
-            columns = [self.value_columns.index(c) for name in rule.unique for c in halves(self.schema, name)]
+                whole[row, window.COLUMN] = window.VALUES + self.value_columns.index(rule.field)
+            columns = [
+                window.VALUES + self.value_columns.index(column)
+                for name in rule.unique
+                for column in halves(self.schema, name)
+            ]
             whole[row, window.ACTIVE] = rule.state == "ACTIVE"
             whole[row, window.FUNCTION] = FUNCTIONS.index(rule.function)
             whole[row, window.OPERATOR] = OPERATORS.index(rule.operator)
@@ -71,7 +76,7 @@ class RouteStore:
         before = self.rules
         self.fields = fields
         self._set_rules(rules)
-        self._lay_out(self.arrays["event"].shape[0], self.arrays["key"].shape[0], before)
+        self._lay_out(self.arrays["event"].shape[0], self.arrays["group"].shape[0], before)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -82,15 +87,12 @@ class RouteStore:
             self.path,
             {
                 "size": ("int64", (4,)),
-                "event": ("int64", (events, 4)),
-                "link": ("int32", (events, 3)),
-                "value": ("int64", (events, len(self.value_columns))),
+                "event": ("int64", (events, window.VALUES + len(self.value_columns))),
                 "queue": ("int32", (events, self.queues, 2)),
-                "key": ("int64", (groups, len(self.key_columns))),
-                "newest": ("int32", (groups,)),
+                "group": ("int64", (groups, window.KEY + len(self.key_columns))),
                 "running": ("int64", (groups, len(self.rules), 5)),
                 "table": ("int32", (_power_of_two(2 * groups),)),
-                "counted": ("int32", (counted, 3)),
+                "counted": ("int32", (counted, 4)),
             },
         )
         arrays["table"].fill(window.NOTHING)
@@ -102,9 +104,8 @@ class RouteStore:
         old, new = self.arrays, self._create(events, groups)
         n, g = old["size"][window.EVENTS], old["size"][window.GROUPS]
         new["size"][:] = old["size"]
-        for name, count in (("event", n), ("link", n), ("key", g), ("newest", g)):
-            new[name][:count] = old[name][:count]
-        new["value"][:n, : old["value"].shape[1]] = old["value"][:n]
+        new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
+        new["group"][:g] = old["group"][:g]
         new["running"][:g, :, (window.START, window.RESET)] = window.NOTHING
         for column, rule in enumerate(self.rules):
             for previous, other in enumerate(rules_before):
@@ -120,7 +121,7 @@ class RouteStore:
         return Store(**self.arrays)
 
     def _make_room(self, more: int) -> None:
-        events, groups = self.arrays["event"].shape[0], self.arrays["key"].shape[0]
+        events, groups = self.arrays["event"].shape[0], self.arrays["group"].shape[0]
         need_events, need_groups = self.events + more, self.groups + more
         if need_events > events or need_groups > groups:
             grown = (max(events, _power_of_two(need_events)), max(groups, _power_of_two(need_groups)))
@@ -142,7 +143,7 @@ class RouteStore:
 
     @property
     def newest_ms(self) -> int:
-        return int(self.arrays["size"][window.NEWEST])
+        return int(self.arrays["size"][window.NEWEST_TIME])
 
     @property
     def bytes(self) -> int:
@@ -176,20 +177,26 @@ class RouteStore:
         return Batch(columns["time"], columns["id"], fields, key, value)
 
     def evaluate(self, columns: Columns, max_out_of_orderness_ms: int, late_policy: int) -> tuple[np.ndarray, np.ndarray]:
-        """`window.evaluate` on columns time, id, `key:…` and `value:…`; see there for what returns."""
+        """`window.evaluate` on columns time, id, `key:…` and `value:…`: what became of each event, and the alerts."""
         batch = self._batch(columns)
         self._make_room(len(batch.time))
-        return window.evaluate(
-            self.store, self.numbers, batch, self.widest_ms, max_out_of_orderness_ms, late_policy
-        )
+        fate = np.empty(len(batch.time), np.uint8)
+        found, done = [], 0
+        while done < len(batch.time):
+            alerts = np.empty((len(self.rules) + ALERTS_AT_ONCE, 5), np.int64)
+            done, fired = window.evaluate(
+                self.store, self.numbers, batch, done, self.widest_ms, max_out_of_orderness_ms, late_policy, fate, alerts
+            )
+            found.append(alerts[:fired])
+        return fate, np.concatenate(found)
 
     def export(self, first_seq: int, end_seq: int, horizon_ms: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
         event = self.arrays["event"][: self.events]
         first, end = np.searchsorted(event[:, window.SEQ], (first_seq, end_seq))
         rows = first + np.flatnonzero(event[first:end, window.TIME] >= horizon_ms)
-        event, value = event[rows], self.arrays["value"][rows]
-        key = self.arrays["key"][self.arrays["link"][rows, window.GROUP]]
+        event = event[rows]
+        key = self.arrays["group"][event[:, window.GROUP], window.KEY :]
         columns: Columns = {
             "time": event[:, window.TIME].copy(),
             "id": event[:, window.ID].copy(),
@@ -199,14 +206,14 @@ class RouteStore:
         for bit, name in enumerate(self.fields):
             valid = (event[:, window.FIELDS] >> bit) & 1 == 1
             for column in halves(self.schema, name):
-                values = value[:, self.value_columns.index(column)].copy()
+                values = event[:, window.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
         resets = self.arrays["running"][: self.groups, :, window.RESET]
         groups, rules = np.nonzero((resets >= first_seq) & (resets < end_seq))
         ids = np.array([rule.rule_id for rule in self.rules], np.int64)
         reset_columns: Columns = {"rule": ids[rules], "seq": resets[groups, rules]}
         for k, column in enumerate(self.key_columns):
-            reset_columns[f"key:{column}"] = self.arrays["key"][groups, k]
+            reset_columns[f"key:{column}"] = self.arrays["group"][groups, window.KEY + k]
         return columns, reset_columns
 
     def load(
@@ -237,7 +244,7 @@ class RouteStore:
         self.load(events, resets, {}, max_out_of_orderness_ms)
 
     def restore_size(self, newest_ms: int, next_seq: int) -> None:
-        self.arrays["size"][window.NEWEST] = newest_ms
+        self.arrays["size"][window.NEWEST_TIME] = newest_ms
         self.arrays["size"][window.NEXT_SEQ] = next_seq
 
     def mostly_expired(self, max_out_of_orderness_ms: int) -> bool:

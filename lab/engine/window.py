@@ -25,27 +25,29 @@ EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE = range(4)  # what became of an 
 NOTHING = -1
 LOW_BITS = 0xFFFFFFFF
 
-TIME, ID, SEQ, FIELDS = range(4)  # columns of Store.event; FIELDS: a bit for each field that is not null
-PREV, NEXT, GROUP = range(3)  # columns of Store.link
+# columns of Store.event; FIELDS: a bit for each field that is not null; PREV, NEXT: the group's neighbours in time order
+TIME, ID, SEQ, FIELDS, PREV, NEXT, GROUP, VALUES = range(8)
+RULE, EXAMPLE, COUNTED, SEEN = range(4)  # columns of Store.counted
+NEWEST, KEY = range(2)  # columns of Store.group: the event at the newer end, and from KEY on the key
 START, N, HIGH, LOW, RESET = range(5)  # columns of Store.running
 HEAD, TAIL = HIGH, LOW  # of the monotonic queue, for MIN and MAX
-EVENTS, GROUPS, NEWEST, NEXT_SEQ = range(4)  # places in Store.size
+EVENTS, GROUPS, NEWEST_TIME, NEXT_SEQ = range(4)  # places in Store.size
 ACTIVE, FUNCTION, OPERATOR, WINDOW, COLUMN, NEEDS, LIMIT, UNIT, FIRST, LAST, QUEUE = range(11)  # columns of Rules.whole
+
+# Without Numba's reference counts, which would cost more than the work; so what is bare allocates nothing.
+bare = njit(cache=True, _nrt=False)
 
 
 class Store(NamedTuple):
     """The events of one route in one key-group. Rows of `event` are in order of arrival."""
 
     size: np.ndarray  # [4] events, groups, newest event time, the next event's SEQ
-    event: np.ndarray  # [events, 4] int64
-    link: np.ndarray  # [events, 3] int32: neighbours in time order of the same group, and the group
-    value: np.ndarray  # [events, columns] int64: scaled numbers, or the two halves of a string's digest
+    event: np.ndarray  # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
     queue: np.ndarray  # [events, rules with MIN or MAX, 2] int32: PREV and NEXT in the rule's monotonic queue
-    key: np.ndarray  # [groups, key columns] int64
-    newest: np.ndarray  # [groups] int32: the event at the newer end
+    group: np.ndarray  # [groups, KEY + key columns] int64
     running: np.ndarray  # [groups, rules, 5] int64
     table: np.ndarray  # [power of 2] int32: hash table of groups
-    counted: np.ndarray  # [power of 2, 3] int32: hash table (rule, an event with the value) -> how many, for UNIQUE_COUNT
+    counted: np.ndarray  # [power of 2, 4] int32, for UNIQUE_COUNT: hash table (rule, an event with the value) -> how many
 
 
 class Rules(NamedTuple):
@@ -53,7 +55,7 @@ class Rules(NamedTuple):
 
     whole: np.ndarray  # [rules, 11] int64
     real: np.ndarray  # [rules, 2] float64: LIMIT and UNIT
-    unique: np.ndarray  # value columns of the UNIQUE_COUNT rules, each from FIRST up to LAST
+    unique: np.ndarray  # columns of Store.event that the UNIQUE_COUNT rules compare, each from FIRST up to LAST
 
 
 class Batch(NamedTuple):
@@ -66,13 +68,13 @@ class Batch(NamedTuple):
     value: np.ndarray  # [events, columns]
 
 
-@njit(cache=True)
+@bare
 def mixed(h, value):
     h = np.uint64(h ^ np.uint64(value)) * np.uint64(0xFF51AFD7ED558CCD)
     return h ^ (h >> np.uint64(32))
 
 
-@njit(cache=True)
+@bare
 def group_of(store, key, i):
     """The group with the key in row `i`, a new one if there is none."""
     last = len(store.table) - 1
@@ -86,7 +88,7 @@ def group_of(store, key, i):
             break
         same = True
         for k in range(key.shape[1]):
-            if store.key[g, k] != key[i, k]:
+            if store.group[g, KEY + k] != key[i, k]:
                 same = False
                 break
         if same:
@@ -95,35 +97,35 @@ def group_of(store, key, i):
     g = store.size[GROUPS]
     store.size[GROUPS] += 1
     store.table[place] = g
-    store.newest[g] = NOTHING
+    store.group[g, NEWEST] = NOTHING
     for k in range(key.shape[1]):
-        store.key[g, k] = key[i, k]
+        store.group[g, KEY + k] = key[i, k]
     for r in range(store.running.shape[1]):
         store.running[g, r, START] = NOTHING
         store.running[g, r, RESET] = NOTHING
     return g
 
 
-@njit(cache=True)
+@bare
 def older_neighbour(store, g, t):
     """The group's last event, in time order, that is not newer than `t`."""
-    p = store.newest[g]
+    p = store.group[g, NEWEST]
     while p != NOTHING and store.event[p, TIME] > t:
-        p = store.link[p, PREV]
+        p = store.event[p, PREV]
     return p
 
 
-@njit(cache=True)
+@bare
 def is_held(store, p, t, event_id):
     """Whether an event with this time and id is held; `p` is the older neighbour of `t`."""
     while p != NOTHING and store.event[p, TIME] == t:
         if store.event[p, ID] == event_id:
             return True
-        p = store.link[p, PREV]
+        p = store.event[p, PREV]
     return False
 
 
-@njit(cache=True)
+@bare
 def insert(store, g, p, t, event_id, seq, fields, value, i):
     """Stores the event behind its older neighbour `p` (NOTHING: as the oldest) and returns its row."""
     j = store.size[EVENTS]
@@ -133,24 +135,24 @@ def insert(store, g, p, t, event_id, seq, fields, value, i):
     store.event[j, SEQ] = seq
     store.event[j, FIELDS] = fields
     for c in range(value.shape[1]):
-        store.value[j, c] = value[i, c]
-    q = store.newest[g] if p == NOTHING else store.link[p, NEXT]  # the newer neighbour
+        store.event[j, VALUES + c] = value[i, c]
+    q = store.group[g, NEWEST] if p == NOTHING else store.event[p, NEXT]  # the newer neighbour
     if p == NOTHING:
-        while q != NOTHING and store.link[q, PREV] != NOTHING:
-            q = store.link[q, PREV]
+        while q != NOTHING and store.event[q, PREV] != NOTHING:
+            q = store.event[q, PREV]
     else:
-        store.link[p, NEXT] = j
+        store.event[p, NEXT] = j
     if q == NOTHING:
-        store.newest[g] = j
+        store.group[g, NEWEST] = j
     else:
-        store.link[q, PREV] = j
-    store.link[j, PREV] = p
-    store.link[j, NEXT] = q
-    store.link[j, GROUP] = g
+        store.event[q, PREV] = j
+    store.event[j, PREV] = p
+    store.event[j, NEXT] = q
+    store.event[j, GROUP] = g
     return j
 
 
-@njit(cache=True)
+@bare
 def counts(store, rules, r, g, j):
     """Whether event `j` counts for rule `r`: no field it needs is null, and it came after the rule's last reset."""
     if store.event[j, FIELDS] & rules.whole[r, NEEDS] != rules.whole[r, NEEDS]:
@@ -158,46 +160,46 @@ def counts(store, rules, r, g, j):
     return rules.whole[r, FUNCTION] != COUNT_WITH_RESET or store.event[j, SEQ] > store.running[g, r, RESET]
 
 
-@njit(cache=True)
+@bare
 def same_value(store, rules, r, i, j):
     for u in range(rules.whole[r, FIRST], rules.whole[r, LAST]):
-        if store.value[i, rules.unique[u]] != store.value[j, rules.unique[u]]:
+        if store.event[i, rules.unique[u]] != store.event[j, rules.unique[u]]:
             return False
     return True
 
 
-@njit(cache=True)
+@bare
 def value_hash(store, rules, r, j):
     h = np.uint64(0)
     for u in range(rules.whole[r, FIRST], rules.whole[r, LAST]):
-        h = mixed(h, store.value[j, rules.unique[u]])
+        h = mixed(h, store.event[j, rules.unique[u]])
     return h
 
 
-@njit(cache=True)
+@bare
 def tally(store, rules, r, g, j):
     """The place in `counted` of rule, group and value of event `j`; the value is named by the first event that had it."""
     last = len(store.counted) - 1
     h = mixed(mixed(value_hash(store, rules, r, j), g), r)
     place = np.int64(h & np.uint64(last))
-    while store.counted[place, 0] != NOTHING:
-        other = store.counted[place, 1]
-        if store.counted[place, 0] == r and store.link[other, GROUP] == g and same_value(store, rules, r, other, j):
+    while store.counted[place, RULE] != NOTHING:
+        other = store.counted[place, EXAMPLE]
+        if store.counted[place, RULE] == r and store.event[other, GROUP] == g and same_value(store, rules, r, other, j):
             return place
         place = (place + 1) & last
-    store.counted[place, 0] = r
-    store.counted[place, 1] = j
-    store.counted[place, 2] = 0
+    store.counted[place, RULE] = r
+    store.counted[place, EXAMPLE] = j
+    store.counted[place, COUNTED] = 0
     return place
 
 
-@njit(cache=True)
+@bare
 def better(function, a, b):
     """Whether `a` makes an older `b` useless for MIN or MAX."""
     return a <= b if function == MIN else a >= b
 
 
-@njit(cache=True)
+@bare
 def enter(store, rules, r, g, j):
     """Event `j` comes into the running window of rule `r`; for MIN and MAX it must be the newest there."""
     if not counts(store, rules, r, g, j):
@@ -205,19 +207,19 @@ def enter(store, rules, r, g, j):
     running = store.running[g, r]
     function = rules.whole[r, FUNCTION]
     if function == SUM or function == AVG:
-        v = store.value[j, rules.whole[r, COLUMN]]
+        v = store.event[j, rules.whole[r, COLUMN]]
         running[HIGH] += v >> 32
         running[LOW] += v & LOW_BITS
         running[N] += 1
     elif function == UNIQUE_COUNT:
         place = tally(store, rules, r, g, j)
-        store.counted[place, 2] += 1
-        if store.counted[place, 2] == 1:
+        store.counted[place, COUNTED] += 1
+        if store.counted[place, COUNTED] == 1:
             running[N] += 1
     elif function == MIN or function == MAX:
         c, queue = rules.whole[r, COLUMN], rules.whole[r, QUEUE]
         last = running[TAIL]
-        while last != NOTHING and better(function, store.value[j, c], store.value[last, c]):
+        while last != NOTHING and better(function, store.event[j, c], store.event[last, c]):
             last = store.queue[last, queue, PREV]
         store.queue[j, queue, PREV] = last
         store.queue[j, queue, NEXT] = NOTHING
@@ -230,7 +232,7 @@ def enter(store, rules, r, g, j):
         running[N] += 1
 
 
-@njit(cache=True)
+@bare
 def leave(store, rules, r, g, j):
     """Event `j`, the oldest, goes out of the running window of rule `r`."""
     if not counts(store, rules, r, g, j):
@@ -238,14 +240,14 @@ def leave(store, rules, r, g, j):
     running = store.running[g, r]
     function = rules.whole[r, FUNCTION]
     if function == SUM or function == AVG:
-        v = store.value[j, rules.whole[r, COLUMN]]
+        v = store.event[j, rules.whole[r, COLUMN]]
         running[HIGH] -= v >> 32
         running[LOW] -= v & LOW_BITS
         running[N] -= 1
     elif function == UNIQUE_COUNT:
         place = tally(store, rules, r, g, j)
-        store.counted[place, 2] -= 1
-        if store.counted[place, 2] == 0:
+        store.counted[place, COUNTED] -= 1
+        if store.counted[place, COUNTED] == 0:
             running[N] -= 1
     elif function == MIN or function == MAX:
         if running[HEAD] == j:
@@ -258,14 +260,14 @@ def leave(store, rules, r, g, j):
         running[N] -= 1
 
 
-@njit(cache=True)
+@bare
 def advance(store, rules, r, g, j, oldest):
     """Moves the running window of rule `r` to end with event `j`, the group's newest, and start at time `oldest`."""
     running = store.running[g, r]
     if running[START] == NOTHING:  # not followed so far: take in the window's events from the oldest on
         start = j
-        while store.link[start, PREV] != NOTHING and store.event[store.link[start, PREV], TIME] >= oldest:
-            start = store.link[start, PREV]
+        while store.event[start, PREV] != NOTHING and store.event[store.event[start, PREV], TIME] >= oldest:
+            start = store.event[start, PREV]
         running[START] = start
         running[N] = 0
         empty = NOTHING if rules.whole[r, FUNCTION] == MIN or rules.whole[r, FUNCTION] == MAX else 0
@@ -273,17 +275,17 @@ def advance(store, rules, r, g, j, oldest):
         running[LOW] = empty
         while start != NOTHING:
             enter(store, rules, r, g, start)
-            start = store.link[start, NEXT]
+            start = store.event[start, NEXT]
         return
     enter(store, rules, r, g, j)
     start = running[START]
     while store.event[start, TIME] < oldest:
         leave(store, rules, r, g, start)
-        start = store.link[start, NEXT]
+        start = store.event[start, NEXT]
     running[START] = start
 
 
-@njit(cache=True)
+@bare
 def take_in_late(store, rules, r, g, j):
     """Keeps the running window of rule `r` right after event `j` was linked in before the group's newest."""
     running = store.running[g, r]
@@ -291,7 +293,7 @@ def take_in_late(store, rules, r, g, j):
         return
     t = store.event[j, TIME]
     if store.event[running[START], TIME] > t:
-        if t < store.event[store.newest[g], TIME] - rules.whole[r, WINDOW]:
+        if t < store.event[store.group[g, NEWEST], TIME] - rules.whole[r, WINDOW]:
             return
         running[START] = j
     if rules.whole[r, FUNCTION] == MIN or rules.whole[r, FUNCTION] == MAX:
@@ -300,65 +302,67 @@ def take_in_late(store, rules, r, g, j):
         enter(store, rules, r, g, j)
 
 
-@njit(cache=True)
+@bare
 def walk(store, rules, r, g, j, oldest):
     """The aggregate of rule `r` over the window that ends with event `j`, computed from the events alone."""
     function, c = rules.whole[r, FUNCTION], rules.whole[r, COLUMN]
     high, low, n = np.int64(0), np.int64(0), np.int64(0)
-    best = store.value[j, c] if function == MIN or function == MAX else np.int64(0)
+    best = store.event[j, c] if function == MIN or function == MAX else np.int64(0)
     i = j
     while i != NOTHING and store.event[i, TIME] >= oldest:
         if counts(store, rules, r, g, i):
             n += 1
             if function == SUM or function == AVG:
-                high += store.value[i, c] >> 32
-                low += store.value[i, c] & LOW_BITS
+                high += store.event[i, c] >> 32
+                low += store.event[i, c] & LOW_BITS
             elif function == MIN:
-                best = min(best, store.value[i, c])
+                best = min(best, store.event[i, c])
             elif function == MAX:
-                best = max(best, store.value[i, c])
-        i = store.link[i, PREV]
+                best = max(best, store.event[i, c])
+        i = store.event[i, PREV]
     if function == UNIQUE_COUNT:
-        n = distinct(store, rules, r, g, j, oldest, n)
+        n = distinct(store, rules, r, g, j, oldest)
     if function == MIN or function == MAX:
         high, low = best >> 32, best & LOW_BITS
     return high, low, n
 
 
-@njit(cache=True)
-def distinct(store, rules, r, g, j, oldest, n):
-    """How many values the `n` counting events of a window have, by a hash table made for the occasion."""
-    last = 1
-    while last < 2 * n:
-        last *= 2
-    seen = np.full(last, NOTHING, np.int32)
-    last -= 1
+@bare
+def distinct(store, rules, r, g, j, oldest):
+    """How many values the counting events of a window have; marks them in `counted`, column SEEN, and wipes the marks."""
+    last = len(store.counted) - 1
     found = np.int64(0)
     i = j
     while i != NOTHING and store.event[i, TIME] >= oldest:
         if counts(store, rules, r, g, i):
             place = np.int64(value_hash(store, rules, r, i) & np.uint64(last))
-            while seen[place] != NOTHING and not same_value(store, rules, r, seen[place], i):
+            while store.counted[place, SEEN] != NOTHING and not same_value(store, rules, r, store.counted[place, SEEN], i):
                 place = (place + 1) & last
-            if seen[place] == NOTHING:
-                seen[place] = i
-                found += 1
-        i = store.link[i, PREV]
+            found += store.counted[place, SEEN] == NOTHING
+            store.counted[place, SEEN] = i
+        i = store.event[i, PREV]
+    i = j
+    while i != NOTHING and store.event[i, TIME] >= oldest:
+        place = np.int64(value_hash(store, rules, r, i) & np.uint64(last))
+        while store.counted[place, SEEN] != NOTHING:
+            store.counted[place, SEEN] = NOTHING
+            place = (place + 1) & last
+        i = store.event[i, PREV]
     return found
 
 
-@njit(cache=True)
+@bare
 def aggregate(store, rules, r, g):
     """The running aggregate of rule `r`: high and low part of the sum or value, and the count."""
     running = store.running[g, r]
     function = rules.whole[r, FUNCTION]
     if function == MIN or function == MAX:
-        v = store.value[running[HEAD], rules.whole[r, COLUMN]]
+        v = store.event[running[HEAD], rules.whole[r, COLUMN]]
         return v >> 32, v & LOW_BITS, np.int64(1)
     return running[HIGH], running[LOW], running[N]
 
 
-@njit(cache=True)
+@bare
 def holds(rules, r, high, low, n):
     """aggregate ⋛ limit, exactly, as  aggregate · UNIT ⋛ LIMIT · count.
 
@@ -390,25 +394,25 @@ def holds(rules, r, high, low, n):
     return sign <= 0
 
 
-@njit(cache=True)
-def evaluate(store, rules, batch, widest, out_of_orderness, late_policy):
-    """Takes in a batch: what became of each event, and the alerts as rows (event, rule, high, low, count, seq).
+@bare
+def evaluate(store, rules, batch, first, widest, out_of_orderness, late_policy, fate, alerts):
+    """Takes in a batch's events from row `first` on, as far as there is room for their alerts.
 
-    `widest` is the route's widest window; times are in ms. The store must have room for the batch.
+    `widest` is the route's widest window; times are in ms. The store must have room for the batch. Fills `fate` with what
+    became of each event and `alerts` with rows (event, rule, high, low, count); returns the row it got to and the alerts.
     """
-    n = len(batch.time)
-    fate = np.empty(n, np.uint8)
-    alerts = np.empty((max(64, n // 4), 6), np.int64)
     fired = 0
-    for i in range(n):
+    for i in range(first, len(batch.time)):
+        if fired + len(rules.whole) > len(alerts):
+            return i, fired
         t = batch.time[i]
-        store.size[NEWEST] = max(store.size[NEWEST], t)
-        horizon = store.size[NEWEST] - widest - out_of_orderness
+        store.size[NEWEST_TIME] = max(store.size[NEWEST_TIME], t)
+        horizon = store.size[NEWEST_TIME] - widest - out_of_orderness
         if t < horizon:
             fate[i] = DROPPED_LATE
             continue
         g = group_of(store, batch.key, i)
-        newest = store.newest[g]
+        newest = store.group[g, NEWEST]
         p = older_neighbour(store, g, t)
         if is_held(store, p, t, batch.id[i]):
             fate[i] = DUPLICATE
@@ -421,10 +425,10 @@ def evaluate(store, rules, batch, widest, out_of_orderness, late_policy):
         store.size[NEXT_SEQ] += 1
         j = insert(store, g, p, t, batch.id[i], seq, batch.fields[i], batch.value, i)
         fate[i] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
+        in_order = p == newest
         for r in range(len(rules.whole)):
             if not rules.whole[r, ACTIVE]:
                 continue
-            in_order = store.newest[g] == j
             if not in_order:
                 take_in_late(store, rules, r, g, j)
             if fate[i] != EVALUATED or not counts(store, rules, r, g, j):
@@ -436,22 +440,19 @@ def evaluate(store, rules, batch, widest, out_of_orderness, late_policy):
             else:
                 high, low, count = walk(store, rules, r, g, j, oldest)
             if holds(rules, r, high, low, count):
-                if fired == len(alerts):
-                    alerts = np.concatenate((alerts, np.empty_like(alerts)))
                 alerts[fired, 0] = i
                 alerts[fired, 1] = r
                 alerts[fired, 2] = high
                 alerts[fired, 3] = low
                 alerts[fired, 4] = count
-                alerts[fired, 5] = seq
                 fired += 1
                 if rules.whole[r, FUNCTION] == COUNT_WITH_RESET:
                     store.running[g, r, RESET] = seq
                     store.running[g, r, N] = 0
-    return fate, alerts[:fired]
+    return len(batch.time), fired
 
 
-@njit(cache=True)
+@bare
 def load(store, batch, seq, horizon):
     """Takes in events that were held before, in order of arrival, without evaluating them."""
     for i in range(len(batch.time)):
@@ -462,7 +463,7 @@ def load(store, batch, seq, horizon):
         insert(store, g, p, batch.time[i], batch.id[i], seq[i], batch.fields[i], batch.value, i)
 
 
-@njit(cache=True)
+@bare
 def load_resets(store, key, seq, rows, r):
     """Restores where rule `r` was reset, for the groups that still hold events."""
     for row in rows:
@@ -472,14 +473,14 @@ def load_resets(store, key, seq, rows, r):
             store.running[g, r, RESET] = max(store.running[g, r, RESET], seq[row])
 
 
-@njit(cache=True)
+@bare
 def index_groups(store):
     """Fills the hash table of groups, after its size changed."""
     last = len(store.table) - 1
     for g in range(store.size[GROUPS]):
         h = np.uint64(0)
-        for k in range(store.key.shape[1]):
-            h = mixed(h, store.key[g, k])
+        for k in range((store.group.shape[1] - KEY)):
+            h = mixed(h, store.group[g, KEY + k])
         place = np.int64(h & np.uint64(last))
         while store.table[place] != NOTHING:
             place = (place + 1) & last
