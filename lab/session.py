@@ -60,6 +60,8 @@ def _settings(scratch: str, driver_memory: str) -> dict[str, str]:
         # Python workers talk to the JVM over unix sockets: a third of the time of TCP
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": scratch,
+        # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
         # state: RocksDB, and only what changed goes into a commit
         f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
         "RocksDBStateStoreProvider",

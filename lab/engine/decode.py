@@ -101,9 +101,15 @@ def _read_at_once(data: bytes, schema: Schema) -> pa.Table | None:
     Whatever this accepts, `Schema.parse` accepts with the same values. Arrow's reader is as strict about types, but it
     lets a record span lines or share one, does not look into fields it skips, and does not know our limits.
     """
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    one_record_a_line = data.startswith(b"{") and data.count(b"}\n{") == lines - 1 and data.rstrip(b"\n").endswith(b"}")
-    if not one_record_a_line or b"NaN" in data or b"Infinity" in data or _has_long_line(data):
+    if not data.startswith(b"{") or b"NaN" in data or b"Infinity" in data:
+        return None
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    if not len(ends) or ends[-1] != len(text) - 1:
+        ends = np.append(ends, len(text))
+    starts = np.append(0, ends[:-1] + 1)
+    one_record_a_line = (text[starts] == ord("{")).all() and (text[ends - 1] == ord("}")).all()
+    if not one_record_a_line or (ends - starts).max() > MAX_LINE_BYTES:
         return None
     try:
         data.decode()
@@ -115,16 +121,10 @@ def _read_at_once(data: bytes, schema: Schema) -> pa.Table | None:
     except (UnicodeDecodeError, pa.ArrowInvalid):
         return None
     times = table[schema.time_field]
-    complete = table.num_rows == lines and not times.null_count and not table[schema.id_field].null_count
+    complete = table.num_rows == len(ends) and not times.null_count and not table[schema.id_field].null_count
     if not complete or pc.min(times).as_py() < 0 or pc.max(times).as_py() >= MAX_TIME:
         return None
     return table
-
-
-def _has_long_line(data: bytes) -> bool:
-    """Whether a line may be longer than MAX_LINE_BYTES: then some aligned half of that has no line end."""
-    half = MAX_LINE_BYTES // 2
-    return any(data.find(b"\n", at, at + half) < 0 for at in range(0, len(data) - half, half))
 
 
 def _scaled(array: pa.Array) -> pa.Array:

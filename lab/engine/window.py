@@ -31,6 +31,7 @@ RULE, EXAMPLE, COUNTED, SEEN = range(4)  # columns of Store.counted
 NEWEST, KEY = range(2)  # columns of Store.group: the event at the newer end, and from KEY on the key
 START, N, HIGH, LOW, RESET = range(5)  # columns of Store.running
 HEAD, TAIL = HIGH, LOW  # of the monotonic queue, for MIN and MAX
+OLDER, NEWER = range(2)  # columns of Store.queue
 EVENTS, GROUPS, NEWEST_TIME, NEXT_SEQ = range(4)  # places in Store.size
 ACTIVE, FUNCTION, OPERATOR, WINDOW, COLUMN, NEEDS, LIMIT, UNIT, FIRST, LAST, QUEUE = range(11)  # columns of Rules.whole
 
@@ -43,7 +44,7 @@ class Store(NamedTuple):
 
     size: np.ndarray  # [4] events, groups, newest event time, the next event's SEQ
     event: np.ndarray  # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
-    queue: np.ndarray  # [events, rules with MIN or MAX, 2] int32: PREV and NEXT in the rule's monotonic queue
+    queue: np.ndarray  # [events, rules with MIN or MAX, 2] int32: neighbours in the rule's monotonic queue
     group: np.ndarray  # [groups, KEY + key columns] int64
     running: np.ndarray  # [groups, rules, 5] int64
     table: np.ndarray  # [power of 2] int32: hash table of groups
@@ -220,13 +221,13 @@ def enter(store, rules, r, g, j):
         c, queue = rules.whole[r, COLUMN], rules.whole[r, QUEUE]
         last = running[TAIL]
         while last != NOTHING and better(function, store.event[j, c], store.event[last, c]):
-            last = store.queue[last, queue, PREV]
-        store.queue[j, queue, PREV] = last
-        store.queue[j, queue, NEXT] = NOTHING
+            last = store.queue[last, queue, OLDER]
+        store.queue[j, queue, OLDER] = last
+        store.queue[j, queue, NEWER] = NOTHING
         if last == NOTHING:
             running[HEAD] = j
         else:
-            store.queue[last, queue, NEXT] = j
+            store.queue[last, queue, NEWER] = j
         running[TAIL] = j
     else:
         running[N] += 1
@@ -251,11 +252,11 @@ def leave(store, rules, r, g, j):
             running[N] -= 1
     elif function == MIN or function == MAX:
         if running[HEAD] == j:
-            running[HEAD] = store.queue[j, rules.whole[r, QUEUE], NEXT]
+            running[HEAD] = store.queue[j, rules.whole[r, QUEUE], NEWER]
             if running[HEAD] == NOTHING:
                 running[TAIL] = NOTHING
             else:
-                store.queue[running[HEAD], rules.whole[r, QUEUE], PREV] = NOTHING
+                store.queue[running[HEAD], rules.whole[r, QUEUE], OLDER] = NOTHING
     else:
         running[N] -= 1
 
