@@ -29,7 +29,10 @@ def session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
         builder = SparkSession.builder.master(master).appName(app)
-        for name, value in (_settings(scratch, driver_memory) | (conf or {})).items():
+        settings = _everywhere() | {"spark.driver.memory": driver_memory}
+        if master.startswith("local"):
+            settings |= _on_this_machine(scratch)
+        for name, value in (settings | (conf or {})).items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
@@ -41,15 +44,25 @@ def session(
             spark.stop()
 
 
-def _settings(scratch: str, driver_memory: str) -> dict[str, str]:
-    (jar,) = jars.fetch("filesystem")
+def _everywhere() -> dict[str, str]:
     return {
-        "spark.driver.memory": driver_memory,
-        "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
+        # state: RocksDB, and only what changed goes into a commit
+        f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+        "RocksDBStateStoreProvider",
+        f"{STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+
+
+def _on_this_machine(scratch: str) -> dict[str, str]:
+    (jar,) = jars.fetch("filesystem")
+    return {
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": scratch,
         # Hadoop's local file system forks a chmod for each file; this one does not
         "spark.driver.extraClassPath": str(jar),
@@ -60,10 +73,4 @@ def _settings(scratch: str, driver_memory: str) -> dict[str, str]:
         # Python workers talk to the JVM over unix sockets: a third of the time of TCP
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": scratch,
-        # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
-        # state: RocksDB, and only what changed goes into a commit
-        f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
-        "RocksDBStateStoreProvider",
-        f"{STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }

@@ -222,7 +222,18 @@ class KeyGroup:
         store.change(saved["fields"], rules)
 
 
-_key_groups: dict[tuple[str, int], KeyGroup] = {}
+_key_groups: dict[tuple[str, int], KeyGroup] = {}  # (windows folder, key-group) -> what this worker has open
+
+
+def opened(key_group: int, settings: Settings) -> KeyGroup:
+    """The key-group as this worker last left it, or new; those of engines that have stopped are let go."""
+    name = (settings.windows_folder, key_group)
+    if name not in _key_groups:
+        for other in [other for other in _key_groups if not Path(other[0]).exists()]:
+            del _key_groups[other]
+        shared.release()
+        _key_groups[name] = KeyGroup(key_group, settings)
+    return _key_groups[name]
 
 
 class Evaluate(StatefulProcessor):
@@ -237,10 +248,7 @@ class Evaluate(StatefulProcessor):
         self.state = handle.getMapState("log", key, value)
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        name = (self.settings.windows_folder, key[0])
-        if name not in _key_groups:
-            _key_groups[name] = KeyGroup(key[0], self.settings)
-        return _key_groups[name].process(self.state, rows)
+        return opened(key[0], self.settings).process(self.state, rows)
 
     def close(self) -> None:
         pass

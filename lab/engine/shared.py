@@ -78,6 +78,12 @@ def forget(path: Path) -> None:
     _mapped.pop(path, None)
 
 
+def release() -> None:
+    """Lets go of arrays whose files are gone."""
+    for path in [path for path in _mapped if not path.exists()]:
+        del _mapped[path]
+
+
 @contextmanager
 def locked(path: Path) -> Iterator["Note"]:
     """Exclusive use of a small note beside the arrays, across processes; a dead holder frees it."""
