@@ -7,7 +7,6 @@ random logs can be compared with `lab.reference`.
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
@@ -37,9 +36,10 @@ class Stages:
 
     def __init__(self, settings: Settings):
         self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
-        self.settings = replace(settings, windows_folder=str(self.folder / "windows"))
+        self.settings = settings
         self.logs = {"event": FileLog(self.folder / "events"), "control": FileLog(self.folder / "control")}
-        self.route, self.evaluate = TwsTester(RouteEvents(self.settings)), TwsTester(Evaluate(self.settings))
+        self.route = TwsTester(RouteEvents(settings))
+        self.evaluate = TwsTester(Evaluate(settings, self.folder / "windows"))
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = 0
 
@@ -67,7 +67,7 @@ class Stages:
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in state."""
-        for note in Path(self.settings.windows_folder).glob("*/lock"):
+        for note in self.folder.glob("windows/*/lock"):
             note.write_text("")
 
     def _stage(self, tester: TwsTester, key: str, rows: list[dict]) -> list[dict]:

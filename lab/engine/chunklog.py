@@ -11,7 +11,6 @@ A chunk is written from the arrays in memory; it is read only to rebuild them. T
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from lab.engine.columns import pack, unpack
 from lab.engine.store import RouteStore
 
 MERGED_AT_ONCE = 8
+EVENTS_AT_MOST = 1 << 20  # in a chunk, so that it stays a value that a state store likes
 
 
 class ChunkLog:
@@ -55,22 +55,17 @@ class ChunkLog:
         starts = chunks[-1]["ends"] if chunks else {}
         if any(end > starts.get(name, 0) for name, end in ends.items()):
             level = 0
-            while [chunk["level"] for chunk in chunks[1 - MERGED_AT_ONCE :]] == [level] * (MERGED_AT_ONCE - 1):
+            while _full(chunks[1 - MERGED_AT_ONCE :], level):
                 gone += chunks[1 - MERGED_AT_ONCE :]
                 chunks = chunks[: 1 - MERGED_AT_ONCE]
                 level += 1
             starts = chunks[-1]["ends"] if chunks else {}
-            tables = [
-                table
-                for name, store in stores.items()
-                for table in _tables(name, store, starts.get(name, 0), ends[name], horizons[name])
-            ]
-            newest = {name: store.newest_ms for name, store in stores.items()}
-            size = sum(map(len, tables))
-            chunk = {"id": self.head["nextChunk"], "level": level, "bytes": size, "ends": ends, "newest": newest}
-            self.head["nextChunk"] += 1
-            self._state.updateValue((f"chunk {chunk['id']}",), (tables,))
-            chunks = [*chunks, chunk]
+            events = sum(end - starts.get(name, 0) for name, end in ends.items())
+            parts = events // EVENTS_AT_MOST + 1
+            for part in range(1, parts + 1):
+                upto = {name: (end * part + starts.get(name, 0) * (parts - part)) // parts for name, end in ends.items()}
+                chunks = [*chunks, self._write(stores, starts, upto, horizons, level)]
+                starts = upto
         for chunk in gone:
             self._state.removeKey((f"chunk {chunk['id']}",))
         self.head["chunks"] = chunks
@@ -78,6 +73,21 @@ class ChunkLog:
             self.head["stores"][name] |= {"seq": store.next_seq, "newest": store.newest_ms}
         self.head["id"] = uuid4().hex
         self._state.updateValue(("head",), ([json.dumps(self.head).encode()],))
+
+    def _write(
+        self, stores: dict[str, RouteStore], starts: dict, ends: dict, horizons: dict[str, int], level: int
+    ) -> dict[str, Any]:
+        """Writes the events from `starts` up to `ends` as a chunk and returns its entry in the head."""
+        tables = []
+        for name, store in stores.items():
+            if ends[name] > starts.get(name, 0):
+                exported = store.export(starts.get(name, 0), ends[name], horizons[name])
+                tables += [pack(columns, name) for columns in exported]
+        newest = {name: store.newest_ms for name, store in stores.items()}
+        size, number = sum(map(len, tables)), self.head["nextChunk"]
+        self.head["nextChunk"] += 1
+        self._state.updateValue((f"chunk {number}",), (tables,))
+        return {"id": number, "level": level, "bytes": size, "ends": ends, "newest": newest}
 
     def replay(self, stores: dict[str, RouteStore], max_out_of_orderness_ms: int) -> None:
         """Fills empty stores with what the chunks hold."""
@@ -93,10 +103,12 @@ class ChunkLog:
                     stores[name].load(columns, unpack(bytes(resets))[0], joined, max_out_of_orderness_ms)
 
 
-def _tables(name: str, store: RouteStore, first: int, end: int, horizon: int) -> Iterable[bytes]:
-    if end > first:
-        for columns in store.export(first, end, horizon):
-            yield pack(columns, name)
+def _full(chunks: list[dict[str, Any]], level: int) -> bool:
+    """Whether the last chunks and one more make a chunk of the next level, not too large."""
+    events = sum(sum(chunk["ends"].values()) for chunk in chunks[-1:]) - sum(
+        sum(chunk["ends"].values()) for chunk in chunks[:1]
+    )
+    return [chunk["level"] for chunk in chunks] == [level] * (MERGED_AT_ONCE - 1) and events < EVENTS_AT_MOST
 
 
 def _expired(chunk: dict[str, Any], horizons: dict[str, int]) -> bool:

@@ -38,11 +38,11 @@ FATES = {
 class KeyGroup:
     """One key-group in this worker: its rules, its stores in shared memory, and what the current micro-batch gives."""
 
-    def __init__(self, key_group: int, settings: Settings):
+    def __init__(self, key_group: int, settings: Settings, windows: Path):
         self.settings = settings
         self.schema = settings.schema
         self.answers = key_group == placed_ids(settings.key_groups)[0]  # one key-group speaks for all
-        self.folder = Path(settings.windows_folder) / str(key_group)
+        self.folder = windows / str(key_group)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.head_id, self.book_id = "", ""
         self.book, self.stores = RuleBook(self.schema), {}
@@ -222,25 +222,24 @@ class KeyGroup:
         store.change(saved["fields"], rules)
 
 
-_key_groups: dict[tuple[str, int], KeyGroup] = {}  # (windows folder, key-group) -> what this worker has open
+_key_groups: dict[tuple[Path, int], KeyGroup] = {}  # what this worker has open
 
 
-def opened(key_group: int, settings: Settings) -> KeyGroup:
+def opened(key_group: int, settings: Settings, windows: Path) -> KeyGroup:
     """The key-group as this worker last left it, or new; those of engines that have stopped are let go."""
-    name = (settings.windows_folder, key_group)
-    if name not in _key_groups:
-        for other in [other for other in _key_groups if not Path(other[0]).exists()]:
+    if (windows, key_group) not in _key_groups:
+        for other in [other for other in _key_groups if not other[0].exists()]:
             del _key_groups[other]
         shared.release()
-        _key_groups[name] = KeyGroup(key_group, settings)
-    return _key_groups[name]
+        _key_groups[windows, key_group] = KeyGroup(key_group, settings, windows)
+    return _key_groups[windows, key_group]
 
 
 class Evaluate(StatefulProcessor):
-    """`KeyGroup` as Spark's stateful operator."""
+    """`KeyGroup` as Spark's stateful operator; `windows` is the folder of the shared memory."""
 
-    def __init__(self, settings: Settings):
-        self.settings = settings
+    def __init__(self, settings: Settings, windows: Path):
+        self.settings, self.windows = settings, windows
 
     def init(self, handle) -> None:
         key = StructType([StructField("key", StringType())])
@@ -248,7 +247,7 @@ class Evaluate(StatefulProcessor):
         self.state = handle.getMapState("log", key, value)
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        return opened(key[0], self.settings).process(self.state, rows)
+        return opened(key[0], self.settings, self.windows).process(self.state, rows)
 
     def close(self) -> None:
         pass

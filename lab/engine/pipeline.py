@@ -7,10 +7,9 @@
                                    state: rules             state: rules + windows
 """
 
-import hashlib
 import shutil
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from json import dumps, loads
 from pathlib import Path
@@ -39,9 +38,8 @@ class FileLogs:
 
 def start(spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False) -> "Engine":
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
-    folder = windows_folder(checkpoint)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings = replace(settings, windows_folder=str(folder))
+    settings.bind(checkpoint)
+    windows = shared.private_folder(checkpoint)
     events = segments(spark, logs, "events", settings.max_segments_per_batch)
     control = segments(spark, logs, "control", settings.max_segments_per_batch)
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
@@ -50,12 +48,12 @@ def start(spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Setti
         route.RouteEvents(settings), route.ENVELOPES, "append", "none"
     )
     evaluated = routed.groupBy("key_group").transformWithState(
-        evaluate.Evaluate(settings), evaluate.OUTPUT, "append", "none"
+        evaluate.Evaluate(settings, windows), evaluate.OUTPUT, "append", "none"
     )
     writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs))
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
-    return Engine(query, folder)
+    return Engine(query, windows)
 
 
 def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> DataFrame:
@@ -91,15 +89,10 @@ class Engine:
     """A running engine."""
 
     query: StreamingQuery
-    windows_folder: Path
+    windows: Path
 
     def stop(self) -> None:
         """Stops the query, waits for its end and gives the shared memory back."""
         self.query.stop()
-        shutil.rmtree(self.windows_folder, ignore_errors=True)
+        shutil.rmtree(self.windows, ignore_errors=True)
 
-
-def windows_folder(checkpoint: Path) -> Path:
-    """Where the workers' shared memory of a checkpoint lies: a restarted engine finds it again, or makes it anew."""
-    name = hashlib.sha256(str(Path(checkpoint).resolve()).encode()).hexdigest()[:16]
-    return shared.memory_folder() / f"lab-windows-{name}"
