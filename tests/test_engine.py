@@ -3,6 +3,7 @@
 import json
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,3 +66,35 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
                 if number % 3 == loss:
                     stages.lose_memory()
             assert_same(stages, reference)
+
+
+def login(event_id: int, seconds: int, user: int = 1) -> Entry:
+    return "event", json.dumps({"eventId": event_id, "eventTime": seconds * 1000, "userId": user}).encode()
+
+
+def count_rule(operator: str, limit: int, window: str) -> Entry:
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregatorFunctionType": "COUNT"}
+    return "control", json.dumps(rule | {"limitOperatorType": operator, "limit": limit, "window": window}).encode()
+
+
+@pytest.mark.parametrize("lose_memory", [False, True])
+@pytest.mark.parametrize(
+    "log, event_ids",
+    [
+        # the key-group's newest event is at 165 s, so user 1's event at 100 s is no longer held when that at 106 s comes
+        ([count_rule(">", 1, "1m"), login(1, 100), login(2, 165, user=2), login(3, 106)], []),
+        ([count_rule(">", 1, "1m"), login(1, 106), login(2, 165, user=2), login(3, 107)], [3]),
+        # 100 s went when the window was a minute; five minutes do not bring it back
+        ([count_rule("=", 3, "1m"), login(1, 100), login(2, 170), count_rule("=", 3, "5m"), login(3, 180)], []),
+        ([count_rule("=", 3, "1m"), login(1, 115), login(2, 170), count_rule("=", 3, "5m"), login(3, 180)], [3]),
+    ],
+)
+def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
+    reference = run(LOGINS, log, max_out_of_orderness_ms=0, key_groups=1)
+    assert [alert.event_id for alert in reference.alerts] == event_ids
+    with Stages(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
+        for entries in batches(log, [3, 4]):
+            stages.batch(entries)
+            if lose_memory:
+                stages.lose_memory()
+        assert_same(stages, reference)

@@ -43,7 +43,6 @@ class KeyGroup:
         self.schema = settings.schema
         self.answers = key_group == placed_ids(settings.key_groups)[0]  # one key-group speaks for all
         self.folder = windows / str(key_group)
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.head_id, self.book_id = "", ""
         self.book, self.stores = RuleBook(self.schema), {}
 
@@ -53,6 +52,7 @@ class KeyGroup:
         self.out: dict[str, list[tuple[str, str]]] = {"alerts": [], "acks": [], "deadLetters": [], "stats": []}
         self.counts: Counter[str] = Counter()
         self.rewrite = False
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # a stopped engine takes its folder away
         with shared.locked(self.folder / "lock") as note:
             self._open(note.read())
             note.write("")
