@@ -61,7 +61,9 @@ class Reference:
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.held: dict[tuple[Route, tuple], list[Held]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
-        self.reset: dict[tuple[int, tuple], int] = {}  # rule id, group -> arrival of the event at which it fired
+        self.reset: dict[
+            tuple[int, tuple], int
+        ] = {}  # rule id, group -> arrival of the event at which it fired
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
@@ -132,18 +134,30 @@ class Reference:
                 self._evaluate(rule, group, held, current, event)
         return "evaluated"
 
-    def _evaluate(self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Value]) -> None:
+    def _evaluate(
+        self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Value]
+    ) -> None:
         """The window ends with the current event, both ends included: [t − W, t]."""
         window = [
             other
             for other in held
-            if current.time - rule.window_ms <= other.time <= current.time and self._counts(rule, group, other)
+            if current.time - rule.window_ms <= other.time <= current.time
+            and self._counts(rule, group, other)
         ]
         aggregate, holds = aggregate_of(rule, window)
         if not holds:
             return
         key = group_key(rule.keys, (event[name] for name in rule.keys))
-        alert = (rule.rule_id, rule.version, key, aggregate, rule.operator, rule.limit, current.id, current.time)
+        alert = (
+            rule.rule_id,
+            rule.version,
+            key,
+            aggregate,
+            rule.operator,
+            rule.limit,
+            current.id,
+            current.time,
+        )
         self.alerts.append(Alert(*alert))
         if rule.function == "COUNT_WITH_RESET":
             self.reset[rule.rule_id, group] = current.arrival
@@ -152,7 +166,9 @@ class Reference:
         """An event with a null that the rule needs does not count for it, nor one from before the rule's last reset."""
         if any(event.fields.get(name) is None for name in rule.needs):
             return False
-        return rule.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
+        return rule.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get(
+            (rule.rule_id, group), -1
+        )
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -190,7 +206,9 @@ def key_group_of(group: tuple, key_groups: int) -> int:
         if isinstance(value, str):
             numbers += digest(value)
         else:
-            numbers.append(int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value)
+            numbers.append(
+                int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+            )
     return int(key_groups_of([np.array([number], np.int64) for number in numbers], 1, key_groups)[0])
 
 

@@ -5,7 +5,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -16,7 +15,11 @@ STREAMING = "spark.sql.streaming"
 
 @contextmanager
 def session(
-    master: str = "local[2]", *, app: str = "lab", driver_memory: str = "2g", conf: dict[str, str] | None = None
+    master: str = "local[2]",
+    *,
+    app: str = "lab",
+    driver_memory: str = "2g",
+    conf: dict[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Spark, tuned; stopped at the end of the `with`.
 
@@ -49,6 +52,7 @@ def _everywhere() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.daemon.module": "lab.engine.daemon",
         # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
         # state: RocksDB, and only what changed goes into a commit

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lab.engine.decode import decode
-from lab.engine.evaluate import Evaluate
-from lab.engine.route import RouteEvents
+from lab.engine.operators import Evaluate, RouteEvents
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 
@@ -43,7 +43,7 @@ class Stages:
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = 0
 
-    def __enter__(self) -> "Stages":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -8,7 +8,12 @@ from lab.rules import CONTROLS, OPERATORS
 
 MINUTE = 60_000
 KEYS = ([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
-FILTERS = (None, {"action": "login"}, {"country": ["KR", "CN"]}, {"amount": [1, "2.50"], "action": ["pay", "login"]})
+FILTERS = (
+    None,
+    {"action": "login"},
+    {"country": ["KR", "CN"]},
+    {"amount": [1, "2.50"], "action": ["pay", "login"]},
+)
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
@@ -21,7 +26,11 @@ def amounts():
 def events(draw, time_ms: int):
     """A login event as JSON bytes; now and then nulls, and now and then a broken record."""
     if draw(st.integers(0, 30)) == 0:
-        return draw(st.sampled_from([b'{"eventId": 1', b'{"eventId": "x", "eventTime": 5}', b"\xff{}", b'{"eventId": 7}']))
+        return draw(
+            st.sampled_from(
+                [b'{"eventId": 1', b'{"eventId": "x", "eventTime": 5}', b"\xff{}", b'{"eventId": 7}']
+            )
+        )
     event = {
         "eventId": draw(st.integers(0, 40)),
         "eventTime": time_ms,
@@ -46,7 +55,9 @@ def rules(draw):
         "groupingKeyNames": draw(st.sampled_from(KEYS)),
         "filter": draw(st.sampled_from(FILTERS)),
         "limitOperatorType": draw(st.sampled_from(OPERATORS)),
-        "limit": draw(st.sampled_from(["0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98"])),
+        "limit": draw(
+            st.sampled_from(["0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98"])
+        ),
         "window": draw(st.sampled_from(["1s", "30s", "1m", "2m", "5m", "30m"])),
     }
     kind = draw(st.integers(0, 3))
@@ -87,11 +98,13 @@ def logs(draw):
             log.append(("control", draw(changes())))
             continue
         now += draw(st.sampled_from([0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE]))
-        behind = draw(st.sampled_from([0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE]))
+        behind = draw(
+            st.sampled_from([0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE])
+        )
         log.append(("event", draw(events(now - behind))))
     return log
 
 
 def cuts(log_length: int):
     """Where a log is cut into micro-batches."""
-    return st.lists(st.integers(0, log_length), max_size=6).map(sorted)
+    return st.lists(st.integers(0, log_length), max_size=12).map(sorted)

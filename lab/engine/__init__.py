@@ -9,5 +9,7 @@ def compile_kernels() -> None:
     rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     with Stages(Settings()) as stages:
         for number in (1, 2):
-            stages.batch([("control", rule % number), ("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)])
+            stages.batch(
+                [("control", rule % number), ("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)]
+            )
             stages.lose_memory()

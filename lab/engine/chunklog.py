@@ -63,7 +63,10 @@ class ChunkLog:
             events = sum(end - starts.get(name, 0) for name, end in ends.items())
             parts = events // EVENTS_AT_MOST + 1
             for part in range(1, parts + 1):
-                upto = {name: (end * part + starts.get(name, 0) * (parts - part)) // parts for name, end in ends.items()}
+                upto = {
+                    name: (end * part + starts.get(name, 0) * (parts - part)) // parts
+                    for name, end in ends.items()
+                }
                 chunks = [*chunks, self._write(stores, starts, upto, horizons, level)]
                 starts = upto
         for chunk in gone:

@@ -40,7 +40,9 @@ def to_batch(columns: Columns, meta: dict[str, Any] | None = None) -> pa.RecordB
         if base:
             bases[name] = base
     metadata = {"bases": json.dumps(bases), "meta": json.dumps(meta)}
-    return pa.record_batch(arrays, schema=pa.schema(map(pa.field, columns, (a.type for a in arrays)), metadata))
+    return pa.record_batch(
+        arrays, schema=pa.schema(map(pa.field, columns, (a.type for a in arrays)), metadata)
+    )
 
 
 def to_bytes(batch: pa.RecordBatch) -> bytes:

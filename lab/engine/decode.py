@@ -30,13 +30,20 @@ def decode(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa
             segment = Segment.read(path)
             if kind == "control":
                 messages = [
-                    {"logTime": segment.log_time, "source": segment.source, "place": place, "message": line.hex()}
+                    {
+                        "logTime": segment.log_time,
+                        "source": segment.source,
+                        "place": place,
+                        "message": line.hex(),
+                    }
                     for place, line in segment.lines()
                 ]
                 yield _rows([(lane, kind, json.dumps(messages).encode()) for lane in lanes])
             else:
                 lane = lanes[segment.source % settings.lanes]
-                yield _rows((lane, kind, payload) for kind, payload in _decode_events(segment, settings.schema))
+                yield _rows(
+                    (lane, kind, payload) for kind, payload in _decode_events(segment, settings.schema)
+                )
 
 
 def _rows(rows) -> pa.RecordBatch:
@@ -132,4 +139,6 @@ def _scaled(array: pa.Array) -> pa.Array:
     if not pa.types.is_decimal(array.type):
         return array
     halves = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-    return pa.array(halves[::2], mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None)
+    return pa.array(
+        halves[::2], mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    )

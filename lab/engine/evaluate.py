@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from lab.alerts import Alert, group_key
 from lab.engine import shared, window
@@ -26,7 +24,6 @@ from lab.keygroups import placed_ids
 from lab.reference import LATE_POLICIES
 from lab.rules import Route, Rule, RuleBook
 
-OUTPUT = "log string, keys array<string>, values array<string>"
 FATES = {
     window.EVALUATED: "evaluated",
     window.STORED_LATE: "storedLate",
@@ -47,9 +44,14 @@ class KeyGroup:
         self.book, self.stores = RuleBook(self.schema), {}
 
     def process(self, state, rows: Iterable[Row]) -> Iterator[Row]:
-        """Takes in the envelopes and control messages of a micro-batch; yields rows of OUTPUT."""
+        """Takes in the envelopes and control messages of a micro-batch; yields rows of `operators.OUTPUT`."""
         self.log = ChunkLog(state)
-        self.out: dict[str, list[tuple[str, str]]] = {"alerts": [], "acks": [], "deadLetters": [], "stats": []}
+        self.out: dict[str, list[tuple[str, str]]] = {
+            "alerts": [],
+            "acks": [],
+            "deadLetters": [],
+            "stats": [],
+        }
         self.counts: Counter[str] = Counter()
         self.rewrite = False
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # a stopped engine takes its folder away
@@ -104,7 +106,9 @@ class KeyGroup:
             self.counts["memoryBytes"] = sum(store.bytes for store in self.stores.values())
             self.counts["stateBytes"] = sum(chunk["bytes"] for chunk in chunks)
             self.counts["chunks"] = len(chunks)
-            self.out["stats"].append((self.folder.name, json.dumps({"keyGroup": int(self.folder.name), **self.counts})))
+            self.out["stats"].append(
+                (self.folder.name, json.dumps({"keyGroup": int(self.folder.name), **self.counts}))
+            )
 
     # -- a micro-batch in log order ------------------------------------------------------------------------------------
 
@@ -214,11 +218,11 @@ class KeyGroup:
             store.compact(self.settings.max_out_of_orderness_ms)
             self.rewrite = True
         saved = self.log.head["stores"][name]
-        saved["fields"] = list(dict.fromkeys(saved["fields"] + [field for rule in rules for field in rule.needs]))
+        saved["fields"] = list(
+            dict.fromkeys(saved["fields"] + [field for rule in rules for field in rule.needs])
+        )
         joined = saved["joined"]
-        saved["joined"] = {
-            str(rule.rule_id): joined.get(str(rule.rule_id), store.next_seq) for rule in rules
-        }
+        saved["joined"] = {str(rule.rule_id): joined.get(str(rule.rule_id), store.next_seq) for rule in rules}
         store.change(saved["fields"], rules)
 
 
@@ -233,21 +237,3 @@ def opened(key_group: int, settings: Settings, windows: Path) -> KeyGroup:
         shared.release()
         _key_groups[windows, key_group] = KeyGroup(key_group, settings, windows)
     return _key_groups[windows, key_group]
-
-
-class Evaluate(StatefulProcessor):
-    """`KeyGroup` as Spark's stateful operator; `windows` is the folder of the shared memory."""
-
-    def __init__(self, settings: Settings, windows: Path):
-        self.settings, self.windows = settings, windows
-
-    def init(self, handle) -> None:
-        key = StructType([StructField("key", StringType())])
-        value = StructType([StructField("value", ArrayType(BinaryType()))])
-        self.state = handle.getMapState("log", key, value)
-
-    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        return opened(key[0], self.settings, self.windows).process(self.state, rows)
-
-    def close(self) -> None:
-        pass

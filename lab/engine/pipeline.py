@@ -1,10 +1,10 @@
 """The pipeline, in the order data flows. One streaming query, one checkpoint.
 
-    events log ──┐
-                 ├─ decode ──────► route ─────────────────► evaluate ───────────────► alerts, acks, dead letters, stats
-    control log ─┘  mapInArrow     transformWithState       transformWithState
-                                   keyed by lane            keyed by key-group
-                                   state: rules             state: rules + windows
+events log ──┐
+             ├─ decode ──────► route ─────────────────► evaluate ───────────────► alerts, acks, dead letters, stats
+control log ─┘  mapInArrow     transformWithState       transformWithState
+                               keyed by lane            keyed by key-group
+                               state: rules             state: rules + windows
 """
 
 import shutil
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.engine import decode, evaluate, route, shared
+from lab.engine import decode, operators, shared
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 
@@ -36,7 +36,9 @@ class FileLogs:
         return FileLog(self.folder / name)
 
 
-def start(spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False) -> "Engine":
+def start(
+    spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False
+) -> "Engine":
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
@@ -45,10 +47,10 @@ def start(spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Setti
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
     decoded = events.union(control).mapInArrow(partial(decode.decode, settings=settings), decode.ENVELOPES)
     routed = decoded.groupBy("lane").transformWithState(
-        route.RouteEvents(settings), route.ENVELOPES, "append", "none"
+        operators.RouteEvents(settings), operators.ROUTED, "append", "none"
     )
     evaluated = routed.groupBy("key_group").transformWithState(
-        evaluate.Evaluate(settings, windows), evaluate.OUTPUT, "append", "none"
+        operators.Evaluate(settings, windows), operators.OUTPUT, "append", "none"
     )
     writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs))
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
@@ -95,4 +97,3 @@ class Engine:
         """Stops the query, waits for its end and gives the shared memory back."""
         self.query.stop()
         shutil.rmtree(self.windows, ignore_errors=True)
-

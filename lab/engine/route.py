@@ -8,13 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import StringType, StructField, StructType
 
 from lab.engine.columns import Columns, in_log_order, take, to_batch, to_bytes, unpack
 from lab.engine.settings import Settings
@@ -23,78 +23,64 @@ from lab.keygroups import digest, key_groups_of, placed_ids
 from lab.rules import Filter, Route, Rule, RuleBook
 from lab.schema import Schema
 
-ENVELOPES = "key_group int, kind string, payload binary"
 
-
-class RouteEvents(StatefulProcessor):
-    """Spark's stateful operator for one lane."""
-
-    def __init__(self, settings: Settings):
-        self.settings, self.schema = settings, settings.schema
-        self.key_groups = placed_ids(settings.key_groups)
-
-    def init(self, handle) -> None:
-        self.state = handle.getValueState("book", StructType([StructField("book", StringType())]))
-
-    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        saved = self.state.get()
-        book = RuleBook.from_json(saved[0], self.schema) if saved else RuleBook(self.schema)
-        messages, envelopes, counts = [], [], Counter()
-        for row in rows:
-            if row.kind == "control":
-                messages += json.loads(row.payload)
-            elif row.kind == "events":
-                envelopes.append(unpack(row.payload)[0])
-            elif row.kind == "counts":
-                counts.update(json.loads(row.payload))
-            else:
-                yield Row(key_group=self.key_groups[0], kind=row.kind, payload=bytes(row.payload))
-        messages.sort(key=lambda message: (message["logTime"], message["source"]))  # stable: lines stay in order
-        if envelopes:
-            events = in_log_order(envelopes)
-            cuts = np.searchsorted(events["logTime"], [message["logTime"] for message in messages])
-            bounds = [0, *cuts.tolist(), len(events["logTime"])]
-            for after, (first, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
-                if after:
-                    book.apply(bytes.fromhex(messages[after - 1]["message"]))
-                if end > first:
-                    part = {name: values[first:end] for name, values in events.items()}
-                    yield from self._route(part, book, after, counts)
+def route_batch(state: Any, lane: int, rows: Iterable[Row], settings: Settings) -> Iterator[Row]:
+    """A micro-batch of one lane, rows of `decode.ENVELOPES`, as rows of `operators.ROUTED`; `state` holds the rule book."""
+    schema, key_groups = settings.schema, placed_ids(settings.key_groups)
+    saved = state.get()
+    book = RuleBook.from_json(saved[0], schema) if saved else RuleBook(schema)
+    messages, envelopes, counts = [], [], Counter()
+    for row in rows:
+        if row.kind == "control":
+            messages += json.loads(row.payload)
+        elif row.kind == "events":
+            envelopes.append(unpack(row.payload)[0])
+        elif row.kind == "counts":
+            counts.update(json.loads(row.payload))
         else:
-            for message in messages:
-                book.apply(bytes.fromhex(message["message"]))
-        if messages:
-            self.state.update((book.to_json(),))
-            if key[0] == placed_ids(self.settings.lanes)[0]:
-                payload = json.dumps(messages).encode()
-                yield from (Row(key_group=g, kind="control", payload=payload) for g in self.key_groups)
-        if counts:
-            yield Row(key_group=self.key_groups[0], kind="counts", payload=json.dumps(counts).encode())
+            yield Row(key_group=key_groups[0], kind=row.kind, payload=bytes(row.payload))
+    messages.sort(key=lambda message: (message["logTime"], message["source"]))  # stable: lines stay in order
+    events = in_log_order(envelopes) if envelopes else {"logTime": np.empty(0, np.int64)}
+    cuts = np.searchsorted(events["logTime"], [message["logTime"] for message in messages])
+    bounds = [0, *cuts.tolist(), len(events["logTime"])]
+    for after, (first, end) in enumerate(pairwise(bounds)):
+        if after:
+            book.apply(bytes.fromhex(messages[after - 1]["message"]))
+        if end > first:
+            part = {name: values[first:end] for name, values in events.items()}
+            yield from _route_between(part, book, after, counts, settings)
+    if messages:
+        state.update((book.to_json(),))
+        if lane == placed_ids(settings.lanes)[0]:
+            payload = json.dumps(messages).encode()
+            yield from (Row(key_group=key_group, kind="control", payload=payload) for key_group in key_groups)
+    if counts:
+        yield Row(key_group=key_groups[0], kind="counts", payload=json.dumps(counts).encode())
 
-    def _route(self, events: Columns, book: RuleBook, after: int, counts: Counter) -> Iterator[Row]:
-        """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
-        unclaimed = np.ones(len(events["logTime"]), bool)
-        for route, rules in book.routes().items():
-            rows = matching(events, route, self.schema)
-            if not len(rows):
-                continue
-            columns = routed(events, rows, route, rules, self.schema)
-            columns["first"] = unclaimed[rows].astype(np.int64)
-            unclaimed[rows] = False
-            key = [values for name, values in columns.items() if name.startswith("key:")]
-            groups = key_groups_of(key, len(rows), self.settings.key_groups)
-            order = np.argsort(groups, kind="stable")
-            bounds = np.searchsorted(groups[order], np.arange(self.settings.key_groups + 1))
-            batch = to_batch({name: take(values, order) for name, values in columns.items()}, [after, route.id])
-            for g, key_group in enumerate(self.key_groups):
-                first, end = int(bounds[g]), int(bounds[g + 1])
-                if end > first:
-                    payload = to_bytes(batch.slice(first, end - first))
-                    yield Row(key_group=key_group, kind="events", payload=payload)
-        counts["evaluated"] += int(np.count_nonzero(unclaimed))  # against no rule at all
 
-    def close(self) -> None:
-        pass
+def _route_between(
+    events: Columns, book: RuleBook, after: int, counts: Counter, settings: Settings
+) -> Iterator[Row]:
+    """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
+    unclaimed = np.ones(len(events["logTime"]), bool)
+    for route, rules in book.routes().items():
+        rows = matching(events, route, settings.schema)
+        if not len(rows):
+            continue
+        columns = routed(events, rows, route, rules, settings.schema)
+        columns["first"] = unclaimed[rows].astype(np.int64)
+        unclaimed[rows] = False
+        key = [values for name, values in columns.items() if name.startswith("key:")]
+        groups = key_groups_of(key, len(rows), settings.key_groups)
+        order = np.argsort(groups, kind="stable")
+        bounds = np.searchsorted(groups[order], np.arange(settings.key_groups + 1)).tolist()
+        batch = to_batch({name: take(values, order) for name, values in columns.items()}, [after, route.id])
+        for key_group, first, end in zip(placed_ids(settings.key_groups), bounds, bounds[1:], strict=False):
+            if end > first:
+                yield Row(
+                    key_group=key_group, kind="events", payload=to_bytes(batch.slice(first, end - first))
+                )
+    counts["evaluated"] += int(np.count_nonzero(unclaimed))  # against no rule at all
 
 
 def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
@@ -135,7 +121,9 @@ def routed(events: Columns, rows: np.ndarray, route: Route, rules: Iterable[Rule
     return columns
 
 
-def _numbers(name: str, values: np.ndarray | pa.Array, schema: Schema) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
+def _numbers(
+    name: str, values: np.ndarray | pa.Array, schema: Schema
+) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
     """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
     columns = halves(schema, name)
     if len(columns) == 1:

@@ -32,7 +32,9 @@ class Settings:
             if not 1 <= getattr(self, name) <= 1000:
                 raise ValueError(f"{name}: {getattr(self, name)}, expected 1 to 1000")
         if self.parallelism > self.key_groups:
-            raise ValueError(f"parallelism: {self.parallelism}, expected at most key_groups ({self.key_groups})")
+            raise ValueError(
+                f"parallelism: {self.parallelism}, expected at most key_groups ({self.key_groups})"
+            )
         if self.late_policy not in LATE_POLICIES:
             raise ValueError(f"late_policy: {self.late_policy!r}, expected one of {', '.join(LATE_POLICIES)}")
         if self.max_out_of_orderness_ms < 0:

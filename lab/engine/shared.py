@@ -41,7 +41,9 @@ def private_folder(checkpoint: Path) -> Path:
     folder.mkdir(exist_ok=True, mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{folder} must be a folder of user {os.getuid()} that others may not enter: remove it")
+        raise PermissionError(
+            f"{folder} must be a folder of user {os.getuid()} that others may not enter: remove it"
+        )
     return folder
 
 

@@ -16,7 +16,12 @@ from lab.schema import Schema
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096
 MEASURING = ("SUM", "AVG", "MIN", "MAX")  # functions of a field's value
-FOLLOWED = ("SUM", "AVG", "COUNT", "COUNT_WITH_RESET")  # their running aggregates stay valid when arrays are laid out anew
+FOLLOWED = (
+    "SUM",
+    "AVG",
+    "COUNT",
+    "COUNT_WITH_RESET",
+)  # their running aggregates stay valid when arrays are laid out anew
 
 
 def halves(schema: Schema, name: str) -> list[str]:
@@ -176,7 +181,9 @@ class RouteStore:
             key[:, k] = columns[f"key:{column}"]
         return Batch(columns["time"], columns["id"], fields, key, value)
 
-    def evaluate(self, columns: Columns, max_out_of_orderness_ms: int, late_policy: int) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(
+        self, columns: Columns, max_out_of_orderness_ms: int, late_policy: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`window.evaluate` on columns time, id, `key:…` and `value:…`: what became of each event, and the alerts."""
         batch = self._batch(columns)
         self._make_room(len(batch.time))
@@ -185,7 +192,15 @@ class RouteStore:
         while done < len(batch.time):
             alerts = np.empty((len(self.rules) + ALERTS_AT_ONCE, 5), np.int64)
             done, fired = window.evaluate(
-                self.store, self.numbers, batch, done, self.widest_ms, max_out_of_orderness_ms, late_policy, fate, alerts
+                self.store,
+                self.numbers,
+                batch,
+                done,
+                self.widest_ms,
+                max_out_of_orderness_ms,
+                late_policy,
+                fate,
+                alerts,
             )
             found.append(alerts[:fired])
         return fate, np.concatenate(found)

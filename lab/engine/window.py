@@ -33,7 +33,9 @@ START, N, HIGH, LOW, RESET = range(5)  # columns of Store.running
 HEAD, TAIL = HIGH, LOW  # of the monotonic queue, for MIN and MAX
 OLDER, NEWER = range(2)  # columns of Store.queue
 EVENTS, GROUPS, NEWEST_TIME, NEXT_SEQ = range(4)  # places in Store.size
-ACTIVE, FUNCTION, OPERATOR, WINDOW, COLUMN, NEEDS, LIMIT, UNIT, FIRST, LAST, QUEUE = range(11)  # columns of Rules.whole
+ACTIVE, FUNCTION, OPERATOR, WINDOW, COLUMN, NEEDS, LIMIT, UNIT, FIRST, LAST, QUEUE = range(
+    11
+)  # columns of Rules.whole
 
 # Without Numba's reference counts, which would cost more than the work; so what is bare allocates nothing.
 bare = njit(cache=True, _nrt=False)
@@ -43,12 +45,16 @@ class Store(NamedTuple):
     """The events of one route in one key-group. Rows of `event` are in order of arrival."""
 
     size: np.ndarray  # [4] events, groups, newest event time, the next event's SEQ
-    event: np.ndarray  # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
+    event: (
+        np.ndarray
+    )  # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
     queue: np.ndarray  # [events, rules with MIN or MAX, 2] int32: neighbours in the rule's monotonic queue
     group: np.ndarray  # [groups, KEY + key columns] int64
     running: np.ndarray  # [groups, rules, 5] int64
     table: np.ndarray  # [power of 2] int32: hash table of groups
-    counted: np.ndarray  # [power of 2, 4] int32, for UNIQUE_COUNT: hash table (rule, an event with the value) -> how many
+    counted: (
+        np.ndarray
+    )  # [power of 2, 4] int32, for UNIQUE_COUNT: hash table (rule, an event with the value) -> how many
 
 
 class Rules(NamedTuple):
@@ -56,7 +62,9 @@ class Rules(NamedTuple):
 
     whole: np.ndarray  # [rules, 11] int64
     real: np.ndarray  # [rules, 2] float64: LIMIT and UNIT
-    unique: np.ndarray  # columns of Store.event that the UNIQUE_COUNT rules compare, each from FIRST up to LAST
+    unique: (
+        np.ndarray
+    )  # columns of Store.event that the UNIQUE_COUNT rules compare, each from FIRST up to LAST
 
 
 class Batch(NamedTuple):
@@ -185,7 +193,11 @@ def tally(store, rules, r, g, j):
     place = np.int64(h & np.uint64(last))
     while store.counted[place, RULE] != NOTHING:
         other = store.counted[place, EXAMPLE]
-        if store.counted[place, RULE] == r and store.event[other, GROUP] == g and same_value(store, rules, r, other, j):
+        if (
+            store.counted[place, RULE] == r
+            and store.event[other, GROUP] == g
+            and same_value(store, rules, r, other, j)
+        ):
             return place
         place = (place + 1) & last
     store.counted[place, RULE] = r
@@ -337,7 +349,9 @@ def distinct(store, rules, r, g, j, oldest):
     while i != NOTHING and store.event[i, TIME] >= oldest:
         if counts(store, rules, r, g, i):
             place = np.int64(value_hash(store, rules, r, i) & np.uint64(last))
-            while store.counted[place, SEEN] != NOTHING and not same_value(store, rules, r, store.counted[place, SEEN], i):
+            while store.counted[place, SEEN] != NOTHING and not same_value(
+                store, rules, r, store.counted[place, SEEN], i
+            ):
                 place = (place + 1) & last
             found += store.counted[place, SEEN] == NOTHING
             store.counted[place, SEEN] = i
@@ -480,7 +494,7 @@ def index_groups(store):
     last = len(store.table) - 1
     for g in range(store.size[GROUPS]):
         h = np.uint64(0)
-        for k in range((store.group.shape[1] - KEY)):
+        for k in range(store.group.shape[1] - KEY):
             h = mixed(h, store.group[g, KEY + k])
         place = np.int64(h & np.uint64(last))
         while store.table[place] != NOTHING:

@@ -99,8 +99,9 @@ class FileLog:
     def _write_aside(self, lines: Iterable[str | bytes]) -> Path:
         aside = self.folder / f".{os.getpid()}-{time.monotonic_ns()}"
         with open(aside, "wb") as file:
-            for line in lines:
-                file.write((line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") + b"\n")
+            file.writelines(
+                (line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") + b"\n" for line in lines
+            )
         return aside
 
 
