@@ -24,7 +24,7 @@ Value = int | Decimal | str | None
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_PLAIN_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+_DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
 
@@ -222,7 +222,7 @@ def read_object(text: str) -> dict[str, object]:
 
 
 def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:
-    """An int, a Decimal or a plain decimal text as a Decimal of exactly `scale` digits after the point.
+    """An int, a Decimal or a number in text as a Decimal of exactly `scale` digits after the point.
 
     None when it is none of these, or does not fit `precision` digits unrounded. Huge exponents cost nothing.
 
@@ -230,7 +230,7 @@ def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:
     (Decimal('20.00'), None)
     """
     is_number = type(value) is int or (isinstance(value, Decimal) and value.is_finite())
-    if not is_number and not (isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value)):
+    if not is_number and not (isinstance(value, str) and _DECIMAL_TEXT.fullmatch(value)):
         return None
     try:
         context = Context(prec=precision, traps=[InvalidOperation, Inexact])

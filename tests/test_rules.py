@@ -322,7 +322,7 @@ def test_a_route_whose_values_hold_separators_keeps_its_own_id():
         ({"limit": True}, ["limit: true"]),
         ({"limit": 10**24}, ["limit: 1000000000000000000000000"]),
         ({"limit": "0.0000000000001"}, ['limit: "0.0000000000001"']),
-        ({"limit": "1e5"}, ['limit: "1e5"']),
+        ({"limit": "5e"}, ['limit: "5e"']),
         ({"windowMinutes": None}, ["window: nothing", "from 1 s to 3660 d"]),
         ({"windowMinutes": 0}, ["windowMinutes: 0"]),
         ({"windowMinutes": -5}, ["windowMinutes: -5"]),

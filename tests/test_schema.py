@@ -104,7 +104,7 @@ def test_a_decimal_is_read_in_any_json_notation_and_from_plain_text(literal, val
     "literal",
     [
         *("0.001", "1e16", "-1e16", "1e999999999", "1e-999999999", "1e99999999999999999999", "9" * 5000),
-        *('"1e1"', '""', '" 1"', '"1."', '"NaN"', '"١"', '"1_0"', "true", "[]", "{}"),
+        *('""', '" 1"', '"NaN"', '"١"', '"1_0"', "true", "[]", "{}"),
     ],
 )
 def test_what_is_no_decimal_or_does_not_fit_is_rejected(literal):

@@ -61,13 +61,16 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
     room, merged, loss = data.draw(
         st.tuples(st.sampled_from([2, 1024]), st.integers(2, 3), st.integers(0, 3))
     )
-    with patch.object(store, "ROOM_AT_FIRST", room), patch.object(chunklog, "MERGED_AT_ONCE", merged):
-        with Stages(engine) as stages:
-            for number, entries in enumerate(batches(log, at)):
-                stages.batch(entries)
-                if number % (loss + 1) == loss:
-                    stages.lose_memory()
-            assert_same(stages, reference)
+    with (
+        patch.object(store, "ROOM_AT_FIRST", room),
+        patch.object(chunklog, "MERGED_AT_ONCE", merged),
+        Stages(engine) as stages,
+    ):
+        for number, entries in enumerate(batches(log, at)):
+            stages.batch(entries)
+            if number % (loss + 1) == loss:
+                stages.lose_memory()
+        assert_same(stages, reference)
 
 
 def login(event_id: int, seconds: int, user: int = 1) -> Entry:
@@ -112,4 +115,18 @@ def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
             stages.batch(entries)
             if lose_memory:
                 stages.lose_memory()
+        assert_same(stages, reference)
+
+
+def test_a_rule_deleted_and_added_again_counts_from_the_start():
+    rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
+    other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
+    log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
+    log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), ("control", rule), login(3, 120)]
+    reference = run(LOGINS, log)
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
+    with Stages(Settings(LOGINS)) as stages:
+        for entries in batches(log, [4, 6]):
+            stages.batch(entries)
+            stages.lose_memory()
         assert_same(stages, reference)
