@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test bench datasets flights lint clean
+.PHONY: help setup demo lab test soak bench datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -46,6 +46,10 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 
 test: setup ## run the tests
 	@$(PY) -m pytest $(ARGS)
+
+soak: setup ## the long tests: ten kills while logs grow, and the window loop with every array index checked
+	@$(PY) -m pytest -m soak -s tests/soak $(ARGS)
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
 
 bench: setup ## measure throughput and latency on this machine
 	@$(PY) -m tests.bench $(ARGS)

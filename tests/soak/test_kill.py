@@ -1,0 +1,99 @@
+"""`lab run` killed again and again while its logs grow: nothing lost, nothing twice. Run by `make soak`."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog, Segment
+from lab.reference import COUNTS, Reference
+from lab.schema import PAYMENTS
+from lab.simulate import payments, to_json
+
+KILLS, SEGMENTS, EVENTS_PER_SEGMENT, PAUSE_S = 10, 700, 40, 0.2
+RULES = [
+    "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(900),(10)",
+    "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(40),(30)",
+    '{"ruleId": 3, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "UNIQUE_COUNT",'
+    ' "unique": ["beneficiaryId"], "limitOperatorType": ">", "limit": 15, "window": "2m"}',
+    "4,(active),(paymentType),,(paymentAmount),(AVG),(>),(12.6),(1)",
+    "5,(active),(payeeId&paymentType),,(paymentAmount),(MAX),(>=),(19.99),(5)",
+]
+CHANGES = ["1,(pause)", "1,(active)", RULES[0].replace("900", "850"), "4,(delete)", RULES[3], "2,(pause)", "2,(active)"]
+
+
+def write(folder: Path) -> None:
+    """Lets the events log grow, with a change of rules now and then."""
+    events, control = FileLog(folder / "events"), FileLog(folder / "control")
+    control.append(RULES)
+    stream = payments(seed=7, events=None, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
+    changes = iter(CHANGES)
+    for number in range(SEGMENTS):
+        if number % 90 == 50 and (change := next(changes, None)):
+            control.append([change])
+        events.append([to_json(next(stream)) for _ in range(EVENTS_PER_SEGMENT)])
+        time.sleep(PAUSE_S)
+
+
+def expected(folder: Path) -> Reference:
+    """The reference over what the logs hold, in log order."""
+    segments = [
+        (segment.log_time, kind, segment)
+        for kind in ("control", "events")  # control first on a tie
+        for segment in map(Segment.read, map(str, FileLog(folder / kind).segments()))
+    ]
+    settings = Settings()
+    reference = Reference(PAYMENTS, key_groups=settings.key_groups)
+    for _, kind, segment in sorted(segments, key=lambda entry: entry[0]):
+        for _, line in segment.lines():
+            (reference.control if kind == "control" else reference.event)(line)
+    return reference
+
+
+def start(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "lab", "run", "--logs", str(folder), "--checkpoint", str(folder / "checkpoint")]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def counted(folder: Path) -> dict[str, int]:
+    lines = [json.loads(line) for line in FileLog(folder / "stats").read()]
+    return {name: sum(line.get(name, 0) for line in lines) for name in COUNTS}
+
+
+@pytest.mark.soak
+def test_a_killed_engine_loses_and_repeats_nothing(tmp_path):
+    rng = random.Random(os.environ.get("SEED", "1"))
+    writer = Thread(target=write, args=(tmp_path,))
+    writer.start()
+    for kill in range(KILLS):
+        engine = start(tmp_path)
+        time.sleep(rng.uniform(4, 18))
+        assert engine.poll() is None, "lab run ended by itself"
+        if kill % 2:  # the whole family at once, or only the parent: then the JVM finds out by itself
+            os.killpg(engine.pid, signal.SIGKILL)
+        else:
+            engine.kill()
+        engine.wait()
+    engine = start(tmp_path)
+    writer.join()
+    deadline = time.time() + 120
+    while counted(tmp_path)["records"] < SEGMENTS * EVENTS_PER_SEGMENT and time.time() < deadline:
+        time.sleep(0.5)
+    engine.send_signal(signal.SIGINT)
+    engine.wait(60)
+
+    reference = expected(tmp_path)
+    alerts = [json.loads(line)["alertId"] for line in FileLog(tmp_path / "alerts").read()]
+    assert len(alerts) == len(set(alerts)), "an alert came twice"
+    assert sorted(alerts) == sorted(alert.alert_id for alert in reference.alerts)
+    assert counted(tmp_path) == reference.counts
+    assert len(alerts) > 1000, "too few alerts to mean anything"
+    print(f"{KILLS} kills, {reference.counts['records']} events, {len(alerts)} alerts: none missing, none twice")
