@@ -56,7 +56,7 @@ class Reference:
     ):
         self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
         self.max_out_of_orderness_ms = max_out_of_orderness_ms
-        self.book = RuleBook(schema)
+        self.book, self.routes = RuleBook(schema), {}
         self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.held: dict[tuple[Route, tuple], list[Held]] = defaultdict(list)
@@ -83,6 +83,7 @@ class Reference:
             for (rule_id, group), arrival in self.reset.items()
             if not cleared and after.get(rule_id) == before.get(rule_id)
         }
+        self.routes = self.book.routes()
         self.acks.append(ack)
         return ack
 
@@ -104,7 +105,7 @@ class Reference:
             return
         fates = [
             self._on_route(event, route, rules)
-            for route, rules in self.book.routes().items()
+            for route, rules in self.routes.items()
             if all(event[name] in values for name, values in route.filter)
             and all(event[name] is not None for name in route.keys)
         ]
@@ -174,7 +175,7 @@ class Reference:
 
     def _horizon(self, route: Route, key_group: int) -> int:
         """Events older than this are not held: newest event time − the route's widest window − out-of-orderness."""
-        widest_ms = max(rule.window_ms for rule in self.book.routes()[route])
+        widest_ms = max(rule.window_ms for rule in self.routes[route])
         return self.newest[route, key_group] - widest_ms - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:

@@ -1,0 +1,1 @@
+"""What the lessons compare the engine with: ways that are simpler, and where each of them ends."""

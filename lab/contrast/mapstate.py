@@ -1,0 +1,101 @@
+"""The textbook way: one state per key, a map of timestamp -> events, and every event walks the whole window.
+
+    state of {payeeId=25}:   10:00 ─► {e1}   10:07 ─► {e2, e3}   10:19 ─► {e4}   ◄── each event reads all of it, then adds itself
+
+This is `DynamicAlertFunction` of the Flink demo as "Advanced Flink Application Patterns" part 3 prints it, for one rule, in
+Spark's row API. It is here to be read and to be raced against (`make bench`); its alerts are right, on a log in order of event
+time and id. It is slow because Spark calls Python once for each key and batch, because each look at the state and each timer
+is a message to the JVM and back, and because the work for an event grows with its window.
+"""
+
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
+
+from lab.alerts import Alert, group_key
+from lab.reference import Held, aggregate_of
+from lab.rules import Rule
+from lab.schema import Schema
+
+OUTPUT = "alert string"
+SECOND_MS = 1000
+WATERMARK = "1 minute"  # Spark drops what is older than the newest event of earlier batches less this
+
+
+class MapStateWindow(StatefulProcessor):
+    """One rule (SUM, AVG, MIN, MAX or COUNT) over groups of its key; rows are (key fields…, id, time, value)."""
+
+    def __init__(self, rule: Rule, value_type: str):
+        self.rule, self.value_type = rule, value_type
+
+    def init(self, handle) -> None:
+        self.handle = handle
+        self.window = handle.getMapState(
+            "window", "time long", f"events array<struct<id: long, value: {self.value_type}>>"
+        )
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        for row in sorted(rows, key=lambda row: (row.time, row.id)):
+            # (1) add the event to the state
+            same_time = self.window.getValue((row.time,)) or ([],)
+            if row.id in [event_id for event_id, _ in same_time[0]]:
+                continue  # a duplicate
+            self.window.updateValue((row.time,), ([*same_time[0], (row.id, row.value)],))
+            # (2) walk the window [t − W, t] and compute the aggregate
+            aggregate, holds = aggregate_of(self.rule, self._window(row.time))
+            # (3) alert if the rule is violated
+            if holds:
+                yield Row(alert=self._alert(key, row, aggregate).to_json())
+            # (4) have the state cleaned up, once a second at most, when no window can reach this event any more
+            cleanup_ms = (row.time + self.rule.window_ms) // SECOND_MS * SECOND_MS + SECOND_MS
+            self.handle.registerTimer(cleanup_ms)
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        threshold_ms = expiredTimerInfo.getExpiryTimeInMs() - self.rule.window_ms
+        for (time,) in list(self.window.keys()):
+            if time < threshold_ms:
+                self.window.removeKey((time,))
+        return iter(())
+
+    def _window(self, end_ms: int) -> list[Held]:
+        return [
+            Held(0, time, event_id, {self.rule.field: value})
+            for (time,), (events,) in self.window.iterator()
+            if end_ms - self.rule.window_ms <= time <= end_ms
+            for event_id, value in events
+        ]
+
+    def _alert(self, key: tuple, row: Row, aggregate) -> Alert:
+        rule = self.rule
+        return Alert(
+            rule.rule_id,
+            rule.version,
+            group_key(rule.keys, key),
+            aggregate,
+            rule.operator,
+            rule.limit,
+            row.id,
+            row.time,
+        )
+
+    def close(self) -> None:
+        pass
+
+
+def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
+    """A stream of the schema's events -> a stream of the rule's alerts, as the JSON text of `lab.alerts.Alert`.
+
+    The rule must have a key: Spark's operator knows no global group.
+    """
+    for name, values in rule.filter:
+        events = events.where(F.col(name).isin(*values))
+    value = schema.field(rule.field or schema.id_field)
+    renamed = {"id": schema.id_field, "time": schema.time_field, "value": value.name}
+    rows = events.dropna(subset=[*rule.keys, value.name]).select(
+        *rule.keys, *(F.col(name).alias(alias) for alias, name in renamed.items())
+    )
+    rows = rows.withColumn("at", F.timestamp_millis("time")).withWatermark("at", WATERMARK)
+    window = MapStateWindow(rule, value.type)
+    return rows.groupBy(*rule.keys).transformWithState(window, OUTPUT, "append", "eventTime")

@@ -1,0 +1,236 @@
+"""Measures the engine on this machine: `python -m tests.bench [--quick] [--json FILE]`.
+
+Medians of interleaved repeats (A B C A B C …) in one Spark session, after a round that is thrown away.
+"""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from lab.engine.settings import Settings
+from lab.session import session
+from lab.simulate import DAY_MS
+from tests.bench import data, shares, state
+from tests.bench.drive import Json, Run, replay
+from tests.bench.limit import duckdb_seconds
+from tests.bench.stages import stage_seconds
+from tests.bench.textbook import textbook_rate
+
+THROUGHPUT = Settings(max_segments_per_batch=4)  # 400,000 events: larger batches cost less CPU an event
+MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+TARGETS = {"three rules": 200_000, "hundred rules": 30_000}
+LONG_TO_SHORT = 0.75  # the rate must not fall further for windows 43,200 times as long
+
+
+@dataclass
+class Case:
+    """Something that can be run again; `measure` gives events a second, or a run of the engine."""
+
+    title: str
+    measure: Callable[[], float | Run]
+    samples: list[float] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+    def turn(self) -> None:
+        sample = self.measure()
+        if isinstance(sample, Run):
+            self.runs.append(sample)
+        self.samples.append(sample.rate if isinstance(sample, Run) else sample)
+
+    def forget(self) -> None:
+        self.samples.clear()
+        self.runs.clear()
+
+    @property
+    def rate(self) -> float:
+        return median(self.samples)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer events, one repeat")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to this file too")
+    options = parser.parse_args()
+    console = Console(width=None if Console().is_terminal else 120)
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, session(conf=MANY_PROGRESSES) as spark:
+        bench = Bench(spark, Path(folder), console, options.quick)
+        result = bench.run()
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        console.print(f"All samples: {options.json}")
+
+
+class Bench:
+    """The cases and what they gave."""
+
+    def __init__(self, spark, folder: Path, console: Console, quick: bool):
+        self.spark, self.folder, self.console, self.quick = spark, folder, console, quick
+        self.repeats = 1 if quick else 3
+        with console.status("Making payments"):
+            events = 600_000 if quick else 1_000_000
+            self.wide = data.Payments.make(folder / "wide", events, 100_000)
+            self.narrow = data.Payments.make(folder / "narrow", events, 1_000)
+            self.many = data.Payments.make(folder / "many", events // 2, 100_000, segment=50_000)
+            self.sample = data.Payments.make(folder / "sample", 3_000, 1_000, DAY_MS, segment=500)
+
+    def run(self) -> Json:
+        machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "spark": self.spark.version}
+        self.console.print(f"{machine['cpus']} CPUs, Python {machine['python']}, Spark {machine['spark']}")
+        cases = self._cases()
+        for turn in range(1 + self.repeats):
+            round_name = f"Round {turn} of {self.repeats}" if turn else "Warm-up"
+            for case in cases.values():
+                with self.console.status(f"{round_name}: {case.title}"):
+                    case.turn()
+                if not turn:
+                    case.forget()
+        runs = cases["three rules"].runs
+        alerts = {run.alerts for run in runs} | {self.duckdb_alerts}
+        assert len(alerts) == 1, f"Spark and DuckDB differ in their alerts: {alerts}"
+        self._print_rates(cases)
+        with self.console.status("Stages one by one"):
+            python = self._stage_seconds()
+        share = shares.cpu_shares(runs, python)
+        wall = shares.wall_shares(runs)
+        self._print_shares(share, wall)
+        with self.console.status("A long replay"):
+            replayed, chunks = self._state()
+        self._print_state(replayed, chunks)
+        return {
+            "machine": machine,
+            "eventsPerSecond": {name: case.samples for name, case in cases.items()},
+            "withoutFirstBatch": [run.warm_rate for run in runs],
+            "cpuSeconds": {name: [run.cpu for run in case.runs] for name, case in cases.items() if case.runs},
+            "cpuMsPer100kEvents": share,
+            "wallMsPer100kEvents": wall,
+            "state": replayed.stats,
+            "chunksOfAKeyGroup": chunks,
+            "batches": runs[-1].batches,
+        }
+
+    # -- speed ---------------------------------------------------------------------------------------------------------
+
+    def _cases(self) -> dict[str, Case]:
+        def engine(title: str, payments: data.Payments, rules: list[str]) -> Case:
+            return Case(title, lambda: replay(self.spark, payments, rules, THROUGHPUT))
+
+        narrow, short, long = self.narrow, data.same_window_rules("1m"), data.same_window_rules("30d")
+        return {
+            "three rules": engine("3 rules, 100k × 100k keys", self.wide, data.three_rules()),
+            "long windows": engine("1k × 1k keys, 30 d windows", narrow, long),
+            "short windows": engine("1k × 1k keys, 1 min windows", narrow, short),
+            "hundred rules": engine("100 rules on 5 routes", self.many, data.hundred_rules()),
+            "duckdb": Case("DuckDB, the same 3 rules", self._duckdb),
+            "textbook": Case("textbook MapState, 1 rule", partial(textbook_rate, self.spark, self.sample)),
+        }
+
+    def _duckdb(self) -> float:
+        seconds, self.duckdb_alerts = duckdb_seconds(self.wide)
+        return self.wide.events / seconds
+
+    def _print_rates(self, cases: dict[str, Case]) -> None:
+        first, long, short = (cases[name] for name in ("three rules", "long windows", "short windows"))
+        title = f"Events a second, median of {self.repeats}"
+        table = _table(title, "case", "median", "range", "by CPU alone", "to the first", "target")
+        for name, case in cases.items():
+            target = TARGETS.get(name)
+            by_cpu = f"{median(run.cpu_rate for run in case.runs):,.0f}" if case.runs else ""
+            _row(table, case.title, case.samples, by_cpu, first.rate, target)
+            if case is first:
+                _row(
+                    table,
+                    "  without its first batch",
+                    [run.warm_rate for run in case.runs],
+                    "",
+                    first.rate,
+                    target,
+                )
+        self.console.print(table)
+        for what, rate in (("rate", lambda run: run.rate), ("rate by CPU alone", lambda run: run.cpu_rate)):
+            ratio = median(rate(a) / rate(b) for a, b in zip(long.runs, short.runs, strict=True))
+            verdict = _met(ratio >= LONG_TO_SHORT)
+            self.console.print(
+                f"Windows of 30 d have {ratio:.0%} of the {what} of 1 min: {verdict} {LONG_TO_SHORT:.0%}"
+            )
+        disturbance = median(run.disturbance for case in cases.values() for run in case.runs)
+        quiet = "" if disturbance < 0.1 else ": too much, measure again on a quiet machine"
+        self.console.print(
+            f"Other processes took {disturbance:.2f} s of CPU for each second of the engine's{quiet}"
+        )
+
+    # -- where the time goes -------------------------------------------------------------------------------------------
+
+    def _stage_seconds(self) -> dict[str, float]:
+        turns = [stage_seconds(self.wide, data.three_rules(), THROUGHPUT) for _ in range(self.repeats)]
+        return {stage: median(turn[stage] for turn in turns) / self.wide.events for stage in turns[0]}
+
+    def _print_shares(self, cpu: Json, wall: Json) -> None:
+        for title, parts in (("CPU", cpu), ("Wall-clock", wall)):
+            table = _table(f"{title} ms for 100,000 events, 3 rules", "part", "ms", "share")
+            total = sum(parts.values())
+            for part, spent in parts.items():
+                table.add_row(part, f"{spent:.0f}", f"{spent / total:.0%}")
+            table.add_row("all", f"{total:.0f}", "")
+            self.console.print(table)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[state.Replay, dict[int, float]]:
+        hours, batches = (8, 32) if self.quick else (20, 100)
+        replayed = state.long_replay(self.spark, self.folder / "long", hours, batches, 10_000 * hours)
+        return replayed, state.chunks_kept(self.folder / "chunks", 64 if self.quick else 512)
+
+    def _print_state(self, replayed: state.Replay, chunks: dict[int, float]) -> None:
+        title = f"Windows of 1 h over {replayed.hours} h; {replayed.held:,.0f} events are within reach"
+        columns = ("batch", "events in memory", "worker B / event", "store B / event", "chunks / key-group")
+        table = _table(title, *columns)
+        for stats in replayed.points():
+            table.add_row(
+                str(stats["batch"]),
+                f"{stats['heldEvents']:,}",
+                f"{stats['memoryBytes'] / replayed.held:.0f}",
+                f"{stats['stateBytes'] / replayed.held:.1f}",
+                f"{stats['chunks'] / Settings().key_groups:.1f}",
+            )
+        self.console.print(table)
+        for name, shown in (("memoryBytes", "worker"), ("stateBytes", "store")):
+            least, most = replayed.per_event(name)
+            self.console.print(
+                f"After twice the widest window, {shown} bytes per event: {least:.1f} to {most:.1f}, ×{most / least:.2f}"
+            )
+        kept = ", ".join(f"{count} in {batches}" for batches, count in chunks.items())
+        self.console.print(f"Most chunks of a key-group while nothing expires: {kept} batches")
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left")
+    return table
+
+
+def _row(
+    table: Table, title: str, samples: list[float], by_cpu: str, first: float, target: int | None
+) -> None:
+    rate = median(samples)
+    span = f"{min(samples):,.0f} – {max(samples):,.0f}"
+    verdict = f"{_met(rate >= target)} {target:,}" if target else ""
+    table.add_row(title, f"{rate:,.0f}", span, by_cpu, f"×{rate / first:.3g}", verdict)
+
+
+def _met(met: bool) -> str:
+    return "[green]met[/]" if met else "[red]missed[/]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Runs the whole engine over prepared segments and keeps what it reports."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+from lab.engine import pipeline
+from lab.engine.settings import Settings
+from tests.bench.data import Payments
+
+Json = dict[str, Any]
+
+OURS = ("Python workers", "JVM", "driver")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One replay: Spark's progress and the engine's stats of each micro-batch, the CPU seconds and Spark's stages."""
+
+    batches: list[Json]
+    stats: list[Json]
+    cpu: dict[str, float]  # process -> seconds
+    stages: list[Json]
+
+    @property
+    def seconds(self) -> float:
+        """From the first batch's start to the last one's end, state commits included."""
+        return self._end() - self._start(0)
+
+    @property
+    def events(self) -> int:
+        return sum(stats["records"] for stats in self.stats)
+
+    @property
+    def alerts(self) -> int:
+        return sum(stats.get("alerts", 0) for stats in self.stats)
+
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self.events / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Events a second if the CPU seconds spent were spread evenly over two cores that never wait."""
+        return self.events / (sum(self.cpu[name] for name in OURS) / 2)
+
+    @property
+    def disturbance(self) -> float:
+        """CPU seconds of other processes for each of ours: well above 0, the rates are not this machine's."""
+        return max(0.0, self.cpu["others"]) / sum(self.cpu[name] for name in OURS)
+
+    @property
+    def warm_rate(self) -> float:
+        """Events a second without the first batch, which also compiles Spark's plan and declares state."""
+        if len(self.stats) < 2:
+            return self.rate
+        return (self.events - self.stats[0]["records"]) / (self._end() - self._start(1))
+
+    def _start(self, batch: int) -> float:
+        return datetime.fromisoformat(self.batches[batch]["timestamp"]).timestamp()
+
+    def _end(self) -> float:
+        return self._start(-1) + self.batches[-1]["durationMs"]["triggerExecution"] / 1000
+
+
+def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settings: Settings) -> Run:
+    """The engine from a fresh checkpoint over all payments, all rules in force before the first event."""
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as name:
+        folder = Path(name)
+        logs = pipeline.FileLogs(folder / "logs")
+        logs.log("control").append(rules, log_time_ms=0)
+        payments.link_into(logs.log("events"))
+        stages_before = len(stages(spark))
+        with cpu_seconds() as cpu:
+            engine = pipeline.start(spark, logs, folder / "checkpoint", settings, once=True)
+            try:
+                engine.query.awaitTermination()
+            finally:
+                engine.stop()
+        batches = [json.loads(progress.json) for progress in engine.query.recentProgress]
+        stats = [json.loads(line) for line in logs.log("stats").read()]
+        new_stages = stages(spark)[stages_before:]
+    run = Run([batch for batch in batches if batch["numInputRows"]], stats, dict(cpu), new_stages)
+    assert run.events == payments.events, f"{run.events} of {payments.events} events evaluated"
+    return run
+
+
+@contextmanager
+def cpu_seconds() -> Iterator[dict[str, float]]:
+    """Fills in the CPU seconds of this process, the JVM, the Python workers and all others until the end of the `with`."""
+    before, spent = _cpu_times(), {}
+    yield spent
+    for name, seconds in _cpu_times().items():
+        spent[name] = round(seconds - before.get(name, 0.0), 3)
+
+
+def _cpu_times() -> dict[str, float]:
+    times: dict[str, float] = {}
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        try:
+            words = " ".join(process.cmdline())
+            spent = process.cpu_times()
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        name = "driver" if process == me else "JVM" if "java" in words.split(" ")[0] else "Python workers"
+        times[name] = times.get(name, 0.0) + spent.user + spent.system
+    machine = psutil.cpu_times()
+    times["others"] = machine.user + machine.system + getattr(machine, "nice", 0.0) - sum(times.values())
+    return times
+
+
+def stages(spark: SparkSession) -> list[Json]:
+    """Spark's stages so far, oldest first: times in ms, executor CPU (the JVM's threads) included."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    quantiles = getattr(store, "stageList$default$4")()
+    listed = store.stageList(None, False, False, quantiles, None)
+    found = []
+    for i in range(listed.size()):
+        stage = listed.apply(i)
+        if not stage.completionTime().isDefined():
+            continue
+        found.append(
+            {
+                "id": stage.stageId(),
+                "start": stage.submissionTime().get().getTime(),
+                "end": stage.completionTime().get().getTime(),
+                "tasks": stage.numTasks(),
+                "cpuMs": stage.executorCpuTime() / 1e6,
+                "runMs": stage.executorRunTime(),
+                "shuffleReadBytes": stage.shuffleReadBytes(),
+                "shuffleWriteBytes": stage.shuffleWriteBytes(),
+            }
+        )
+    return sorted(found, key=lambda stage: stage["id"])

@@ -1,0 +1,95 @@
+"""State stays bounded: what a long log leaves behind depends on the windows, not on the length of the log."""
+
+import json
+
+from lab.engine.chunklog import MERGED_AT_ONCE
+from lab.engine.settings import Settings
+from lab.schema import PAYMENTS
+from lab.simulate import HOUR_MS, MINUTE_MS
+from lab.testing import Stages
+
+RULES = ((["payeeId"], "SUM"), (["beneficiaryId"], "UNIQUE_COUNT"), (["payeeId", "beneficiaryId"], "MAX"))
+WINDOW_MS = 10 * MINUTE_MS
+BATCH_MS = MINUTE_MS
+EVENTS_A_BATCH = 200
+SETTINGS = Settings(PAYMENTS, key_groups=2, max_out_of_orderness_ms=MINUTE_MS)
+
+
+def rules() -> list[tuple[str, bytes]]:
+    def rule(number: int, keys: list[str], function: str) -> dict:
+        return {
+            "ruleId": number,
+            "ruleState": "ACTIVE",
+            "groupingKeyNames": keys,
+            "aggregateFieldName": "paymentAmount",
+            "aggregatorFunctionType": function,
+            "unique": ["payeeId"] if function == "UNIQUE_COUNT" else None,
+            "limitOperatorType": "GREATER",
+            "limit": 10**9,
+            "window": "10m",
+        }
+
+    return [("control", json.dumps(rule(number, *each)).encode()) for number, each in enumerate(RULES, 1)]
+
+
+def payments(batch: int) -> list[tuple[str, bytes]]:
+    """The payments of a minute, of keys that change from hour to hour."""
+    lines = []
+    for number in range(batch * EVENTS_A_BATCH, (batch + 1) * EVENTS_A_BATCH):
+        time_ms = number * BATCH_MS // EVENTS_A_BATCH
+        payee = 100 * (time_ms // HOUR_MS) + number % 37
+        lines.append(b"%d,%d,%d,%d,CSH,%d.50" % (number, time_ms, payee, number % 11, number % 20))
+    return [("event", line) for line in lines]
+
+
+def stats(stages: Stages) -> dict[str, int]:
+    """The newest numbers of each key-group, added up."""
+    newest = {}
+    for line in stages.out["stats"]:
+        numbers = json.loads(line)
+        if "heldEvents" in numbers:
+            newest[numbers["keyGroup"]] = numbers
+    stages.out.clear()
+    return {
+        name: sum(numbers[name] for numbers in newest.values())
+        for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "chunks")
+    }
+
+
+def test_after_twice_the_widest_window_state_does_not_grow():
+    """
+    batch     0 ─ 10 ─ 20 ─ 30 ─ … ─ 120        each a minute; W = 10 min
+    reach     ╱────────────────────────         what a batch must keep: the events of 11 minutes
+    """
+    with Stages(SETTINGS) as stages:
+        stages.batch(rules())
+        seen = []
+        for batch in range(120):
+            stages.batch(payments(batch))
+            seen.append(stats(stages))
+    early, late = seen[20:70], seen[70:]
+    for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "chunks"):
+        assert max(now[name] for now in late) <= 1.25 * max(now[name] for now in early), name
+    within_reach = len(RULES) * EVENTS_A_BATCH * (WINDOW_MS + SETTINGS.max_out_of_orderness_ms) // BATCH_MS
+    assert (
+        max(now["heldEvents"] for now in seen) <= 3 * within_reach
+    )  # memory is tidied when it is nearly full
+    assert max(now["stateBytes"] for now in seen) <= 60 * within_reach
+    assert max(now["chunks"] for now in seen) <= 2 * MERGED_AT_ONCE * SETTINGS.key_groups
+
+
+def test_when_all_events_are_out_of_reach_only_the_newest_chunk_is_left():
+    with Stages(SETTINGS) as stages:
+        stages.batch(rules())
+        for batch in range(30):
+            stages.batch(payments(batch))
+        full = stats(stages)
+        a_day_later = 24 * HOUR_MS // BATCH_MS
+        stages.batch(payments(a_day_later))
+        left = stats(stages)
+        for batch in range(a_day_later + 1, a_day_later + 10):
+            stages.batch(payments(batch))
+        tidied = stats(stages)
+    assert left["chunks"] == SETTINGS.key_groups
+    assert left["stateBytes"] < full["stateBytes"] / 4
+    assert tidied["heldEvents"] == len(RULES) * EVENTS_A_BATCH * 10

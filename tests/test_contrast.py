@@ -1,0 +1,82 @@
+"""The textbook processor gives the alerts of the reference, on logs in order."""
+
+import json
+from collections import defaultdict
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from lab.contrast import mapstate
+from lab.reference import Reference, run
+from lab.rules import Rule
+from lab.schema import PAYMENTS
+from lab.session import session
+from lab.simulate import HOUR_MS, write_payments
+
+FUNCTIONS = {"SUM": 60, "AVG": 13, "MIN": 9, "MAX": 18.5, "COUNT": 5}
+OFTEN = {"MIN": "LESS_EQUAL"}
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory):
+    """400 payments of 4 payees over 2 h, in order."""
+    folder = tmp_path_factory.mktemp("payments")
+    write_payments(folder / "payments.json", 400, seed=3, payees=4, beneficiaries=3, span_ms=2 * HOUR_MS)
+    return folder
+
+
+def message(function: str, keys: list[str]) -> str:
+    rule = {
+        "ruleId": 1,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": keys,
+        "filter": {"paymentType": "CSH"},
+        "aggregateFieldName": "paymentAmount",
+        "aggregatorFunctionType": function,
+        "limitOperatorType": OFTEN.get(function, "GREATER"),
+        "limit": FUNCTIONS[function],
+        "window": "5m",
+    }
+    return json.dumps(rule)
+
+
+def expected(folder, control: str) -> tuple[Rule, Reference]:
+    lines = (folder / "payments.json").read_bytes().splitlines()
+    reference = run(PAYMENTS, [("control", control.encode()), *(("event", line) for line in lines)])
+    assert 10 < len(reference.alerts) < 300
+    return reference.book.rules[1], reference
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, function):
+    rule, reference = expected(payments, message(function, ["payeeId"]))
+    events = [PAYMENTS.parse(line) for line in (payments / "payments.json").read_bytes().splitlines()]
+    events = [event for event in events if event["paymentType"] == "CSH"]
+    window = mapstate.MapStateWindow(rule, PAYMENTS.field("paymentAmount").type)
+    tester = TwsTester(window, timeMode="EventTime", eventTimeExtractor=lambda row: row.time)
+    found = []
+    for first in range(0, len(events), 30):
+        batch = defaultdict(list)
+        for event in events[first : first + 30]:
+            row = Row(id=event["transactionId"], time=event["eventTime"], value=event["paymentAmount"])
+            batch[event["payeeId"]].append(row)
+        for payee, rows in batch.items():
+            found += [row.alert for row in tester.test(payee, rows)]
+        tester.setWatermark(events[min(first + 30, len(events)) - 1]["eventTime"])
+    assert sorted(found) == sorted(alert.to_json() for alert in reference.alerts)
+    tester.setWatermark(events[-1]["eventTime"] + rule.window_ms + 1000)
+    assert [tester.peekMapState("window", payee) for payee in range(4)] == [{}] * 4
+
+
+@pytest.mark.slow
+def test_the_textbook_processor_gives_the_alerts_of_the_reference_on_spark(payments, tmp_path):
+    rule, reference = expected(payments, message("SUM", ["beneficiaryId", "payeeId"]).replace("60", "20"))
+    with session(conf={"spark.sql.shuffle.partitions": "2"}) as spark:
+        fields = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentType string, "
+        events = spark.readStream.schema(fields + "paymentAmount decimal(18,2)").json(str(payments))
+        alerts = mapstate.alerts(events, rule, PAYMENTS)
+        writer = alerts.writeStream.format("memory").queryName("alerts").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+        found = [row.alert for row in spark.table("alerts").collect()]
+    assert sorted(found) == sorted(alert.to_json() for alert in reference.alerts)
