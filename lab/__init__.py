@@ -1,1 +1,47 @@
-"""Rules that change at run time, evaluated on event streams."""
+"""Rules that change at run time, evaluated on event streams.
+
+>>> import lab
+>>> lab.PAYMENTS.id_field
+'transactionId'
+
+What notebooks use is here, and imported when it is first asked for: `import lab` is fast, and Spark waits for `lab.session()`.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+
+_HOMES = {
+    "alerts": ("Alert", "AlertTable"),
+    "engine.pipeline": ("FileLogs", "start"),
+    "engine.settings": ("Settings",),
+    "logs.files": ("FileLog",),
+    "reference": ("Reference",),
+    "replay": ("Replayed", "read_rules", "replay"),
+    "rules": ("BadRule", "Rule", "RuleBook"),
+    "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),
+    "session": ("session",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'lab' has no attribute {name!r}; there are: {', '.join(__all__)}")
+    module = import_module(f"lab.{_HOME_OF[name]}")
+    return module if name == _HOME_OF[name] else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def make_callable(name: str) -> None:
+    """Lets the module `lab.NAME` be called as its function NAME: `lab.session()` is `lab.session.session()`."""
+
+    class Callable(ModuleType):
+        def __call__(self, *arguments, **named):
+            return getattr(self, name)(*arguments, **named)
+
+    sys.modules[f"lab.{name}"].__class__ = Callable

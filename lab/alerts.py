@@ -101,7 +101,7 @@ class AlertTable(list[Alert]):
                 alert.key,
                 f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}",
                 alert.event_id,
-                _utc(alert.event_time),
+                utc(alert.event_time),
             )
             for alert in self[-MAX_ROWS_SHOWN:]
         ]
@@ -120,6 +120,6 @@ def group_key(names: tuple[str, ...], values: Iterable[Value]) -> str:
     return "{" + ";".join(f"{name}={plain(value)}" for name, value in zip(names, values, strict=True)) + "}"
 
 
-def _utc(time: int) -> str:
+def utc(time: int) -> str:
     """Milliseconds since the epoch as 2013-01-01 00:00:00.000."""
     return f"{_EPOCH + timedelta(milliseconds=time):%Y-%m-%d %H:%M:%S.%f}"[:-3]

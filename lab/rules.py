@@ -10,6 +10,7 @@ import operator as compare
 import re
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
+from functools import cached_property
 
 from lab import schema as schemas
 from lab.schema import BadRecord, Field, Schema, expected, plain, shown, unknown
@@ -83,14 +84,20 @@ class Rule:
     window_ms: int
     version: int = 0
 
-    @property
+    @cached_property
     def route(self) -> Route:
         return Route(tuple(sorted(self.keys)), self.filter)
 
-    @property
+    @cached_property
     def needs(self) -> tuple[str, ...]:
         """The event fields to keep for its aggregate, sorted."""
         return tuple(sorted({*self.unique, self.field} - {None}))
+
+    @property
+    def symbol(self) -> str:
+        """Its operator, short: `>`."""
+        symbol, _ = _OPERATORS[self.operator]
+        return symbol
 
     def holds(self, aggregate: Decimal | int, count: int = 1) -> bool:
         """Whether the aggregate is in the rule's relation to limit × count; for a mean, give sum and count."""
@@ -124,8 +131,7 @@ class Rule:
         per = f" per {', '.join(self.keys)}" if self.keys else ""
         number, unit = self._window()
         over = f"{number} {'min' if unit == 'm' else unit}"
-        symbol, _ = _OPERATORS[self.operator]
-        return f"{self.function}({of}){where}{per} over {over} {symbol} {plain(self.limit)}"
+        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {plain(self.limit)}"
 
     def _window(self) -> tuple[int, str]:
         """In the largest unit that divides it: 86,400,000 ms is (1, "d")."""

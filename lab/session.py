@@ -5,12 +5,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lab import jars
+from lab import faststart, jars, make_callable
+from lab.doctor import java
 
 STREAMING = "spark.sql.streaming"
+# on few cores the JVM's second compiler and concurrent collectors take turns away from the query
+JAVA_OPTIONS = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 
 
 @contextmanager
@@ -31,13 +38,13 @@ def session(
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
-        builder = SparkSession.builder.master(master).appName(app)
         settings = _everywhere() | {"spark.driver.memory": driver_memory}
         if master.startswith("local"):
             settings |= _on_this_machine(scratch)
-        for name, value in (settings | (conf or {})).items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        settings |= {"spark.master": master, "spark.app.name": app} | (conf or {})
+        if SparkContext._gateway is None:  # a second session of a process finds the JVM of the first
+            _start_quietly(settings, Path(scratch, "spark.log"))
+        spark = SparkSession.builder.config(map=settings).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         try:
             yield spark
@@ -47,14 +54,27 @@ def session(
             spark.stop()
 
 
+def _start_quietly(settings: dict[str, str], log: Path) -> None:
+    """Starts the JVM. What it and its Python workers print goes to a file: errors that matter come as exceptions."""
+    os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
+    conf = SparkConf().setAll(settings.items())
+    with log.open("wb") as output:
+        try:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        except PySparkRuntimeError as error:
+            java()  # says what to do if that is the reason
+            said = log.read_text(errors="replace").strip() or error
+            raise RuntimeError(f"Spark did not start: {said}") from None
+    SparkContext(conf=conf, gateway=gateway)
+
+
 def _everywhere() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.daemon.module": "lab.engine.daemon",
-        # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {faststart.java_option()}",
         # state: RocksDB, and only what changed goes into a commit
         f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
         "RocksDBStateStoreProvider",
@@ -78,3 +98,6 @@ def _on_this_machine(scratch: str) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": scratch,
     }
+
+
+make_callable("session")

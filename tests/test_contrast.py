@@ -11,7 +11,6 @@ from lab.contrast import mapstate
 from lab.reference import Reference, run
 from lab.rules import Rule
 from lab.schema import PAYMENTS
-from lab.session import session
 from lab.simulate import HOUR_MS, write_payments
 
 FUNCTIONS = {"SUM": 60, "AVG": 13, "MIN": 9, "MAX": 18.5, "COUNT": 5}
@@ -70,13 +69,13 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference(payments, func
 
 
 @pytest.mark.slow
-def test_the_textbook_processor_gives_the_alerts_of_the_reference_on_spark(payments, tmp_path):
+def test_the_textbook_processor_gives_the_alerts_of_the_reference_on_spark(spark, payments, tmp_path):
     rule, reference = expected(payments, message("SUM", ["beneficiaryId", "payeeId"]).replace("60", "20"))
-    with session(conf={"spark.sql.shuffle.partitions": "2"}) as spark:
-        fields = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentType string, "
-        events = spark.readStream.schema(fields + "paymentAmount decimal(18,2)").json(str(payments))
-        alerts = mapstate.alerts(events, rule, PAYMENTS)
-        writer = alerts.writeStream.format("memory").queryName("alerts").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
-        found = [row.alert for row in spark.table("alerts").collect()]
+    spark.conf.set("spark.sql.shuffle.partitions", 2)
+    fields = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentType string, "
+    events = spark.readStream.schema(fields + "paymentAmount decimal(18,2)").json(str(payments))
+    alerts = mapstate.alerts(events, rule, PAYMENTS)
+    writer = alerts.writeStream.format("memory").queryName("alerts").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    found = [row.alert for row in spark.table("alerts").collect()]
     assert sorted(found) == sorted(alert.to_json() for alert in reference.alerts)

@@ -9,7 +9,8 @@ control log ─┘  mapInArrow     transformWithState       transformWithState
 
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from json import dumps, loads
 from pathlib import Path
@@ -27,13 +28,14 @@ LOGS = ("alerts", "acks", "deadLetters", "stats")
 
 @dataclass(frozen=True)
 class FileLogs:
-    """Where an engine on the embedded default reads and writes: one folder for each log."""
+    """Where an engine on the embedded default reads and writes: one folder for each log, in `folder` or elsewhere."""
 
     folder: Path
+    elsewhere: Mapping[str, Path] = field(default_factory=dict)
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.folder / name)
+        return FileLog(self.elsewhere.get(name, self.folder / name))
 
 
 def start(

@@ -18,7 +18,9 @@ RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
     "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(4),(30)",
 ]
-EVENTS = [to_json(event).encode() for event in payments(seed=3, events=600, start_ms=0, rate_per_s=1, payees=9)]
+EVENTS = [
+    to_json(event).encode() for event in payments(seed=3, events=600, start_ms=0, rate_per_s=1, payees=9)
+]
 
 
 def write(logs: FileLogs, events: list[bytes], rules: list[str] | None = None) -> None:

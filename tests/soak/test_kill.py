@@ -22,12 +22,22 @@ KILLS, SEGMENTS, EVENTS_PER_SEGMENT, PAUSE_S = 10, 700, 40, 0.2
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(900),(10)",
     "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(40),(30)",
-    '{"ruleId": 3, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "UNIQUE_COUNT",'
-    ' "unique": ["beneficiaryId"], "limitOperatorType": ">", "limit": 15, "window": "2m"}',
+    (
+        '{"ruleId": 3, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "UNIQUE_COUNT",'
+        ' "unique": ["beneficiaryId"], "limitOperatorType": ">", "limit": 15, "window": "2m"}'
+    ),
     "4,(active),(paymentType),,(paymentAmount),(AVG),(>),(12.6),(1)",
     "5,(active),(payeeId&paymentType),,(paymentAmount),(MAX),(>=),(19.99),(5)",
 ]
-CHANGES = ["1,(pause)", "1,(active)", RULES[0].replace("900", "850"), "4,(delete)", RULES[3], "2,(pause)", "2,(active)"]
+CHANGES = [
+    "1,(pause)",
+    "1,(active)",
+    RULES[0].replace("900", "850"),
+    "4,(delete)",
+    RULES[3],
+    "2,(pause)",
+    "2,(active)",
+]
 
 
 def write(folder: Path) -> None:
@@ -59,8 +69,19 @@ def expected(folder: Path) -> Reference:
 
 
 def start(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "lab", "run", "--logs", str(folder), "--checkpoint", str(folder / "checkpoint")]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "lab",
+        "run",
+        "--logs",
+        str(folder),
+        "--checkpoint",
+        str(folder / "checkpoint"),
+    ]
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
 
 
 def counted(folder: Path) -> dict[str, int]:
@@ -96,4 +117,6 @@ def test_a_killed_engine_loses_and_repeats_nothing(tmp_path):
     assert sorted(alerts) == sorted(alert.alert_id for alert in reference.alerts)
     assert counted(tmp_path) == reference.counts
     assert len(alerts) > 1000, "too few alerts to mean anything"
-    print(f"{KILLS} kills, {reference.counts['records']} events, {len(alerts)} alerts: none missing, none twice")
+    print(
+        f"{KILLS} kills, {reference.counts['records']} events, {len(alerts)} alerts: none missing, none twice"
+    )

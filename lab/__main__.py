@@ -1,0 +1,8 @@
+"""`python -m lab` is `lab`."""
+
+import sys
+
+from lab.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What the commands of `lab` have in common: their options, and how these become settings."""
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+from lab.engine.settings import Settings
+from lab.reference import LATE_POLICIES
+from lab.schema import SCHEMAS
+
+DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SETTINGS = Settings()
+RULES_FORMAT = """\
+A rule is JSON or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
+
+  {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregateFieldName": "paymentAmount",
+   "aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": 50, "window": "20m"}
+  1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)
+"""
+
+
+class Usage(Exception):
+    """The arguments do not fit together; the text says what would."""
+
+
+def add_command(
+    commands, name: str, run: Callable, help: str, epilog: str = "", schema: bool = True
+) -> argparse.ArgumentParser:
+    """Adds a command that calls `run` with its options."""
+    command = commands.add_parser(
+        name,
+        help=help,
+        description=help[0].upper() + help[1:] + "." * (not help.endswith("?")),
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run)
+    command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    if schema:
+        command.add_argument(
+            "--schema", choices=SCHEMAS, default="payments", help="of the events (%(default)s)"
+        )
+    return command
+
+
+def add_engine_options(command: argparse.ArgumentParser) -> None:
+    """Adds what `settings_of` reads."""
+    group = command.add_argument_group("engine")
+    for name, meaning in (
+        ("key_groups", "units of keyed state: the maximum parallelism"),
+        ("parallelism", "partitions of the stateful stages"),
+        ("lanes", "instances of the routing stage"),
+    ):
+        option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
+        group.add_argument(option, type=int, default=default, metavar="N", help=f"{meaning} ({default})")
+    default = SETTINGS.late_policy
+    group.add_argument(
+        "--late-policy",
+        choices=LATE_POLICIES,
+        default=default,
+        help=f"what becomes of late events ({default})",
+    )
+    group.add_argument(
+        "--max-out-of-orderness",
+        dest="max_out_of_orderness_ms",
+        type=_duration_ms,
+        default=SETTINGS.max_out_of_orderness_ms,
+        metavar="TIME",
+        help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
+    )
+
+
+def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
+    """Adds `--logs` and an option for each single log; `lab.live.logs_of` reads them."""
+    group = command.add_argument_group(
+        "logs", "Each log is a folder of segments; --logs names the folder of them all."
+    )
+    group.add_argument(
+        "--logs", type=folder, metavar="FOLDER", help="holds every log that is not named (logs)"
+    )
+    for option, meaning in logs.items():
+        group.add_argument(option, type=folder, metavar="FOLDER", help=meaning)
+
+
+def folder(text: str) -> Path:
+    """The type of an argument that names a log's folder."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a folder: logs are read from files only so far")
+    return Path(text)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The engine's settings that the arguments give."""
+    names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
+    try:
+        return Settings(SCHEMAS[options.schema], **{name: getattr(options, name) for name in names})
+    except ValueError as error:
+        raise Usage(str(error)) from None
+
+
+def _duration_ms(text: str) -> int:
+    match = re.fullmatch("([0-9]{1,12})(ms|[smhd])", text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m"
+        )
+    return int(match[1]) * DURATION_MS[match[2]]
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number, {least} or more")
+        return int(text)
+
+    return number

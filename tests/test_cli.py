@@ -1,0 +1,175 @@
+"""The command line: results on stdout, the rest on stderr, exit codes, errors of one line."""
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.cli import FAILED, OK, STOPPED, USAGE, main
+from lab.engine.pipeline import FileLogs
+from lab.replay import replay
+from lab.simulate import payments, to_json
+
+RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)"
+LINES = [to_json(event) for event in payments(seed=3, events=300, start_ms=0, rate_per_s=1, payees=9)]
+NOISE = ("WARN", "ERROR", "log4j", "Python worker", "Traceback")
+COMMANDS = ["", "demo", "replay", "run", "rules"]
+COMMANDS += [f"rules {name}" for name in ("add", "pause", "activate", "delete", "list", "backtest")]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("events.jsonl").write_text("\n".join([*LINES, "{"]))
+    Path("rules.txt").write_text(RULE + "\n")
+    return tmp_path
+
+
+def command(*words: str) -> list[str]:
+    files = ["events.jsonl", "--rules", "rules.txt", "--out", "alerts.jsonl"]
+    return ["replay", *files, "--engine", "reference", *words]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help(name, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([*name.split(), "--help"])
+    assert exit.value.code == OK
+    assert f"usage: lab {name}".strip() in capsys.readouterr().out
+
+
+def test_replay_writes_alerts_and_ends_its_output_with_one_json_object(files, capsys):
+    assert main(command("--dead-letters", "bad.jsonl")) == OK
+    out, err = capsys.readouterr()
+    summary = json.loads(out.splitlines()[-1])
+    assert summary.pop("seconds") > 0 and summary.pop("events_per_second") > 0
+    alerts = Path("alerts.jsonl").read_text().splitlines()
+    expected = {"events": 301, "alerts": len(alerts), "dead_letters": 1, "duplicates": 0, "dropped_late": 0}
+    assert summary == {"engine": "reference", **expected}
+    assert alerts == replay("events.jsonl", [RULE], engine="reference").alert_lines and len(alerts) > 50
+    assert json.loads(Path("bad.jsonl").read_text())["place"] == "events.jsonl:301"
+    assert "1 dead letters" in err and "events.jsonl:301: not one JSON object" in err
+
+
+@pytest.mark.parametrize(
+    "words, code, says",
+    [
+        (["--rules", "bad.txt"], USAGE, 'rule 1 of 1: window: "ten"'),
+        (["--rules", "nowhere.txt"], FAILED, "nowhere.txt: No such file or directory"),
+        (["--out", "nowhere/alerts.jsonl"], USAGE, "there is no folder nowhere"),
+        (["--parallelism", "99"], USAGE, "parallelism: 99, expected at most key_groups (16)"),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(words, code, says, files, capsys):
+    Path("bad.txt").write_text(RULE.replace("(10)", "(ten)"))
+    assert main(command(*words)) == code
+    out, err = capsys.readouterr()
+    assert says in err and len(err.strip().splitlines()) == 1 and err.startswith("lab: ")
+    assert not out and not Path("alerts.jsonl").exists()
+
+
+def test_debug_shows_where_an_error_was_raised(files):
+    with pytest.raises(FileNotFoundError):
+        main(command("--rules", "nowhere.txt", "--debug"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--max-out-of-orderness", "5 minutes"], ["--batches", "0"], ["--engine", "flink"], ["--schema", "x"]],
+)
+def test_wrong_usage_says_what_is_expected(words, files, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(command(*words))
+    assert exit.value.code == USAGE
+    assert words[1] in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lab.cli.replayed", interrupted)
+    assert main(command()) == STOPPED
+    assert capsys.readouterr().err.strip() == "lab: stopped"
+
+
+def test_rules_wait_in_the_control_log_while_no_engine_runs(files, capsys):
+    assert main(["rules", "add", RULE, "--timeout", "0.1"]) == OK
+    assert "queued in logs/control/" in capsys.readouterr().out
+    assert main(["rules", "pause", "1", "--timeout", "0"]) == OK
+    assert main(["rules", "list"]) == OK
+    assert capsys.readouterr().out.endswith("v2   PAUSE   SUM(paymentAmount) per payeeId over 10 min > 60\n")
+    assert main(["rules", "list", "--rules", "logs/control"]) == OK
+    assert main(["rules", "delete", "1", "--logs", "logs", "--timeout", "0"]) == OK
+    capsys.readouterr()
+    assert main(["rules", "list", "--logs", "logs"]) == OK
+    assert capsys.readouterr().out == "no rule is in force\n"
+
+
+def test_a_bad_rule_is_not_sent(files, capsys):
+    assert main(["rules", "add", RULE.replace("payeeId", "payerId")]) == USAGE
+    assert 'unknown payments field "payerId", did you mean payeeId?' in capsys.readouterr().err
+    assert not Path("logs").exists()
+    assert main(["rules", "list"]) == FAILED
+    assert "there is no control log" in capsys.readouterr().err
+
+
+def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
+    assert main(["rules", "backtest", RULE, "events.jsonl", "--engine", "reference", "--top", "2"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    alerts = replay("events.jsonl", [RULE], engine="reference").alerts
+    assert lines[0] == "rule 1: SUM(paymentAmount) per payeeId over 10 min > 60"
+    assert lines[1] == f"{len(alerts)} alerts, {len({alert.key for alert in alerts})} groups"
+    assert len(lines) == 2 + 2 + 1 + 2 and alerts[0].key in lines[5]
+
+
+def test_a_log_that_is_no_folder_is_refused(files, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--events", "kafka://localhost:9092/events"])
+    assert "logs are read from files only so far" in capsys.readouterr().err
+
+
+def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):
+    """One engine in a process of its own, stopped by a signal and started again; each log where it was told to be."""
+    logs = FileLogs(tmp_path / "out", {"events": tmp_path / "in", "control": tmp_path / "rules"})
+    where = ["--events", "in", "--rules", "rules", "--alerts", "out/alerts"]
+    expected = [alert.alert_id for alert in replay("events.jsonl", [RULE], engine="reference").alerts]
+
+    def until(enough) -> None:
+        deadline = time.monotonic() + 120
+        while not enough():
+            assert engine.poll() is None and time.monotonic() < deadline, engine.communicate(timeout=1)
+            time.sleep(0.2)
+
+    def seen() -> int:
+        return sum(json.loads(line)["records"] for line in logs.log("stats").read())
+
+    control = ["--rules", "rules", "--acks", "out/acks"]
+    assert main(["rules", "add", RULE, *control, "--timeout", "0"]) == OK
+    for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
+        logs.log("events").append(LINES[150 * number : 150 * (number + 1)])
+        command = [sys.executable, "-m", "lab", "run", *where]
+        engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: seen() == 150 * (number + 1))  # noqa: B023
+        if number:
+            assert main(["rules", "pause", "1", *control, "--timeout", "60"]) == OK
+            assert main(["rules", "pause", "7", *control, "--timeout", "60"]) == USAGE
+        engine.send_signal(stop)
+        out, err = engine.communicate(timeout=60)
+        assert engine.returncode == OK and "150 events, " in err and out == ""
+        assert not [word for word in NOISE if word in err], err
+    found = [json.loads(line)["alertId"] for line in logs.log("alerts").read()]
+    assert sorted(found) == sorted(expected)
+    states = [json.loads(line).get("ruleState", "") for line in logs.log("acks").read()]
+    assert states == ["ACTIVE", "PAUSE", ""]
+
+
+def test_a_file_that_is_not_gzip_is_one_line(files, capsys):
+    Path("events.jsonl.gz").write_bytes(gzip.compress(b"{}" * 100)[:-9])
+    assert main([*command()[:1], "events.jsonl.gz", *command()[2:]]) == FAILED
+    assert capsys.readouterr().err.startswith("lab: events.jsonl.gz is not a whole gzip file")

@@ -1,0 +1,197 @@
+"""A replay on Spark gives what the reference gives, however it is cut, and accounts for every line."""
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+from lab.replay import Replayed, read_rules, replay
+from lab.rules import BadRule
+from lab.schema import LOGINS, MAX_LINE_BYTES, SCHEMAS
+
+DATASETS = Path(__file__).parent.parent / "datasets"
+FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
+SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+EVERY = "2,(active),(payeeId),,(COUNT_FLINK),(SUM),(>=),(1),(20)"  # alerts at each event
+
+
+def paths(name: str) -> tuple[Path, list[str]]:
+    return DATASETS / name / FILES[name], read_rules(DATASETS / name / "rules.json")
+
+
+@cache
+def by_reference(name: str) -> Replayed:
+    events, rules = paths(name)
+    return replay(events, rules, engine="reference", settings=Settings(SCHEMAS[name]))
+
+
+def assert_same(found: Replayed, expected: Replayed) -> None:
+    assert found.alert_lines == expected.alert_lines
+    assert found.counts == expected.counts
+    assert found.acks == expected.acks
+    assert sorted(found.dead_letters, key=str) == sorted(expected.dead_letters, key=str)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
+    events, rules = paths(name)
+    found = replay(events, rules, settings=Settings(SCHEMAS[name]), spark=spark)
+    assert_same(found, by_reference(name))
+    assert len(found.alerts) > 400 and found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    "batches, key_groups, parallelism, lanes",
+    [(1, 1, 1, 1), (1, 16, 2, 2), (7, 4, 2, 1), (7, 16, 1, 2), (100, 4, 1, 1)],
+)
+def test_alerts_do_not_depend_on_how_the_log_is_cut(batches, key_groups, parallelism, lanes, spark):
+    events, rules = paths("logins")
+    settings = Settings(LOGINS, key_groups=key_groups, parallelism=parallelism, lanes=lanes)
+    seen = []
+
+    def progress(*done: int) -> None:
+        seen.append(done)
+
+    found = replay(events, rules, settings=settings, batches=batches, spark=spark, progress=progress)
+    assert_same(found, by_reference("logins"))
+    assert seen[-1] == (20_000, 20_000) and found.batches == batches
+
+
+def payment(number: int, **given) -> bytes:
+    event = {"transactionId": number, "eventTime": 1000 * number, "payeeId": 25, "beneficiaryId": 12}
+    event |= {"paymentType": "CSH", "paymentAmount": 20.5} | given
+    return json.dumps({name: value for name, value in event.items() if value is not ...}).encode()
+
+
+BAD = {  # line -> a word of its reason
+    payment(101)[:-9]: "not one JSON object",
+    b"": "",
+    payment(102, payeeId="x"): "payeeId",
+    b"   \t": "",
+    payment(103, transactionId=...): "transactionId: nothing",
+    payment(104, eventTime=None): "eventTime: nothing",
+    payment(105, eventTime=-1): "eventTime: -1",
+    payment(106, eventTime=10**15): "eventTime: 1000000000000000",
+    payment(107, paymentAmount=10**16): "paymentAmount",
+    payment(108, paymentAmount=1.234): "paymentAmount: 1.234",
+    payment(109, paymentAmount=10**400): "paymentAmount",
+    payment(110, paymentType="caf\u00e9").replace(b"\\u00e9", b"\xe9"): "not UTF-8",
+    payment(111, paymentType="x" * MAX_LINE_BYTES): "at most 1048576 are allowed",
+    b"\x00\x01\x02": "transactionId",
+    b"[1, 2]": "transactionId",
+    payment(112) + payment(113): "not one JSON object",
+    payment(114, paymentAmount=float("nan")): "NaN",
+    b"115,2013-02-30 00:00:00,25,12,CSH,20": "eventTime",
+    b"116,2013-02-03 00:00:00,25,12,CSH,20,1,too,many": "at most 7",
+    b'{"a":' * 100_000: "nested too deeply",
+    b"\xff\xfe" * 10: "not UTF-8",
+}
+
+
+@pytest.mark.parametrize("engine, batches", [("reference", None), ("spark", 1), ("spark", 5)])
+def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine, batches, spark, tmp_path):
+    lines: list[bytes] = []
+    places: dict[str, str] = {}
+    for number, (bad, reason) in enumerate(BAD.items(), 1):
+        lines += [payment(number), bad]
+        if reason:
+            places[f"bad.jsonl:{len(lines)}"] = reason
+    duplicate, unknown_field = payment(1), payment(900, colour="red")
+    csv = b"901,1970-01-01 00:15:01,25,12,CSH,20.50"
+    lines += [duplicate, unknown_field, csv]
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(b"\r\n".join(lines))  # and no line end after the last
+    found = replay(file, [SUM, EVERY], engine=engine, batches=batches, spark=spark)
+    reasons = {letter["place"]: letter["reason"] for letter in found.dead_letters}
+    assert reasons.keys() == places.keys()
+    for place, reason in places.items():
+        assert reason in reasons[place]
+    counts = dict(found.counts)
+    records = counts.pop("records")
+    assert records == sum(counts.values()) == 2 * len(BAD) - 2 + 3
+    assert counts == {
+        "evaluated": len(BAD) + 2,
+        "storedLate": 0,
+        "duplicates": 1,
+        "droppedLate": 0,
+        "deadLetters": len(places),
+    }
+    assert found.alerts.by_rule()[2] == len(BAD) + 2
+    raw = {letter["place"]: letter.get("raw") for letter in found.dead_letters}
+    assert raw["bad.jsonl:6"] == payment(102, payeeId="x").decode()
+    assert all("raw" in letter or "rawBase64" in letter for letter in found.dead_letters)
+
+
+@pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
+def test_late_events_are_counted_as_the_reference_counts_them(policy, spark, tmp_path):
+    file = tmp_path / "late.jsonl"
+    times = [600, 601, 200, 602, 700, 100, 5000, 10, 4999]
+    file.write_bytes(b"\n".join(payment(n, eventTime=1000 * t) for n, t in enumerate(times)))
+    settings = Settings(late_policy=policy, max_out_of_orderness_ms=60_000)
+    found = replay(file, [SUM, EVERY], settings=settings, batches=3, spark=spark)
+    assert_same(found, replay(file, [SUM, EVERY], engine="reference", settings=settings))
+    assert found.counts["droppedLate"] > 0
+
+
+def test_the_folder_of_a_log_is_replayed_in_log_order(spark, tmp_path):
+    log = FileLog(tmp_path / "events")
+    log.append([payment(1), payment(2)], log_time_ms=5)
+    log.append([b"nonsense", payment(3)], log_time_ms=7)
+    found = replay(log.folder, [EVERY], spark=spark, batches=2)
+    assert [alert.event_id for alert in found.alerts] == [1, 2, 3]
+    assert [letter["place"] for letter in found.dead_letters] == ["events/0000000000007-00000001.jsonl:1"]
+    assert_same(found, replay(log.folder, [EVERY], engine="reference"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+def test_a_file_without_records_gives_nothing(content, spark, tmp_path):
+    file = tmp_path / "empty.jsonl"
+    file.write_bytes(content)
+    found = replay(file, [SUM], spark=spark)
+    assert (found.events, found.alert_lines, found.acks[0]["status"]) == (0, [], "accepted")
+
+
+def test_alerts_are_sorted_by_event_time_then_event_then_rule(tmp_path):
+    file = tmp_path / "e.jsonl.gz"
+    times = {3: 20, 2: 20, 1: 30, 4: 10}
+    file.write_bytes(gzip.compress(b"\n".join(payment(n, eventTime=t) for n, t in times.items())))
+    found = replay(file, [EVERY, EVERY.replace("2", "1", 1)], engine="reference")
+    order = [(alert.event_id, alert.rule_id) for alert in found.alerts]
+    assert order == [(4, 1), (4, 2), (2, 1), (2, 2), (3, 1), (3, 2), (1, 1), (1, 2)]
+    assert "8" in found._repr_html_() and "payeeId=25" in found._repr_html_()
+
+
+def test_a_rule_that_would_be_rejected_stops_it_before_anything_starts(tmp_path):
+    with pytest.raises(BadRule, match="rule 2 of 2: aggregateFieldName"):
+        replay(tmp_path / "there is no such file", [SUM, SUM.replace("paymentAmount", "amount")])
+
+
+def test_a_gzip_file_that_is_cut_short_is_an_error_that_names_it(tmp_path):
+    file = tmp_path / "cut.jsonl.gz"
+    file.write_bytes(gzip.compress(payment(1) * 100)[:-20])
+    with pytest.raises(OSError, match="cut.jsonl.gz is not a whole gzip file"):
+        replay(file, [SUM], engine="reference")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"ruleId": 1, "ruleState": "PAUSE"}, {"ruleId": 2, "limit": 0.12345678901234567890}]',
+        '\ufeff{"ruleId": 1, "ruleState": "PAUSE"}\r\n\n{"ruleId": 2, "limit": 0.12345678901234567890}\n',
+    ],
+)
+def test_rules_are_a_json_list_or_one_per_line_with_every_digit(text, tmp_path):
+    (tmp_path / "rules").write_text(text, "utf-8")
+    first, second = read_rules(tmp_path / "rules")
+    assert json.loads(first) == {"ruleId": 1, "ruleState": "PAUSE"}
+    assert str(json.loads(second, parse_float=str)["limit"]) == "0.12345678901234567890"
+
+
+def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):
+    (tmp_path / "rules").write_text("[{]")
+    with pytest.raises(BadRule, match="rules is not a JSON list"):
+        read_rules(tmp_path / "rules")
