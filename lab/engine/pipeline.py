@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import decode, operators, shared
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog
+from lab.logs.files import SEGMENTS, FileLog
 
 LOGS = ("alerts", "acks", "deadLetters", "stats")
 
@@ -44,6 +44,7 @@ def start(
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
+    # events are listed first: a control message logged before one of them is then never seen later than it
     events = segments(spark, logs, "events", settings.max_segments_per_batch)
     control = segments(spark, logs, "control", settings.max_segments_per_batch)
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
@@ -67,6 +68,7 @@ def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> Da
         .schema("path string, modificationTime timestamp, length long, content binary")
         .option("maxFilesPerTrigger", at_most)
         .option("maxFileAge", "36500d")
+        .option("pathGlobFilter", SEGMENTS)
         .load(str(logs.log(name).folder))
         .select(F.lit(name).alias("kind"), "path")
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SUFFIX = ".jsonl"
+SEGMENTS = f"[0-9]*-[0-9]*{SUFFIX}"  # other files in a log's folder are none of its own
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class FileLog:
 
     def segments(self) -> list[Path]:
         """The segments in log order."""
-        return sorted(self.folder.glob(f"[0-9]*{SUFFIX}"))
+        return sorted(self.folder.glob(SEGMENTS))
 
     def read(self) -> list[str]:
         """All lines of the log."""

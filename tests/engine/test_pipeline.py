@@ -69,12 +69,15 @@ def test_a_checkpoint_refuses_other_settings(spark, tmp_path):
 @pytest.mark.slow
 def test_separate_executor_processes_give_the_same_alerts(tmp_path):
     write(FileLogs(tmp_path), EVENTS, RULES)
-    script = (
-        "import sys; from pathlib import Path; from lab.session import session; from lab.engine.settings import Settings;"
-        "from tests.engine.test_pipeline import run\n"
-        "with session('local-cluster[2,1,1024]') as spark:\n"
-        "    assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3  # two and the driver\n"
-        "    run(spark, Path(sys.argv[1]), Settings(max_segments_per_batch=2))"
-    )
+    script = f"""
+import sys
+from pathlib import Path
+from lab.session import session
+from lab.engine.settings import Settings
+from {__name__} import run
+with session("local-cluster[2,1,1024]") as spark:
+    run(spark, Path(sys.argv[1]), Settings(max_segments_per_batch=2))
+    assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3  # two and the driver
+"""
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
     assert alert_ids(tmp_path) == expected()
