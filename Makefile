@@ -34,7 +34,7 @@ setup: .venv/.ready ## create .venv, install the pinned packages, fetch the jars
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@$(PY) -m lab.jars
 	@echo "Compiling the engine's kernels"
-	@$(PY) -c 'from lab import engine; getattr(engine, "compile_kernels", bool)()'
+	@$(PY) -c 'from lab.engine import compile_kernels; compile_kernels()'
 	@echo "Laying out Spark's classes for a fast start"
 	@$(PY) -m lab.faststart || true
 	@touch $@
