@@ -38,10 +38,8 @@ class Stages:
         self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
         self.settings = settings
         self.logs = {"event": FileLog(self.folder / "events"), "control": FileLog(self.folder / "control")}
-        self.route = TwsTester(RouteEvents(settings))
-        self.evaluate = TwsTester(Evaluate(settings, self.folder / "windows"))
-        self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = 0
+        self._begin()
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +67,16 @@ class Stages:
         """As if all workers had died: the next micro-batch finds only what is in state."""
         for note in self.folder.glob("windows/*/lock"):
             note.write_text("")
+
+    def abort_all(self) -> None:
+        """As if no micro-batch had been committed and the last one had died half way: only shared memory remains."""
+        self.lose_memory()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.route = TwsTester(RouteEvents(self.settings))
+        self.evaluate = TwsTester(Evaluate(self.settings, self.folder / "windows"))
+        self.out: dict[str, list[str]] = defaultdict(list)
 
     def _stage(self, tester: TwsTester, key: str, rows: list[dict]) -> list[dict]:
         keyed = defaultdict(list)

@@ -30,7 +30,7 @@ class ChunkLog:
         self.head: dict[str, Any] = (
             json.loads(saved[0][0])
             if saved
-            else {"id": "", "book": "", "nextChunk": 0, "nextStore": 0, "chunks": [], "stores": {}}
+            else {"id": "new", "book": "", "nextChunk": 0, "nextStore": 0, "chunks": [], "stores": {}}
         )
 
     def book(self) -> str | None:

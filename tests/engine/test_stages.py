@@ -130,3 +130,12 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start():
             stages.batch(entries)
             stages.lose_memory()
         assert_same(stages, reference)
+
+
+def test_an_aborted_first_batch_leaves_nothing_behind():
+    log = [count_rule(">", 0, "1m"), login(1, 100)]
+    with Stages(Settings(LOGINS)) as stages:
+        stages.batch(log)
+        stages.abort_all()
+        stages.batch(log)
+        assert_same(stages, run(LOGINS, log))
