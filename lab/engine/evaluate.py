@@ -19,7 +19,7 @@ from lab.engine import shared, window
 from lab.engine.chunklog import ChunkLog
 from lab.engine.columns import Columns, in_log_order, unpack
 from lab.engine.settings import Settings
-from lab.engine.store import RouteStore
+from lab.engine.store import MEASURING, RouteStore
 from lab.keygroups import placed_ids
 from lab.reference import LATE_POLICIES
 from lab.rules import Route, Rule, RuleBook
@@ -81,13 +81,16 @@ class KeyGroup:
         if cached != head["id"]:
             for path in self.folder.glob("*.windows"):
                 shared.forget(path)
-        routes = {route.id: (route, rules) for route, rules in self.book.routes().items()}
+        routes = self._routes()
         self.stores = {}
         for name, saved in head["stores"].items():
             route, rules = routes[saved["route"]]
             self.stores[name] = self._store(name, route, saved["fields"], rules)
         if cached != head["id"]:
             self.log.replay(self.stores, self.settings.max_out_of_orderness_ms)
+
+    def _routes(self) -> dict[str, tuple[Route, tuple[Rule, ...]]]:
+        return {route.id: (route, rules) for route, rules in self.book.routes().items()}
 
     def _store(self, name: str, route: Route, fields: list[str], rules: tuple[Rule, ...]) -> RouteStore:
         return RouteStore(self.folder / f"{name}.windows", self.schema, route, list(fields), rules)
@@ -173,7 +176,7 @@ class KeyGroup:
         return [Decimal(f"{value}E-{field.scale}") for value in values] if field.scale else values
 
     def _aggregate(self, rule: Rule, total: int, count: int) -> Decimal:
-        if rule.function not in ("SUM", "AVG", "MIN", "MAX"):
+        if rule.function not in MEASURING:
             return Decimal(count)
         scale = self.schema.field(rule.field).scale
         if rule.function != "AVG":
@@ -195,7 +198,7 @@ class KeyGroup:
         self.log.save_book(self.book.to_json())
         self.book_id = self.log.head["book"]
         saved = self.log.head["stores"]
-        routes = {route.id: (route, rules) for route, rules in self.book.routes().items()}
+        routes = self._routes()
         for name in list(saved):
             if saved[name]["route"] not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
                 shared.forget(self.stores.pop(name).path)

@@ -176,10 +176,13 @@ class RouteStore:
                     values = pc.fill_null(values, 0).to_numpy()
                 value[:, self.value_columns.index(column)] = values
             fields |= np.where(valid, 1 << bit, 0)
+        return Batch(columns["time"], columns["id"], fields, self._key(columns, rows), value)
+
+    def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)
         for k, column in enumerate(self.key_columns):
             key[:, k] = columns[f"key:{column}"]
-        return Batch(columns["time"], columns["id"], fields, key, value)
+        return key
 
     def evaluate(
         self, columns: Columns, max_out_of_orderness_ms: int, late_policy: int
@@ -240,9 +243,7 @@ class RouteStore:
         self._make_room(len(batch.time))
         window.load(self.store, batch, columns["seq"], horizon)
         self._make_room(len(resets["seq"]))
-        key = np.empty((len(resets["seq"]), len(self.key_columns)), np.int64)
-        for k, column in enumerate(self.key_columns):
-            key[:, k] = resets[f"key:{column}"]
+        key = self._key(resets, len(resets["seq"]))
         for column, rule in enumerate(self.rules):
             rows = np.flatnonzero(
                 (resets["rule"] == rule.rule_id) & (resets["seq"] >= joined.get(rule.rule_id, 0))
