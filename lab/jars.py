@@ -1,4 +1,4 @@
-"""Java archives that pip cannot bring: pinned by Maven coordinates and content, fetched once into a cache folder.
+"""Java archives that pip cannot bring: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
 
 Ivy, which ships inside PySpark, does the download, so neither Maven nor a second tool is needed.
 `python -m lab.jars` fetches every group.
@@ -14,13 +14,16 @@ from pathlib import Path
 
 from lab.doctor import JavaMissing, java
 
-# group -> coordinates (organisation:artifact:version) -> sha256 of the jar
-GROUPS = {
-    # checkpoints without a `chmod` process for each file
-    "filesystem": {
-        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0": "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
-    },
-}
+def _pinned() -> dict[str, dict[str, str]]:
+    groups: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
+        if not line.startswith("#"):
+            group, coordinates, sha256 = line.split()
+            groups.setdefault(group, {})[coordinates] = sha256
+    return groups
+
+
+GROUPS = _pinned()  # group -> coordinates -> sha256
 
 IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
@@ -73,7 +76,9 @@ def _sha256(path: Path) -> str | None:
 
 def _download(pinned: dict[str, str]) -> None:
     """Downloads into a folder of its own, verifies, then renames: other processes see whole jars or none."""
-    print(f"Fetching {len(pinned)} jar(s) into {cache()}: {', '.join(pinned)}", file=sys.stderr)
+    first, *others = pinned
+    also = f" and {len(others)} more" if others else ""
+    print(f"Fetching {first}{also} into {cache()}", file=sys.stderr)
     cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache()) as folder:
         log = _run_ivy(Path(folder), pinned)
@@ -91,7 +96,7 @@ def _download(pinned: dict[str, str]) -> None:
 
 def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
     """Runs Ivy with `folder` as its working directory and returns what it printed."""
-    coordinates = ", ".join(pinned)
+    coordinates = next(iter(pinned))
     try:
         program = java().path
     except JavaMissing as error:
