@@ -13,9 +13,11 @@ from types import ModuleType
 
 _HOMES = {
     "alerts": ("Alert", "AlertTable"),
-    "engine.pipeline": ("FileLogs", "start"),
+    "engine.ends": ("FileLogs", "KafkaLogs"),
+    "engine.pipeline": ("start",),
     "engine.settings": ("Settings",),
     "logs.files": ("FileLog",),
+    "logs.kafka": ("KafkaLog",),
     "reference": ("Reference",),
     "replay": ("Replayed", "read_rules", "replay"),
     "rules": ("BadRule", "Rule", "RuleBook"),

@@ -35,7 +35,7 @@ DRAIN_S = 60  # how long the engine may take for what it has not read at the end
 CYCLE = ("pair", "beneficiary", "surge", "lull")
 SHOWN_AT_ONCE = 2  # alerts of one rule that are printed before the rest is only counted
 BAD_EVERY_S = 5
-SETTINGS = Settings(key_groups=8, lanes=1)  # few and small micro-batches' worth: latency before throughput
+SETTINGS = Settings(key_groups=8)  # few and small micro-batches' worth: latency before throughput
 NEW_RULE, PAUSED_RULE = 5, 4
 
 
@@ -225,7 +225,8 @@ def run(seconds: int, rate: int) -> None:
     console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C ends it early.")
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
-        from lab.engine.pipeline import FileLogs, start
+        from lab.engine.ends import FileLogs
+        from lab.engine.pipeline import start
         from lab.session import session
 
         logs = FileLogs(Path(name))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab.doctor import JavaMissing, java
 
+
 def _pinned() -> dict[str, dict[str, str]]:
     groups: dict[str, dict[str, str]] = {}
     for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
@@ -56,6 +57,11 @@ def fetch(group: str) -> list[Path]:
     if absent := missing(group):
         _download(absent)
     return [cache() / _file_name(coordinates) for coordinates in GROUPS[group]]
+
+
+def present(group: str) -> list[Path]:
+    """The group's jars if all are in the cache, else none."""
+    return [] if missing(group) else fetch(group)
 
 
 def missing(group: str) -> dict[str, str]:

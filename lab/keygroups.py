@@ -60,7 +60,7 @@ def spark_hash(ints: np.ndarray) -> np.ndarray:
 
 @cache
 def placed_ids(count: int) -> tuple[int, ...]:
-    """Ids for `count` key-groups (or lanes) that Spark's hash spreads evenly over any parallelism up to 8.
+    """Ids for `count` key-groups that Spark's hash spreads evenly over any parallelism up to 8.
 
     The g-th id lands on partition g mod p, whatever p ≤ 8 is: with ids 0 … count − 1 it would be left to chance.
 

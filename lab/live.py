@@ -31,7 +31,7 @@ REPORT_S, POLL_S = 1.0, 0.1
 
 def logs_of(options: Namespace):
     """The logs that the arguments name; those not named are beside the alerts, or beside the rules."""
-    from lab.engine.pipeline import FileLogs
+    from lab.engine.ends import FileLogs
 
     named = {log: path for option, log in OPTIONS.items() if (path := getattr(options, option, None))}
     beside = named.get("alerts", named.get("control"))
@@ -69,16 +69,21 @@ class Report:
     """What an engine did since the report began, read from its stats log."""
 
     def __init__(self, stats: FileLog):
-        self._tail, self.total, self.held = stats.tail(), Counter(), 0
-        self._tail.read()  # of earlier runs
+        self._tail, self.total = stats.tail(new=True), Counter()
+        self._held: dict[int, int] = {}  # by key-group
+
+    @property
+    def held(self) -> int:
+        """Events held in windows, as far as this run has seen their key-groups."""
+        return sum(self._held.values())
 
     def read(self) -> Counter[str]:
         """What came since the last call."""
         new: Counter[str] = Counter()
         for line in self._tail.read():
-            batch = json.loads(line)
-            self.held = batch.get("heldEvents", self.held)
-            new.update({name: batch.get(name, 0) for name in (*COUNTS, "alerts")})
+            stats = json.loads(line)
+            self._held[stats["keyGroup"]] = stats["heldEvents"]
+            new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
         self.total.update(new)
         return new
 
@@ -94,7 +99,7 @@ def run(logs, checkpoint: Path | None, settings: Settings) -> None:
     checkpoint = checkpoint or logs.folder / "checkpoint"
     console.print("continues from" if (checkpoint / "lab.json").exists() else "new checkpoint", checkpoint)
     console.print("starting Spark")
-    with session(f"local[{max(settings.parallelism, settings.lanes)}]") as spark, stop_signals() as stopped:
+    with session(f"local[{settings.parallelism}]") as spark, stop_signals() as stopped:
         report = Report(logs.log("stats"))
         engine = start(spark, logs, checkpoint, settings)
         try:

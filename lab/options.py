@@ -50,8 +50,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("engine")
     for name, meaning in (
         ("key_groups", "units of keyed state: the maximum parallelism"),
-        ("parallelism", "partitions of the stateful stages"),
-        ("lanes", "instances of the routing stage"),
+        ("parallelism", "partitions of the stateful stage"),
     ):
         option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
         group.add_argument(option, type=int, default=default, metavar="N", help=f"{meaning} ({default})")

@@ -30,7 +30,7 @@ from lab.rules import BadRule, RuleBook
 from lab.schema import Schema, html_table
 
 ENGINES = ("spark", "reference")
-SEGMENT_EVENTS = 250_000  # how many a lane takes in one micro-batch, unless the number of batches is given
+SEGMENT_EVENTS = 500_000  # in a micro-batch, unless the number of batches is given
 POLL_S = 0.5
 
 Rules = Sequence[str | bytes]
@@ -204,19 +204,19 @@ def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: P
 def _on_spark(
     source: Source, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
-    from lab.engine.pipeline import FileLogs, start
+    from lab.engine.ends import FileLogs
+    from lab.engine.pipeline import start
     from lab.session import session
 
-    batches = batches or -(-len(source) // (SEGMENT_EVENTS * settings.lanes)) or 1
-    settings = replace(settings, max_segments_per_batch=settings.lanes)
-    cores = max(settings.parallelism, settings.lanes)
+    batches = batches or -(-len(source) // SEGMENT_EVENTS) or 1
+    settings = replace(settings, max_segments_per_batch=1)
     with (
-        nullcontext(spark) if spark else session(f"local[{cores}]") as on,
+        nullcontext(spark) if spark else session(f"local[{settings.parallelism}]") as on,
         TemporaryDirectory(prefix="lab-replay-") as name,
     ):
         logs = FileLogs(Path(name, "logs"))
         logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
-        starts = _cut(source, logs.log("events"), batches * settings.lanes)
+        starts = _cut(source, logs.log("events"), batches)
         engine = start(on, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
@@ -256,7 +256,7 @@ def _run(engine, logs, source: Source, progress: Progress) -> tuple[int, float]:
         while not ended:
             ended = engine.query.awaitTermination(POLL_S)
             first = first or next(iter(engine.query.recentProgress), None)  # Spark keeps the newest hundred
-            done += sum(json.loads(line)["records"] for line in stats.read())
+            done += sum(json.loads(line).get("records", 0) for line in stats.read())
             progress(done, len(source))
     finally:
         engine.stop()

@@ -83,14 +83,14 @@ def _everywhere() -> dict[str, str]:
 
 
 def _on_this_machine(scratch: str) -> dict[str, str]:
-    (jar,) = jars.fetch("filesystem")
+    class_path = ":".join(map(str, jars.fetch("filesystem") + jars.present("kafka")))
     return {
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": scratch,
         # Hadoop's local file system forks a chmod for each file; this one does not
-        "spark.driver.extraClassPath": str(jar),
-        "spark.executor.extraClassPath": str(jar),
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         f"{STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",

@@ -1,6 +1,6 @@
-"""For those who extend the engine: its three stages in this process, without Spark.
+"""For those who extend the engine: its stages in this process, without Spark.
 
-The operators are the engine's own; Spark's `TwsTester` gives them state. A micro-batch takes milliseconds, so that thousands of
+The stages are the engine's own; Spark's `TwsTester` gives them state. A micro-batch takes milliseconds, so that thousands of
 random logs can be compared with `lab.reference`.
 """
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from lab.engine.decode import decode
-from lab.engine.operators import Evaluate, RouteEvents
+from lab.engine.ends import FileLogs
+from lab.engine.operators import Evaluate
+from lab.engine.route import decode_and_route
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 
@@ -57,11 +58,26 @@ class Stages:
             {
                 "kind": ["events" if log == "event" else log for log, _ in segments],
                 "path": [path for _, path in segments],
+                "started": [self._log_time] * len(segments),
             }
         )
-        envelopes = [row for batch in decode(iter([rows]), self.settings) for row in batch.to_pylist()]
-        for row in self._stage(self.evaluate, "key_group", self._stage(self.route, "lane", envelopes)):
+        self._run(rows)
+
+    def _run(self, rows: pa.RecordBatch) -> None:
+        self._batch_id += 1
+        for row in self._evaluate(self._route(rows)):
             self.out[row["log"]] += row["values"]
+
+    def _route(self, rows: pa.RecordBatch) -> list[dict]:
+        read = FileLogs(self.folder).records
+        routed = decode_and_route(iter([rows]), read, self.settings, self.folder, lambda: self._batch_id)
+        return [row for batch in routed for row in batch.to_pylist()]
+
+    def _evaluate(self, rows: list[dict]) -> list[dict]:
+        keyed = defaultdict(list)
+        for row in rows:
+            keyed[row["key_group"]].append(Row(**row))
+        return [row.asDict() for key, values in keyed.items() for row in self.evaluate.test(key, values)]
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in state."""
@@ -74,15 +90,10 @@ class Stages:
         self._begin()
 
     def _begin(self) -> None:
-        self.route = TwsTester(RouteEvents(self.settings))
-        self.evaluate = TwsTester(Evaluate(self.settings, self.folder / "windows"))
+        windows = self.folder / "windows"
+        self._batch_id = -1
+        self.evaluate = TwsTester(Evaluate(self.settings, self.folder, windows, lambda: self._batch_id))
         self.out: dict[str, list[str]] = defaultdict(list)
-
-    def _stage(self, tester: TwsTester, key: str, rows: list[dict]) -> list[dict]:
-        keyed = defaultdict(list)
-        for row in rows:
-            keyed[row[key]].append(Row(**row))
-        return [row.asDict() for value in keyed for row in tester.test(value, keyed[value])]
 
 
 def runs(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:

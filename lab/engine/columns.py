@@ -1,6 +1,7 @@
 """Columns in bytes: the envelopes between the stages and the chunks in state are Arrow IPC with narrowed integers."""
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ import pyarrow.compute as pc
 Columns = dict[str, np.ndarray | pa.Array]
 
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
+
+
+def now_ms() -> int:
+    """The clock, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 def narrow(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:

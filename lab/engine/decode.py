@@ -1,11 +1,9 @@
-"""Decode: raw bytes → typed columns, a whole segment at a time; bad records become dead letters. No state.
-
-Out come envelopes: one row per segment for the lane that takes it, and a copy of each control message for every lane.
-"""
+"""Decode: raw bytes → typed columns, a whole run of records at a time; bad records become dead letters."""
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -13,72 +11,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from lab.engine.columns import Columns, pack
-from lab.engine.settings import Settings
-from lab.keygroups import placed_ids
-from lab.logs.files import Segment
+from lab.engine.columns import Columns
 from lab.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
 
-ENVELOPES = "lane int, kind string, payload binary"
+
+@dataclass
+class MicroBatch:
+    """What a micro-batch brought: events as columns (for each run of records), control messages, and what was bad."""
+
+    events: list[Columns] = field(default_factory=list)
+    messages: list[dict] = field(default_factory=list)
+    dead_letters: list[str] = field(default_factory=list)
+    records: int = 0
+    started: int = 0  # when Spark began it, ms
 
 
-def decode(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
-    """Rows (kind, path) of log segments → ENVELOPES; `mapInArrow` runs it."""
-    lanes = placed_ids(settings.lanes)
-    for batch in batches:
-        for kind, path in zip(*(batch.column(name).to_pylist() for name in ("kind", "path")), strict=True):
-            segment = Segment.read(path)
-            if kind == "control":
-                messages = [
-                    {
-                        "logTime": segment.log_time,
-                        "source": segment.source,
-                        "place": place,
-                        "message": line.hex(),
-                    }
-                    for place, line in segment.lines()
-                ]
-                yield _rows([(lane, kind, json.dumps(messages).encode()) for lane in lanes])
-            else:
-                lane = lanes[segment.source % settings.lanes]
-                yield _rows(
-                    (lane, kind, payload) for kind, payload in _decode_events(segment, settings.schema)
-                )
+def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema) -> MicroBatch:
+    """Decodes the rows of a source; `read` makes (kind, records) out of them (`ends`)."""
+    batch = MicroBatch()
+    for some in rows:
+        if some.num_rows:
+            batch.started = some["started"][0].as_py()
+            for kind, records in read(some):
+                _take(batch, kind, records, schema)
+    return batch
 
 
-def _rows(rows) -> pa.RecordBatch:
-    lanes, kinds, payloads = zip(*rows, strict=True)
-    return pa.record_batch(
-        [pa.array(lanes, pa.int32()), pa.array(kinds), pa.array(payloads, pa.binary())],
-        names=["lane", "kind", "payload"],
-    )
+def _take(batch: MicroBatch, kind: str, records, schema: Schema) -> None:
+    if kind == "control":
+        lines = list(records.lines())
+        for (place, line), log_time in zip(lines, _log_times(records, len(lines)).tolist(), strict=True):
+            message = {"logTime": log_time, "source": records.source, "place": place, "message": line.hex()}
+            batch.messages.append(message)
+        return
+    columns, kept, bad = decode_records(records, schema)
+    batch.records += len(kept) + len(bad)
+    batch.dead_letters += [dead_letter(*record) for record in bad]
+    if len(kept):
+        columns["logTime"] = _log_times(records, len(kept) + len(bad))[kept]
+        columns["source"] = np.full(len(kept), records.source)
+        batch.events.append(columns)
 
 
-def _decode_events(segment: Segment, schema: Schema) -> Iterator[tuple[str, bytes]]:
-    columns, bad = decode_records(segment, schema)
-    rows = len(columns[schema.id_field])
-    if rows:
-        columns["logTime"] = np.full(rows, segment.log_time)
-        columns["source"] = np.full(rows, segment.source)
-        yield "events", pack(columns)
-    if bad:
-        yield "deadLetters", json.dumps([dead_letter(*record) for record in bad]).encode()
-    yield "counts", json.dumps({"records": rows + len(bad), "deadLetters": len(bad)}).encode()
+def _log_times(records, lines: int) -> np.ndarray:
+    return np.broadcast_to(records.log_time, lines)
 
 
-def decode_records(segment: Segment, schema: Schema) -> tuple[Columns, list[tuple[str, str, bytes]]]:
-    """The segment's good records as columns (decimals scaled to int64), the bad ones as (reason, place, raw bytes)."""
-    table = _read_at_once(segment.data, schema)
-    if table is not None:
-        return {name: _scaled(table[name].combine_chunks()) for name in schema.names}, []
-    good, bad = [], []
-    for place, line in segment.lines():
-        try:
-            good.append(schema.parse(line))
-        except BadRecord as error:
-            bad.append((str(error), place, line))
-    table = pa.Table.from_pylist(good, arrow_schema(schema))
-    return {name: _scaled(table[name].combine_chunks()) for name in schema.names}, bad
+def decode_records(records, schema: Schema) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
+    """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes)."""
+    table, bad = _read_at_once(records.data, schema), []
+    if table is None:
+        kept, good = [], []
+        for number, (place, line) in enumerate(records.lines()):
+            try:
+                good.append(schema.parse(line))
+                kept.append(number)
+            except BadRecord as error:
+                bad.append((str(error), place, line))
+        table = pa.Table.from_pylist(good, arrow_schema(schema))
+    else:
+        kept = range(table.num_rows)
+    columns = {name: _scaled(table[name].combine_chunks()) for name in schema.names}
+    return columns, np.array(kept, np.int64), bad
 
 
 def dead_letter(reason: str, place: str, raw: bytes) -> str:

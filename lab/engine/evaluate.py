@@ -4,7 +4,6 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. Spark calls it once 
 """
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -15,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Row
 
 from lab.alerts import Alert, group_key
-from lab.engine import shared, window
+from lab.engine import rulebooks, shared, window
 from lab.engine.chunklog import ChunkLog
-from lab.engine.columns import Columns, in_log_order, unpack
+from lab.engine.columns import Columns, in_log_order, now_ms, unpack
 from lab.engine.settings import Settings
 from lab.engine.store import MEASURING, RouteStore
 from lab.keygroups import placed_ids
@@ -35,17 +34,18 @@ FATES = {
 class KeyGroup:
     """One key-group in this worker: its rules, its stores in shared memory, and what the current micro-batch gives."""
 
-    def __init__(self, key_group: int, settings: Settings, windows: Path):
-        self.settings = settings
+    def __init__(self, key_group: int, settings: Settings, checkpoint: Path, windows: Path):
+        self.settings, self.checkpoint = settings, checkpoint
         self.schema = settings.schema
         self.answers = key_group == placed_ids(settings.key_groups)[0]  # one key-group speaks for all
         self.folder = windows / str(key_group)
         self.head_id, self.book_id = "", ""
         self.book, self.stores = RuleBook(self.schema), {}
 
-    def process(self, state, rows: Iterable[Row]) -> Iterator[Row]:
+    def process(self, state, rows: Iterable[Row], batch_id: int) -> Iterator[Row]:
         """Takes in the envelopes and control messages of a micro-batch; yields rows of `operators.OUTPUT`."""
-        self.log = ChunkLog(state)
+        self.log, self.batch_id = ChunkLog(state), batch_id
+        self.times: dict[str, int] = {}
         self.out: dict[str, list[tuple[str, str]]] = {
             "alerts": [],
             "acks": [],
@@ -109,9 +109,9 @@ class KeyGroup:
             self.counts["memoryBytes"] = sum(store.bytes for store in self.stores.values())
             self.counts["stateBytes"] = sum(chunk["bytes"] for chunk in chunks)
             self.counts["chunks"] = len(chunks)
-            self.out["stats"].append(
-                (self.folder.name, json.dumps({"keyGroup": int(self.folder.name), **self.counts}))
-            )
+            stats = {"batch": self.batch_id, "keyGroup": int(self.folder.name), **self.counts}
+            stats["times"] = {**self.times, "end": now_ms()}
+            self.out["stats"].append((self.folder.name, json.dumps(stats)))
 
     # -- a micro-batch in log order ------------------------------------------------------------------------------------
 
@@ -126,6 +126,8 @@ class KeyGroup:
                 messages = json.loads(row.payload)
             elif row.kind == "deadLetters":
                 self.out["deadLetters"] += [("", line) for line in json.loads(row.payload)]
+            elif row.kind == "times":
+                self.times = json.loads(row.payload)
             else:
                 self.counts.update(json.loads(row.payload))
         for after in range(len(messages) + 1):
@@ -135,6 +137,8 @@ class KeyGroup:
                     self._evaluate(store, in_log_order(envelopes))
             if after < len(messages):
                 self._control(messages[after])
+        if messages and self.answers:
+            rulebooks.save(self.checkpoint, self.batch_id, self.book.to_json())
 
     def _evaluate(self, store: RouteStore, columns: Columns) -> None:
         policy = LATE_POLICIES.index(self.settings.late_policy)
@@ -147,7 +151,7 @@ class KeyGroup:
             self.out["alerts"] += self._alerts(store, columns, alerts)
 
     def _alerts(self, store: RouteStore, columns: Columns, alerts: np.ndarray) -> Iterator[tuple[str, str]]:
-        now_ms = time.time_ns() // 1_000_000
+        alert_time = now_ms()
         rows = alerts[:, 0]
         ids, times, logged = (columns[name][rows].tolist() for name in ("id", "time", "logTime"))
         keys = {name: self._key_values(columns, name, rows) for name in store.route.keys}
@@ -164,7 +168,7 @@ class KeyGroup:
                 rule.limit,
                 ids[i],
                 times[i],
-                *((logged[i], now_ms) if logged[i] else ()),
+                *((logged[i], alert_time) if logged[i] else ()),
             )
             yield key, alert.to_json()
 
@@ -232,11 +236,11 @@ class KeyGroup:
 _key_groups: dict[tuple[Path, int], KeyGroup] = {}  # what this worker has open
 
 
-def opened(key_group: int, settings: Settings, windows: Path) -> KeyGroup:
+def opened(key_group: int, settings: Settings, checkpoint: Path, windows: Path) -> KeyGroup:
     """The key-group as this worker last left it, or new; those of engines that have stopped are let go."""
     if (windows, key_group) not in _key_groups:
         for other in [other for other in _key_groups if not other[0].exists()]:
             del _key_groups[other]
         shared.release()
-        _key_groups[windows, key_group] = KeyGroup(key_group, settings, windows)
+        _key_groups[windows, key_group] = KeyGroup(key_group, settings, checkpoint, windows)
     return _key_groups[windows, key_group]

@@ -1,93 +1,55 @@
 """The pipeline, in the order data flows. One streaming query, one checkpoint.
 
 events log ──┐
-             ├─ decode ──────► route ─────────────────► evaluate ───────────────► alerts, acks, dead letters, stats
-control log ─┘  mapInArrow     transformWithState       transformWithState
-                               keyed by lane            keyed by key-group
-                               state: rules             state: rules + windows
+             ├─ decode and route ─────► evaluate ───────────────► alerts, acks, dead letters, stats
+control log ─┘  mapInArrow              transformWithState
+                rules: of the last      keyed by key-group
+                commit                  state: rules + windows
 """
 
 import shutil
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from json import dumps, loads
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.engine import decode, operators, shared
+from lab.engine import operators, route, shared
+from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
-from lab.logs.files import SEGMENTS, FileLog
-
-LOGS = ("alerts", "acks", "deadLetters", "stats")
-
-
-@dataclass(frozen=True)
-class FileLogs:
-    """Where an engine on the embedded default reads and writes: one folder for each log, in `folder` or elsewhere."""
-
-    folder: Path
-    elsewhere: Mapping[str, Path] = field(default_factory=dict)
-
-    def log(self, name: str) -> FileLog:
-        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.elsewhere.get(name, self.folder / name))
 
 
 def start(
-    spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False
+    spark: SparkSession,
+    logs: FileLogs | KafkaLogs,
+    checkpoint: Path,
+    settings: Settings,
+    *,
+    once: bool = False,
 ) -> "Engine":
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
-    # events are listed first: a control message logged before one of them is then never seen later than it
-    events = segments(spark, logs, "events", settings.max_segments_per_batch)
-    control = segments(spark, logs, "control", settings.max_segments_per_batch)
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
-    decoded = events.union(control).mapInArrow(partial(decode.decode, settings=settings), decode.ENVELOPES)
-    routed = decoded.groupBy("lane").transformWithState(
-        operators.RouteEvents(settings), operators.ROUTED, "append", "none"
+    rows = logs.source(spark, settings).withColumn(
+        "started", F.unix_millis(F.current_timestamp())
+    )  # the batch
+    routing = partial(
+        route.decode_and_route,
+        read=logs.records,
+        settings=settings,
+        checkpoint=checkpoint,
+        batch_id=operators.batch_id,
     )
+    routed = rows.coalesce(1).mapInArrow(routing, route.ROUTED)  # in one task: the log has one order
     evaluated = routed.groupBy("key_group").transformWithState(
-        operators.Evaluate(settings, windows), operators.OUTPUT, "append", "none"
+        operators.Evaluate(settings, checkpoint, windows), operators.OUTPUT, "append", "none"
     )
-    writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs))
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
-    return Engine(query, windows)
-
-
-def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> DataFrame:
-    """A log as a stream of its segments; the workers read them, Spark does not."""
-    return (
-        spark.readStream.format("binaryFile")
-        .schema("path string, modificationTime timestamp, length long, content binary")
-        .option("maxFilesPerTrigger", at_most)
-        .option("maxFileAge", "36500d")
-        .option("pathGlobFilter", SEGMENTS)
-        .load(str(logs.log(name).folder))
-        .select(F.lit(name).alias("kind"), "path")
-    )
-
-
-def write(output: DataFrame, batch_id: int, logs: FileLogs) -> None:
-    """Writes a micro-batch's output as segment `batch_id` of each log: written again after a crash, it is the same one."""
-    lines: dict[str, list[str]] = {name: [] for name in LOGS}
-    for row in output.toArrow().to_pylist():
-        lines[row["log"]] += row["values"]
-    if lines["stats"]:
-        total: Counter[str] = Counter()
-        for line in lines["stats"]:
-            total.update(loads(line))
-        del total["keyGroup"]
-        lines["stats"] = [dumps({"batch": batch_id, **total})]
-    for name, values in lines.items():
-        if values:
-            logs.log(name).put(batch_id, values)
+    writer = logs.sink(evaluated).option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+    return Engine(writer.start(), windows)
 
 
 @dataclass(frozen=True)

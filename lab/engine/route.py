@@ -1,46 +1,62 @@
 """Route (dynamic partitioning): each event goes to the key-group of its group, once for each route of the current rules.
 
-The counterpart of the Flink demo's `DynamicKeyFunction`. Keyed by lane; state: rules. Rules with the same keys and filter
-share a route, and fields that none of them needs stay behind.
+The counterpart of the Flink demo's `DynamicKeyFunction`. Rules with the same keys and filter share a route, and fields that
+none of them needs stay behind. Control messages go to every key-group: the broadcast state pattern.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Row
 
-from lab.engine.columns import Columns, in_log_order, take, to_batch, to_bytes, unpack
+from lab.engine import rulebooks
+from lab.engine.columns import Columns, in_log_order, now_ms, take, to_batch, to_bytes
+from lab.engine.decode import MicroBatch, decode
 from lab.engine.settings import Settings
 from lab.engine.store import halves
 from lab.keygroups import digest, key_groups_of, placed_ids
 from lab.rules import Filter, Route, Rule, RuleBook
 from lab.schema import Schema
 
+ROUTED = "key_group int, kind string, payload binary"
+Routed = tuple[int, str, bytes]
 
-def route_batch(state: Any, lane: int, rows: Iterable[Row], settings: Settings) -> Iterator[Row]:
-    """A micro-batch of one lane, rows of `decode.ENVELOPES`, as rows of `operators.ROUTED`; `state` holds the rule book."""
-    schema, key_groups = settings.schema, placed_ids(settings.key_groups)
-    saved = state.get()
-    book = RuleBook.from_json(saved[0], schema) if saved else RuleBook(schema)
-    messages, envelopes, counts = [], [], Counter()
-    for row in rows:
-        if row.kind == "control":
-            messages += json.loads(row.payload)
-        elif row.kind == "events":
-            envelopes.append(unpack(row.payload)[0])
-        elif row.kind == "counts":
-            counts.update(json.loads(row.payload))
-        else:
-            yield Row(key_group=key_groups[0], kind=row.kind, payload=bytes(row.payload))
-    messages.sort(key=lambda message: (message["logTime"], message["source"]))  # stable: lines stay in order
-    events = in_log_order(envelopes) if envelopes else {"logTime": np.empty(0, np.int64)}
+
+def decode_and_route(
+    rows: Iterator[pa.RecordBatch],
+    read: Callable,
+    settings: Settings,
+    checkpoint: Path,
+    batch_id: Callable[[], int],
+) -> Iterator[pa.RecordBatch]:
+    """A micro-batch of a source's rows → rows of ROUTED. `mapInArrow` runs it."""
+    times = {"decode": now_ms()}
+    batch = decode(rows, read, settings.schema)
+    times["start"] = batch.started
+    times["route"] = now_ms()
+    book = rulebooks.before(checkpoint, batch_id(), settings.schema)
+    routed = list(route(batch, book, settings))
+    times["evaluate"] = now_ms()
+    routed.append((placed_ids(settings.key_groups)[0], "times", json.dumps(times).encode()))
+    key_groups, kinds, payloads = zip(*routed, strict=True)
+    yield pa.record_batch(
+        [pa.array(key_groups, pa.int32()), pa.array(kinds), pa.array(payloads, pa.binary())],
+        names=["key_group", "kind", "payload"],
+    )
+
+
+def route(batch: MicroBatch, book: RuleBook, settings: Settings) -> Iterator[Routed]:
+    """A micro-batch under the rules of `book`, to which its control messages are applied at their place in the log."""
+    key_groups = placed_ids(settings.key_groups)
+    counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
+    messages = sorted(batch.messages, key=lambda message: (message["logTime"], message["source"]))
+    events = in_log_order(batch.events) if batch.events else {"logTime": np.empty(0, np.int64)}
     cuts = np.searchsorted(events["logTime"], [message["logTime"] for message in messages])
     bounds = [0, *cuts.tolist(), len(events["logTime"])]
     for after, (first, end) in enumerate(pairwise(bounds)):
@@ -50,17 +66,17 @@ def route_batch(state: Any, lane: int, rows: Iterable[Row], settings: Settings) 
             part = {name: values[first:end] for name, values in events.items()}
             yield from _route_between(part, book, after, counts, settings)
     if messages:
-        state.update((book.to_json(),))
-        if lane == placed_ids(settings.lanes)[0]:
-            payload = json.dumps(messages).encode()
-            yield from (Row(key_group=key_group, kind="control", payload=payload) for key_group in key_groups)
-    if counts:
-        yield Row(key_group=key_groups[0], kind="counts", payload=json.dumps(counts).encode())
+        payload = json.dumps(messages).encode()
+        yield from ((key_group, "control", payload) for key_group in key_groups)
+    if batch.dead_letters:
+        yield key_groups[0], "deadLetters", json.dumps(batch.dead_letters).encode()
+    if batch.records:
+        yield key_groups[0], "counts", json.dumps(counts).encode()
 
 
 def _route_between(
     events: Columns, book: RuleBook, after: int, counts: Counter, settings: Settings
-) -> Iterator[Row]:
+) -> Iterator[Routed]:
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
     unclaimed = np.ones(len(events["logTime"]), bool)
     for route, rules in book.routes().items():
@@ -77,9 +93,7 @@ def _route_between(
         batch = to_batch({name: take(values, order) for name, values in columns.items()}, [after, route.id])
         for key_group, first, end in zip(placed_ids(settings.key_groups), bounds, bounds[1:], strict=False):
             if end > first:
-                yield Row(
-                    key_group=key_group, kind="events", payload=to_bytes(batch.slice(first, end - first))
-                )
+                yield key_group, "events", to_bytes(batch.slice(first, end - first))
     counts["evaluated"] += int(np.count_nonzero(unclaimed))  # against no rule at all
 
 

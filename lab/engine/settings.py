@@ -7,12 +7,12 @@ from pathlib import Path
 from lab.reference import LATE_POLICIES
 from lab.schema import PAYMENTS, Schema
 
-FIXED = ("schema", "key_groups", "parallelism", "lanes")
+FIXED = ("schema", "key_groups", "parallelism")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of an engine; the first four stay as they are for the life of a checkpoint.
+    """Settings of an engine; the first three stay as they are for the life of a checkpoint.
 
     >>> Settings(late_policy="ignore")
     Traceback (most recent call last):
@@ -21,14 +21,13 @@ class Settings:
 
     schema: Schema = PAYMENTS  # of the events
     key_groups: int = 16  # units of keyed state: the maximum parallelism
-    parallelism: int = 2  # partitions of the stateful stages
-    lanes: int = 2  # instances of the routing stage
+    parallelism: int = 2  # partitions of the stateful stage
     late_policy: str = "evaluate"  # what becomes of late events
     max_out_of_orderness_ms: int = 300_000  # an event this far behind its group's newest is late
     max_segments_per_batch: int = 1000  # files that a micro-batch takes at most
 
     def __post_init__(self) -> None:
-        for name in ("key_groups", "parallelism", "lanes", "max_segments_per_batch"):
+        for name in ("key_groups", "parallelism", "max_segments_per_batch"):
             if not 1 <= getattr(self, name) <= 1000:
                 raise ValueError(f"{name}: {getattr(self, name)}, expected 1 to 1000")
         if self.parallelism > self.key_groups:

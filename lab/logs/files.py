@@ -90,9 +90,9 @@ class FileLog:
         """All lines of the log."""
         return self.tail().read()
 
-    def tail(self) -> "Tail":
-        """A reader that starts at the oldest segment."""
-        return Tail(self)
+    def tail(self, new: bool = False) -> "Tail":
+        """A reader that starts at the oldest segment; `new`: at the next one to come."""
+        return Tail(self, self.segments()[-1].name if new and self.segments() else "")
 
     def _path(self, log_time_ms: int, number: int) -> Path:
         return self.folder / f"{log_time_ms:013d}-{number:08d}{SUFFIX}"
@@ -109,8 +109,8 @@ class FileLog:
 class Tail:
     """Reads a log as it grows; each line once."""
 
-    def __init__(self, log: FileLog):
-        self._log, self._read_up_to = log, ""
+    def __init__(self, log: FileLog, read_up_to: str):
+        self._log, self._read_up_to = log, read_up_to
 
     def read(self) -> list[str]:
         """The lines that came since the last call."""

@@ -1,4 +1,4 @@
-"""The engine's three stages in this process, without Spark: the Python CPU of each."""
+"""The engine's stages in this process, without Spark: the Python CPU of each."""
 
 import json
 import tempfile
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from lab.engine.decode import decode
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.testing import Stages
 from tests.bench.data import Payments
 
-STAGES = ("decode", "route", "evaluate")
+STAGES = ("decode and route", "evaluate")
 
 
 class TimedStages(Stages):
@@ -27,16 +26,18 @@ class TimedStages(Stages):
 
     def segments(self, kind: str, paths: Sequence[str]) -> None:
         """Runs one micro-batch that takes these segments."""
-        rows = pa.record_batch({"kind": [kind] * len(paths), "path": list(paths)})
-        with self._timed("decode"):
-            batches = list(decode(iter([rows]), self.settings))
-        envelopes = [row for batch in batches for row in batch.to_pylist()]
-        with self._timed("route"):
-            routed = self._stage(self.route, "lane", envelopes)
+        rows = pa.record_batch(
+            {"kind": [kind] * len(paths), "path": list(paths), "started": [0] * len(paths)}
+        )
+        self._run(rows)
+
+    def _route(self, rows: pa.RecordBatch) -> list[dict]:
+        with self._timed("decode and route"):
+            return super()._route(rows)
+
+    def _evaluate(self, rows: list[dict]) -> list[dict]:
         with self._timed("evaluate"):
-            out = self._stage(self.evaluate, "key_group", routed)
-        for row in out:
-            self.out[row["log"]] += row["values"]
+            return super()._evaluate(rows)
 
     def stats(self, name: str) -> int:
         """A number of the stats log, over all key-groups, in the micro-batches since `out` was cleared."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine import pipeline
-from lab.engine.pipeline import FileLogs
+from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.reference import Reference
 from lab.schema import PAYMENTS

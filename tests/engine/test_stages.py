@@ -46,7 +46,6 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
     policy = data.draw(st.sampled_from(LATE_POLICIES))
     out_of_orderness = data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE]))
     key_groups = data.draw(st.sampled_from([1, 4, 16]))
-    lanes = data.draw(st.sampled_from([1, 2]))
     reference = run(
         LOGINS, log, late_policy=policy, max_out_of_orderness_ms=out_of_orderness, key_groups=key_groups
     )
@@ -54,7 +53,6 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
         LOGINS,
         key_groups=key_groups,
         parallelism=1,
-        lanes=lanes,
         late_policy=policy,
         max_out_of_orderness_ms=out_of_orderness,
     )

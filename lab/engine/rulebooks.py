@@ -1,0 +1,41 @@
+"""The rule book after each micro-batch that changed it, as a file in the checkpoint: what routing starts from.
+
+    checkpoint/rules/000000000.json   000000007.json          batch 8 reads that of 7; so does batch 7 run again: that of 0
+
+A batch reads the newest file of an earlier batch. That one is committed, or this batch would not run; the file a batch
+itself has left before a crash is passed over and written again. So routing and windows always agree on the rules.
+"""
+
+import os
+from pathlib import Path
+
+from lab.rules import RuleBook
+from lab.schema import Schema
+
+KEPT = 100  # files
+
+
+def save(checkpoint: Path, batch_id: int, text: str) -> None:
+    """Writes the book as it is after a micro-batch."""
+    folder = checkpoint / "rules"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{batch_id:09d}.json"
+    aside = path.with_suffix(f".{os.getpid()}")
+    with aside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+    for old in sorted(folder.glob("*.json"))[:-KEPT]:
+        old.unlink()
+
+
+def before(checkpoint: Path, batch_id: int, schema: Schema) -> RuleBook:
+    """The book that a micro-batch starts with."""
+    names = (path.name for path in (checkpoint / "rules").glob("*.json"))
+    newest = max((name for name in names if int(name.removesuffix(".json")) < batch_id), default=None)
+    return (
+        RuleBook.from_json((checkpoint / "rules" / newest).read_text(), schema)
+        if newest
+        else RuleBook(schema)
+    )
