@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from lab import brokercli
 from lab.options import (
     RULES_FORMAT,
     Usage,
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     _replay(commands)
     _run(commands)
     _rules(commands)
+    brokercli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
 

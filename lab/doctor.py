@@ -7,7 +7,6 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -169,15 +168,16 @@ def check_shared_memory() -> Iterator[Check]:
 
 
 def check_ports() -> Iterator[Check]:
+    from lab import broker, ports
+
     for port, user in PORTS.items():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                yield Check(f"port {port}", "ok", f"free for {user}")
-            except OSError as error:
-                fix = f"stop what listens there, or give {user} another port"
-                yield Check(f"port {port}", "warning", error.strerror or str(error), fix)
+        if ports.is_free(port):
+            yield Check(f"port {port}", "ok", f"free for {user}")
+        elif port == broker.PORT and (ours := broker.at(port)):
+            yield Check(f"port {port}", "ok", f"{user} has it (pid {ours.pid}), its data in {ours.folder}")
+        else:
+            fix = f"stop what listens there, or give {user} another port"
+            yield Check(f"port {port}", "warning", f"taken by {broker.holder(port)}", fix)
 
 
 def check_packages() -> Iterator[Check]:

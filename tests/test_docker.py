@@ -1,0 +1,22 @@
+"""The broker for people with Docker: the same as ours, and on this machine's loopback only."""
+
+from pathlib import Path
+
+import yaml
+
+from lab import broker
+
+COMPOSE = Path(__file__).parents[1] / "docker" / "compose.yaml"
+
+
+def test_every_port_is_bound_to_the_loopback_and_the_settings_are_those_of_our_own_broker():
+    (service,) = yaml.safe_load(COMPOSE.read_text())["services"].values()
+    assert service["image"].endswith("kafka:4.3.1") and service["ports"] == ["127.0.0.1:9092:9092"]
+    given = {key: str(value).lower() for key, value in service["environment"].items()}
+    ours = dict(
+        line.split("=") for line in broker.PROPERTIES.splitlines() if "{" not in line and line[0] != "#"
+    )
+    del ours["log.dirs"], ours["log.cleaner.dedupe.buffer.size"]
+    assert {name: given["KAFKA_" + name.upper().replace(".", "_")] for name in ours} == {
+        name: value.lower() for name, value in ours.items()
+    }
