@@ -20,7 +20,6 @@ from lab.options import (
     add_engine_options,
     add_logs_options,
     at_least,
-    folder,
     settings_of,
 )
 from lab.rules import BadRule
@@ -79,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
     _replay(commands)
     _run(commands)
     _rules(commands)
+    _alerts(commands)
+    _latency(commands)
     brokercli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
@@ -207,7 +208,8 @@ def _run(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab import live
 
-        live.run(live.logs_of(options), options.checkpoint, settings_of(options))
+        logs = live.logs_of(options)
+        live.run(logs, options.checkpoint or live.default_checkpoint(logs), settings_of(options))
 
     command = add_command(
         commands,
@@ -218,9 +220,10 @@ def _run(commands) -> None:
 examples:
   lab run --logs logs                               in logs/: events, control, alerts, acks, deadLetters, stats
   lab run --events in/events --rules in/rules --alerts out/alerts          acks and so on go to out/
+  lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); it makes those that are not there
+  lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
 
-Then, in another terminal: `lab rules add … --logs logs`, and events by
-  python -c 'from lab.logs.files import FileLog; FileLog("logs/events").append(open("payments.jsonl", "rb"))'
+Then, in other terminals, with the same --logs: `lab simulate payments --to …/events`, `lab rules add …`, `lab alerts --follow`.
 
 Started again with the same checkpoint it continues where it was: no alert is lost or given twice.
 """,
@@ -237,18 +240,22 @@ Started again with the same checkpoint it continues where it was: no alert is lo
         },
     )
     command.add_argument(
-        "--checkpoint", type=folder, metavar="FOLDER", help="where it remembers (beside the alerts)"
+        "--checkpoint", type=Path, metavar="FOLDER", help="where it remembers (beside the alerts' folder)"
     )
     add_engine_options(command)
 
 
 def _rules(commands) -> None:
-    from lab import live
+    from lab import changes
 
     group = commands.add_parser("rules", help="change, list and try out rules").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    shared = {"--rules": "the control log", "--acks": "the engine's answers (beside the rules)"}
+    shared = {
+        "--rules": "the control log",
+        "--acks": "the engine's answers (beside the rules)",
+        "--alerts": "the engine's alerts (beside the rules)",
+    }
 
     def sends(name: str, run, help: str, argument: str, meaning: str, epilog: str = "", **kind) -> None:
         command = add_command(group, name, run, help, epilog)
@@ -261,9 +268,15 @@ def _rules(commands) -> None:
             metavar="S",
             help="how long to wait for the answer (%(default)s s)",
         )
+        if name == "add":
+            command.add_argument(
+                "--first-alert",
+                action="store_true",
+                help="wait for the rule's first alert too, and tell how long it took",
+            )
 
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
-    sends("add", live.add, "add or update rules", "rule", "its text, or a file of rules", example)
+    sends("add", changes.add, "add or update rules", "rule", "its text, or a file of rules", example)
     for name, state, help in (
         ("pause", "PAUSE", "let a rule rest: its history goes on, it does not alert"),
         ("activate", "ACTIVE", "let a paused rule alert again"),
@@ -271,15 +284,17 @@ def _rules(commands) -> None:
     ):
 
         def change(options: argparse.Namespace, state: str = state) -> None:
-            live.change(options, state)
+            changes.change(options, state)
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
-    command = add_command(group, "list", live.show, "show the rules in force, as the control log gives them")
+    command = add_command(
+        group, "list", changes.show, "show the rules in force, as the control log gives them"
+    )
     add_logs_options(command, {"--rules": shared["--rules"]})
     command = add_command(
         group,
         "backtest",
-        live.backtest,
+        changes.backtest,
         "what would a rule have alerted on a past log?",
         f"""\
 example:
@@ -294,3 +309,30 @@ example:
     )
     command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
     add_engine_options(command)
+
+
+# -- lab alerts, lab latency -------------------------------------------------------------------------------------------
+
+WATCHED = {"--alerts": "the engine's alerts", "--stats": "its counts of each micro-batch (beside the alerts)"}
+
+
+def _alerts(commands) -> None:
+    from lab import watch
+
+    command = add_command(
+        commands, "alerts", watch.alerts, "show the alerts of a running engine", schema=False
+    )
+    add_logs_options(command, {"--alerts": WATCHED["--alerts"]})
+    command.add_argument("--follow", action="store_true", help="go on with those to come, until Ctrl-C")
+    command.add_argument("--json", action="store_true", help="as they are in the log, a JSON object a line")
+
+
+def _latency(commands) -> None:
+    from lab import watch
+
+    help = "how long after its event does an alert come, and where does the time go?"
+    command = add_command(commands, "latency", watch.latency, help, schema=False)
+    add_logs_options(command, WATCHED)
+    command.add_argument(
+        "--seconds", type=at_least(1), default=30, metavar="N", help="how long to watch (%(default)s)"
+    )

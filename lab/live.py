@@ -1,21 +1,21 @@
-"""`lab run` and `lab rules`: the engine on logs that grow, and the control log from the command line."""
+"""`lab run`: the engine on logs that grow, as files or Kafka topics."""
 
 import json
 import signal
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from lab.alerts import utc
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog, Segment
+from lab.logs import KAFKA, kafka_place
+from lab.options import Usage
 from lab.reference import COUNTS
-from lab.rules import BadRule, RuleBook, parse_message
-from lab.schema import SCHEMAS, plain
+from lab.rules import BadRule, parse_message
+from lab.schema import SCHEMAS, Schema
 
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
 OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats"}
@@ -30,12 +30,25 @@ REPORT_S, POLL_S = 1.0, 0.1
 
 
 def logs_of(options: Namespace):
-    """The logs that the arguments name; those not named are beside the alerts, or beside the rules."""
-    from lab.engine.ends import FileLogs
+    """The logs that the arguments name: FileLogs or KafkaLogs. Raises Usage if they are some of each.
 
-    named = {log: path for option, log in OPTIONS.items() if (path := getattr(options, option, None))}
-    beside = named.get("alerts", named.get("control"))
-    return FileLogs(options.logs or (beside.absolute().parent if beside else Path("logs")), named)
+    Folders not named are beside the alerts, or beside the rules; topics not named are called as the logs are.
+    """
+    from lab.engine.ends import FileLogs, KafkaLogs
+
+    named = {log: where for option, log in OPTIONS.items() if (where := getattr(options, option, None))}
+    places = [*named.values(), *([options.logs] if options.logs else [])]
+    kafka = [where for where in places if where.startswith(KAFKA)]
+    if not kafka:
+        beside = named.get("alerts", named.get("control"))
+        folder = options.logs or (Path(beside).absolute().parent if beside else "logs")
+        return FileLogs(Path(folder), {log: Path(where) for log, where in named.items()})
+    addresses = {kafka_place(where)[0] for where in kafka}
+    if len(kafka) < len(places) or len(addresses) > 1:
+        raise Usage(
+            f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka broker"
+        )
+    return KafkaLogs(addresses.pop(), {log: kafka_place(where)[1] for log, where in named.items()})
 
 
 @contextmanager
@@ -68,7 +81,7 @@ def raise_if_failed(engine) -> None:
 class Report:
     """What an engine did since the report began, read from its stats log."""
 
-    def __init__(self, stats: FileLog):
+    def __init__(self, stats):
         self._tail, self.total = stats.tail(new=True), Counter()
         self._held: dict[int, int] = {}  # by key-group
 
@@ -88,24 +101,23 @@ class Report:
         return new
 
 
-def run(logs, checkpoint: Path | None, settings: Settings) -> None:
+def run(logs, checkpoint: Path, settings: Settings) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from rich.console import Console
 
     from lab.engine.pipeline import start
     from lab.session import session
 
-    console = Console(stderr=True, highlight=False)
-    checkpoint = checkpoint or logs.folder / "checkpoint"
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    logs.create()
+    check_schema(logs.log("control"), settings.schema)
     console.print("continues from" if (checkpoint / "lab.json").exists() else "new checkpoint", checkpoint)
     console.print("starting Spark")
     with session(f"local[{settings.parallelism}]") as spark, stop_signals() as stopped:
         report = Report(logs.log("stats"))
         engine = start(spark, logs, checkpoint, settings)
         try:
-            console.print(
-                f"reading {logs.log('events').folder} and {logs.log('control').folder}; Ctrl-C ends it"
-            )
+            console.print(f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
             started = last = time.monotonic()
             while not stopped.wait(REPORT_S):
                 raise_if_failed(engine)
@@ -114,8 +126,7 @@ def run(logs, checkpoint: Path | None, settings: Settings) -> None:
                     rate = new["records"] / (now - last)
                     console.print(
                         f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
-                        f"{report.held:10,} events held  {new['deadLetters']:,} dead letters",
-                        soft_wrap=True,
+                        f"{report.held:10,} events held  {new['deadLetters']:,} dead letters"
                     )
                 last = now
         finally:
@@ -124,97 +135,29 @@ def run(logs, checkpoint: Path | None, settings: Settings) -> None:
         total = report.total
         console.print(
             f"stopped after {time.monotonic() - started:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
-            f"{total['deadLetters']:,} dead letters; start it again and it continues",
-            soft_wrap=True,
+            f"{total['deadLetters']:,} dead letters; start it again and it continues"
         )
 
 
-# -- lab rules ---------------------------------------------------------------------------------------------------------
+def default_checkpoint(logs) -> Path:
+    """Where an engine remembers unless it is told: beside folders of logs; for topics, in the current folder."""
+    return getattr(logs, "folder", Path()) / "checkpoint"
 
 
-def add(options: Namespace) -> None:
-    """Sends rules, or control commands, to the engine."""
-    from lab.replay import read_rules
+def check_schema(control, schema: Schema) -> None:
+    """Raises Usage if the control log's rules are all for events of another schema."""
 
-    send(options, rules_of(options.rule, read_rules))
+    def fit(message: str, other: Schema) -> bool:
+        try:
+            return parse_message(message, other).kind == "rule"
+        except BadRule:
+            return False
 
-
-def change(options: Namespace, state: str) -> None:
-    """Pauses, activates or deletes a rule."""
-    send(options, [json.dumps({"ruleId": options.rule_id, "ruleState": state})])
-
-
-def rules_of(text: str, read) -> list[str]:
-    """The argument itself, or what is in the file of that name."""
-    path = Path(text)
-    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text
-    return [text] if is_rule and not path.is_file() else read(path)
-
-
-def send(options: Namespace, messages: Sequence[str]) -> None:
-    """Appends messages to the control log and shows the answers. Raises BadRule for one that is rejected."""
-    for message in messages:
-        parse_message(message, SCHEMAS[options.schema])
-    logs = logs_of(options)
-    control, acks = logs.log("control"), logs.log("acks").tail()
-    acks.read()
-    segment = control.append(messages)
-    waiting = {f"{segment.parent.name}/{segment.name}:{number}" for number in range(1, len(messages) + 1)}
-    rejected, deadline = [], time.monotonic() + options.timeout
-    while waiting and time.monotonic() < deadline:
-        for ack in map(json.loads, acks.read()):
-            if ack["place"] in waiting:
-                waiting.remove(ack["place"])
-                rejected += [ack["reason"]] if ack["status"] == "rejected" else []
-                print(_answer(ack))
-        time.sleep(POLL_S)
-    if waiting:
-        print(f"queued in {segment}: no answer within {options.timeout:g} s, the next `lab run` will read it")
-    if rejected:
-        raise BadRule(rejected[0])
-
-
-def _answer(ack: dict) -> str:
-    if ack["status"] == "rejected":
-        return f"rejected: {ack['reason']}"
-    if "ruleId" in ack:
-        return f"accepted: rule {ack['ruleId']} version {ack['version']} {ack['ruleState']}"
-    said = {name: value for name, value in ack.items() if name not in ("status", "place", "logTime")}
-    return "accepted: " + json.dumps(said)
-
-
-def show(options: Namespace) -> None:
-    """Prints the rules that the control log gives."""
-    folder = (options.rules or (options.logs or Path("logs")) / "control").absolute()
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no control log; `lab rules add` or `lab run` makes one")
-    book = RuleBook(SCHEMAS[options.schema])
-    for segment in FileLog(folder).segments():
-        for _, message in Segment.read(str(segment)).lines():
-            book.apply(message)
-    for rule in book.sorted():
-        print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
-    if not book.rules:
-        print("no rule is in force")
-
-
-def backtest(options: Namespace) -> None:
-    """What the rule would have alerted, who most, and what first."""
-    from lab.cli import replayed
-    from lab.replay import check_rules, read_rules
-
-    rules = rules_of(options.rule, read_rules)
-    for rule in check_rules(rules, SCHEMAS[options.schema]).sorted():
-        print(f"rule {rule.rule_id}: {rule.describe()}")
-    alerts = replayed(options, rules).alerts
-    keys = Counter(alert.key for alert in alerts)
-    print(f"{len(alerts):,} alerts, {len(keys):,} groups")
-    for key, count in keys.most_common(options.top):
-        print(f"{count:8,}  {key}")
-    if alerts:
-        print("first:")
-    for alert in alerts[: options.top]:
-        aggregate = plain(alert.aggregate)
-        print(
-            f"  {utc(alert.event_time)}  rule {alert.rule_id}  {alert.key}  {aggregate}  event {alert.event_id}"
-        )
+    messages = control.read()
+    if not any(fit(message, schema) for message in messages):
+        for other in SCHEMAS.values():
+            if any(fit(message, other) for message in messages):
+                raise Usage(
+                    f"the rules in {control} are for {other.name}, this engine's events are {schema.name}: "
+                    f"--schema {other.name}, or another control log"
+                )

@@ -4,9 +4,9 @@ import argparse
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 
 from lab.engine.settings import Settings
+from lab.logs import kafka_place
 from lab.reference import LATE_POLICIES
 from lab.schema import SCHEMAS
 
@@ -74,20 +74,27 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
     """Adds `--logs` and an option for each single log; `lab.live.logs_of` reads them."""
     group = command.add_argument_group(
-        "logs", "Each log is a folder of segments; --logs names the folder of them all."
+        "logs",
+        "A log is a folder of segments, or a topic: kafka://HOST:PORT/TOPIC. --logs names the place of them all.",
     )
     group.add_argument(
-        "--logs", type=folder, metavar="FOLDER", help="holds every log that is not named (logs)"
+        "--logs",
+        type=place,
+        metavar="WHERE",
+        help="a folder (logs), or kafka://HOST:PORT, of every log not named",
     )
     for option, meaning in logs.items():
-        group.add_argument(option, type=folder, metavar="FOLDER", help=meaning)
+        group.add_argument(option, type=place, metavar="WHERE", help=meaning)
 
 
-def folder(text: str) -> Path:
-    """The type of an argument that names a log's folder."""
+def place(text: str) -> str:
+    """The type of an argument that names the place of logs."""
     if "://" in text:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a folder: logs are read from files only so far")
-    return Path(text)
+        try:
+            kafka_place(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

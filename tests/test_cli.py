@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from lab.simulate import payments, to_json
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)"
 LINES = [to_json(event) for event in payments(seed=3, events=300, start_ms=0, rate_per_s=1, payees=9)]
 NOISE = ("WARN", "ERROR", "log4j", "Python worker", "Traceback")
-COMMANDS = ["", "demo", "replay", "run", "rules", "broker"]
+COMMANDS = ["", "demo", "replay", "run", "rules", "alerts", "latency", "broker"]
 COMMANDS += [f"rules {name}" for name in ("add", "pause", "activate", "delete", "list", "backtest")]
 COMMANDS += [f"broker {name}" for name in ("start", "stop", "status")]
 
@@ -101,7 +102,7 @@ def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
 
 def test_rules_wait_in_the_control_log_while_no_engine_runs(files, capsys):
     assert main(["rules", "add", RULE, "--timeout", "0.1"]) == OK
-    assert "queued in logs/control/" in capsys.readouterr().out
+    assert "queued in logs/control: no answer" in capsys.readouterr().out
     assert main(["rules", "pause", "1", "--timeout", "0"]) == OK
     assert main(["rules", "list"]) == OK
     assert capsys.readouterr().out.endswith("v2   PAUSE   SUM(paymentAmount) per payeeId over 10 min > 60\n")
@@ -129,10 +130,29 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
     assert len(lines) == 2 + 2 + 1 + 2 and alerts[0].key in lines[5]
 
 
-def test_a_log_that_is_no_folder_is_refused(files, capsys):
-    with pytest.raises(SystemExit):
-        main(["run", "--events", "kafka://localhost:9092/events"])
-    assert "logs are read from files only so far" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "where, said",
+    [
+        (["--events", "kafka://localhost/events"], "expected kafka://HOST:PORT/TOPIC"),
+        (["--events", "file://events"], "expected kafka://HOST:PORT/TOPIC"),
+        (
+            ["--logs", "kafka://localhost:9092", "--alerts", "out"],
+            "expected folders, or topics of one Kafka broker",
+        ),
+        (["--logs", "kafka://localhost:1"], "no Kafka broker answers at localhost:1"),
+    ],
+)
+def test_a_place_of_logs_that_is_none_is_refused(where, said, files, capsys, monkeypatch):
+    monkeypatch.setattr("lab.logs.kafka.ANSWER_MS", 1000)
+    with suppress(SystemExit):
+        assert main(["run", *where]) != OK
+    assert said in capsys.readouterr().err
+
+
+def test_rules_for_another_schema_are_refused(files, capsys):
+    assert main(["rules", "add", RULE, "--timeout", "0"]) == OK
+    assert main(["run", "--schema", "logins"]) == USAGE
+    assert "are for payments, this engine's events are logins: --schema payments" in capsys.readouterr().err
 
 
 def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):

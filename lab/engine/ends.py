@@ -42,7 +42,16 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.elsewhere.get(name, self.folder / name))
+        return FileLog(self.path(name))
+
+    def path(self, name: str) -> Path:
+        """The folder of a log."""
+        return self.elsewhere.get(name, self.folder / name)
+
+    def create(self) -> None:
+        """Makes the folders that are not there."""
+        for name in LOGS:
+            self.path(name).mkdir(parents=True, exist_ok=True)
 
     def source(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """The segments of events and control; the workers read them, Spark only lists them."""

@@ -1,1 +1,49 @@
 """Logs: where events, control messages, alerts, acknowledgements, dead letters and statistics live."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.logs.files import FileLog
+    from lab.logs.kafka import KafkaLog
+
+KAFKA = "kafka://"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as it was read: when it was appended (ms, 0: not known), its key and its value as text."""
+
+    append_ms: int
+    key: str
+    line: str
+
+
+def kafka_place(where: str) -> tuple[str, str]:
+    """`kafka://host:port/topic` as address and topic; without a topic it is "". Raises ValueError.
+
+    >>> kafka_place("kafka://127.0.0.1:9092/transactions")
+    ('127.0.0.1:9092', 'transactions')
+    """
+    address, _, topic = where.removeprefix(KAFKA).partition("/")
+    host, _, port = address.rpartition(":")
+    if not where.startswith(KAFKA) or not host or not port.isdecimal() or "/" in topic:
+        raise ValueError(
+            f"{where!r}, expected kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/events"
+        )
+    return address, topic
+
+
+def opened(where: str) -> "FileLog | KafkaLog":
+    """The log at a place: a folder, or `kafka://host:port/topic`. Raises ValueError."""
+    if where.startswith(KAFKA):
+        from lab.logs.kafka import KafkaLog
+
+        address, topic = kafka_place(where)
+        if not topic:
+            raise ValueError(f"{where!r} names no topic, expected one, such as {where.rstrip('/')}/events")
+        return KafkaLog(address, topic)
+    from lab.logs.files import FileLog
+
+    return FileLog(Path(where))

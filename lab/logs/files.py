@@ -8,9 +8,11 @@ A segment appears whole (written aside, then linked under its name) and never ch
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from lab.logs import Record
 
 SUFFIX = ".jsonl"
 SEGMENTS = f"[0-9]*-[0-9]*{SUFFIX}"  # other files in a log's folder are none of its own
@@ -58,6 +60,9 @@ class FileLog:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._newest = next(reversed(self.segments()), None)
 
+    def __repr__(self) -> str:
+        return str(self.folder)
+
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> Path:
         """Writes a segment; its log time is now, or as told, and never earlier than that of the segment before it."""
         while True:
@@ -77,6 +82,11 @@ class FileLog:
                 self._newest = self.segments()[-1]
             finally:
                 aside.unlink()
+
+    def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
+        """Appends a segment; returns the place of each line: `control/0000000000005-00000000.jsonl:1`. Files have no keys."""
+        path = self.append(lines)
+        return [f"{path.parent.name}/{path.name}:{number}" for number in range(1, len(lines) + 1)]
 
     def put(self, number: int, lines: Iterable[str | bytes]) -> None:
         """Writes segment `number` of a log that is not live, in place of any before: the same twice is as once."""
@@ -112,14 +122,24 @@ class Tail:
     def __init__(self, log: FileLog, read_up_to: str):
         self._log, self._read_up_to = log, read_up_to
 
-    def read(self) -> list[str]:
-        """The lines that came since the last call."""
-        lines: list[str] = []
+    def records(self) -> list[Record]:
+        """The lines that came since the last call, with the log time of their segment."""
+        found: list[Record] = []
         for path in self._log.segments():
             if path.name > self._read_up_to:
-                lines += path.read_text().splitlines()
+                log_time, _ = _parts(path)
+                found += [
+                    Record(log_time, "", line) for line in path.read_text(errors="replace").splitlines()
+                ]
                 self._read_up_to = path.name
-        return lines
+        return found
+
+    def read(self) -> list[str]:
+        """The lines that came since the last call."""
+        return [record.line for record in self.records()]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _parts(path: Path) -> tuple[int, int]:

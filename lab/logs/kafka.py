@@ -7,7 +7,6 @@ The order of evaluation is the topics' append time, then partition, then offset.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 
@@ -15,7 +14,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-SCHEME = "kafka://"
+from lab.logs import KAFKA, Record
+
 DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 KEPT = APPEND_TIME | {"retention.ms": str(7 * DAY_MS)}
@@ -32,30 +32,6 @@ class BadTopic(ValueError):
     """A topic does not fit its use; the message says how."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A record as it was read: when the broker appended it (ms), its key and its value as text."""
-
-    append_ms: int
-    key: str
-    line: str
-
-
-def parse(where: str) -> tuple[str, str]:
-    """`kafka://host:port/topic` as address and topic; the topic may be empty. Raises ValueError.
-
-    >>> parse("kafka://127.0.0.1:9092/transactions")
-    ('127.0.0.1:9092', 'transactions')
-    """
-    address, _, topic = where.removeprefix(SCHEME).partition("/")
-    host, _, port = address.rpartition(":")
-    if not where.startswith(SCHEME) or not host or not port.isdecimal() or "/" in topic:
-        raise ValueError(
-            f"{where!r}, expected kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/events"
-        )
-    return address, topic
-
-
 class KafkaLog:
     """A topic as a log, for any number of writers and readers. `address`: host:port."""
 
@@ -64,7 +40,7 @@ class KafkaLog:
         self._sent: list = []  # what the broker may not have yet
 
     def __repr__(self) -> str:
-        return f"{SCHEME}{self.address}/{self.topic}"
+        return f"{KAFKA}{self.address}/{self.topic}"
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
         """Makes the topic unless it is there. Raises BadTopic if it is and does not give records their append time."""
