@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab.doctor import JavaMissing, java
 
+
 def _pinned() -> dict[str, dict[str, str]]:
     groups: dict[str, dict[str, str]] = {}
     for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
