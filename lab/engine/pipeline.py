@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import decode, operators, shared
+from lab.engine.held import Held, held
 from lab.engine.settings import Settings
 from lab.logs.files import SEGMENTS, FileLog
 
@@ -41,7 +42,21 @@ class FileLogs:
 def start(
     spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, *, once: bool = False
 ) -> "Engine":
-    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
+    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
+
+    Raises CheckpointInUse while another engine runs on that checkpoint, ValueError if it was made with other settings.
+    """
+    lock = held(checkpoint)
+    try:
+        return _start(spark, logs, checkpoint, settings, once, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _start(
+    spark: SparkSession, logs: FileLogs, checkpoint: Path, settings: Settings, once: bool, lock: Held
+) -> "Engine":
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
     # events are listed first: a control message logged before one of them is then never seen later than it
@@ -55,10 +70,10 @@ def start(
     evaluated = routed.groupBy("key_group").transformWithState(
         operators.Evaluate(settings, windows), operators.OUTPUT, "append", "none"
     )
-    writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs))
+    writer = evaluated.writeStream.foreachBatch(partial(write, logs=logs, lock=lock))
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
-    return Engine(query, windows)
+    return Engine(query, windows, lock)
 
 
 def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> DataFrame:
@@ -74,7 +89,7 @@ def segments(spark: SparkSession, logs: FileLogs, name: str, at_most: int) -> Da
     )
 
 
-def write(output: DataFrame, batch_id: int, logs: FileLogs) -> None:
+def write(output: DataFrame, batch_id: int, logs: FileLogs, lock: Held) -> None:
     """Writes a micro-batch's output as segment `batch_id` of each log: written again after a crash, it is the same one."""
     lines: dict[str, list[str]] = {name: [] for name in LOGS}
     for row in output.toArrow().to_pylist():
@@ -85,6 +100,7 @@ def write(output: DataFrame, batch_id: int, logs: FileLogs) -> None:
             total.update(loads(line))
         del total["keyGroup"]
         lines["stats"] = [dumps({"batch": batch_id, **total})]
+    lock.output_begins(batch_id)
     for name, values in lines.items():
         if values:
             logs.log(name).put(batch_id, values)
@@ -96,8 +112,10 @@ class Engine:
 
     query: StreamingQuery
     windows: Path
+    lock: Held
 
     def stop(self) -> None:
-        """Stops the query, waits for its end and gives the shared memory back."""
+        """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
         self.query.stop()
         shutil.rmtree(self.windows, ignore_errors=True)
+        self.lock.release()

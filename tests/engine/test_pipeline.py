@@ -1,6 +1,7 @@
 """The pipeline on Spark: restarts, other masters, settings."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine import pipeline
+from lab.engine.held import CheckpointInUse, held
 from lab.engine.pipeline import FileLogs
 from lab.engine.settings import Settings
 from lab.reference import Reference
@@ -64,6 +66,16 @@ def test_a_checkpoint_refuses_other_settings(spark, tmp_path):
     run(spark, tmp_path, Settings())
     with pytest.raises(ValueError, match="key_groups: 8, but checkpoint .* was made with 16"):
         run(spark, tmp_path, Settings(key_groups=8))
+
+
+def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
+    write(FileLogs(tmp_path), EVENTS[:100], RULES)
+    refused = pytest.raises(CheckpointInUse, match=rf"checkpoint .* an engine \(process {os.getpid()}\)")
+    with held(tmp_path / "checkpoint"), refused:
+        run(spark, tmp_path, Settings())
+    run(spark, tmp_path, Settings())
+    with held(tmp_path / "checkpoint") as lock:
+        assert lock.output == 0, "the engine noted the batch whose output it wrote, and let go"
 
 
 @pytest.mark.slow
