@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import operators, route, shared
 from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.held import Held, held
 from lab.engine.settings import Settings
 
 
@@ -29,13 +30,31 @@ def start(
     *,
     once: bool = False,
 ) -> "Engine":
-    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all."""
+    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
+
+    Raises CheckpointInUse while another engine runs on that checkpoint, ValueError if it was made with other settings.
+    """
+    lock = held(checkpoint)
+    try:
+        return _start(spark, logs, checkpoint, settings, once, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _start(
+    spark: SparkSession,
+    logs: FileLogs | KafkaLogs,
+    checkpoint: Path,
+    settings: Settings,
+    once: bool,
+    lock: Held,
+) -> "Engine":
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
-    rows = logs.source(spark, settings).withColumn(
-        "started", F.unix_millis(F.current_timestamp())
-    )  # the batch
+    began = F.unix_millis(F.current_timestamp())  # the micro-batch
+    rows = logs.source(spark, settings).withColumn("started", began)
     routing = partial(
         route.decode_and_route,
         read=logs.records,
@@ -49,7 +68,7 @@ def start(
     )
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
     writer = logs.sink(evaluated).option("checkpointLocation", str(checkpoint)).trigger(**trigger)
-    return Engine(writer.start(), windows)
+    return Engine(writer.start(), windows, lock)
 
 
 @dataclass(frozen=True)
@@ -58,8 +77,10 @@ class Engine:
 
     query: StreamingQuery
     windows: Path
+    lock: Held
 
     def stop(self) -> None:
-        """Stops the query, waits for its end and gives the shared memory back."""
+        """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
         self.query.stop()
         shutil.rmtree(self.windows, ignore_errors=True)
+        self.lock.release()

@@ -1,6 +1,7 @@
 """The pipeline on Spark: restarts, other masters, settings."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from lab.engine import pipeline
 from lab.engine.ends import FileLogs
+from lab.engine.held import CheckpointInUse, held
 from lab.engine.settings import Settings
 from lab.reference import Reference
 from lab.schema import PAYMENTS
@@ -64,6 +66,15 @@ def test_a_checkpoint_refuses_other_settings(spark, tmp_path):
     run(spark, tmp_path, Settings())
     with pytest.raises(ValueError, match="key_groups: 8, but checkpoint .* was made with 16"):
         run(spark, tmp_path, Settings(key_groups=8))
+
+
+def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
+    write(FileLogs(tmp_path), EVENTS[:100], RULES)
+    refused = pytest.raises(CheckpointInUse, match=rf"checkpoint .* an engine \(process {os.getpid()}\)")
+    with held(tmp_path / "checkpoint"), refused:
+        run(spark, tmp_path, Settings())
+    run(spark, tmp_path, Settings())
+    held(tmp_path / "checkpoint").release()  # it let go
 
 
 @pytest.mark.slow

@@ -1,0 +1,84 @@
+"""Who works on a checkpoint: one engine, or one command that changes it, never two at once.
+
+An advisory lock of the operating system on `lab.lock` in the checkpoint. The process that dies lets go of it, whatever
+killed it. The file's text says who it is and how far the output has come:
+
+    {"pid": 4711, "work": "an engine", "output": 12}        output: the last micro-batch of which anything was written
+"""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Self
+
+FILE = "lab.lock"
+
+
+class CheckpointInUse(RuntimeError):
+    """Somebody else works on the checkpoint; the text says who."""
+
+
+class Held:
+    """The lock on a checkpoint, taken at once; `release` it, or use it in a `with`.
+
+    >>> import tempfile
+    >>> checkpoint = Path(tempfile.mkdtemp())
+    >>> with held(checkpoint):
+    ...     held(checkpoint)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    lab.engine.held.CheckpointInUse: checkpoint ... is in use by an engine (process ...): stop that first
+    """
+
+    def __init__(self, checkpoint: Path, work: str = "an engine"):
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(checkpoint / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read(self._file)
+            self._file.close()
+            raise CheckpointInUse(
+                f"checkpoint {checkpoint} is in use by {holder.get('work', 'an engine')} "
+                f"(process {holder.get('pid', 'unknown')}): stop that first"
+            ) from None
+        self._note = {"output": None, **_read(self._file), "pid": os.getpid(), "work": work}
+        self._write()
+
+    def output_begins(self, batch_id: int) -> None:
+        """Notes that a micro-batch's output begins to be written: from now on that batch must come to its end."""
+        if self._note["output"] != batch_id:
+            self._note["output"] = batch_id
+            self._write()
+
+    @property
+    def output(self) -> int | None:
+        """The last micro-batch of which anything was written, None before the first."""
+        return self._note["output"]
+
+    def release(self) -> None:
+        """Lets go; a second time does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.release()
+
+    def _write(self) -> None:
+        text = (
+            json.dumps(self._note).encode().ljust(128)
+        )  # in one call, over what was there: never half a note
+        os.pwrite(self._file.fileno(), text, 0)
+
+
+def held(checkpoint: Path, work: str = "an engine") -> Held:
+    """Takes the lock on a checkpoint; raises CheckpointInUse while another has it. `work`: what others are told."""
+    return Held(Path(checkpoint), work)
+
+
+def _read(file) -> dict:
+    text = os.pread(file.fileno(), 4096, 0)
+    return json.loads(text) if text.strip() else {}
