@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from lab import brokercli
+from lab import brokercli, simulatecli
 from lab.options import (
     RULES_FORMAT,
     Usage,
@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     _replay(commands)
     _run(commands)
     _rules(commands)
+    simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
@@ -219,7 +220,7 @@ examples:
   lab run --logs logs                               in logs/: events, control, alerts, acks, deadLetters, stats
   lab run --events in/events --rules in/rules --alerts out/alerts          acks and so on go to out/
 
-Then, in another terminal: `lab rules add … --logs logs`, and events by
+Then, in another terminal: `lab rules add … --logs logs`, and events by `lab simulate payments --to logs/events`, or
   python -c 'from lab.logs.files import FileLog; FileLog("logs/events").append(open("payments.jsonl", "rb"))'
 
 Started again with the same checkpoint it continues where it was: no alert is lost or given twice.
