@@ -66,6 +66,13 @@ def test_after_n_seconds_exactly_rate_times_n_are_sent_and_no_drift_adds_up(sche
     assert rate < 10 or stage.player.actual_rate == pytest.approx(rate, rel=0.25)
 
 
+def test_an_event_is_due_at_the_end_of_its_slot_though_binary_fractions_fall_short():
+    stage = Stage(rate=10)
+    for tenth in range(1, 101):
+        stage.now = 50 + tenth / 10
+        assert stage.player.step() == 1
+
+
 @pytest.mark.parametrize("schema", ["payments", "logins"])
 def test_events_are_of_the_schema_numbered_and_timed_by_the_real_clock(schema):
     stage = Stage(schema, 500)
@@ -175,6 +182,14 @@ def test_when_the_real_clock_is_set_it_is_followed_but_never_back(jump_ms):
     stage.play(1)
     assert trailing(stage.times()) <= MAX_DISORDER_MS
     assert max(stage.times()) == (2_000 + jump_ms if jump_ms > 0 else 1_000)
+
+
+def test_what_was_due_before_the_end_keeps_its_times_however_long_it_takes_to_send():
+    stage = Stage(rate=10_000, seconds=2)
+    stage.now += 60
+    while stage.player.step():
+        stage.now += 5
+    assert stage.player.sent == 20_000 and max(stage.times()) == 2_000
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
