@@ -72,6 +72,13 @@ def test_it_is_there_for_others_who_look_and_for_a_second_start(kafka, capsys):
     assert capsys.readouterr().out.startswith(f"Kafka runs at {here.address} (pid {here.pid})")
 
 
+def test_a_lost_pid_file_is_written_again(kafka):
+    here = broker.status(kafka.folder)
+    (here.folder / "broker.json").unlink()
+    assert broker.status(here.folder) is None
+    assert broker.start(here.folder, here.port) == here == broker.status(here.folder)
+
+
 def test_a_folder_serves_one_broker_and_a_port_one_program(kafka, tmp_path, capsys):
     here = broker.status(kafka.folder)
     with pytest.raises(broker.BrokerError, match=f"{here.folder} is in use by a broker on port {here.port}"):
