@@ -136,6 +136,9 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
         program, class_path = java().path, _class_path()
         port = port or ports.free_port()
         if not ports.is_free(port):
+            if (broker := at(port)) and broker.folder == folder:  # somebody removed broker.json
+                _note(broker)
+                return broker
             raise BrokerError(f"port {port} is taken by {holder(port)}: stop it, or take another port")
         filled = PROPERTIES.format(host=HOST, port=port, controller=ports.free_port())
         (folder / "server.properties").write_text(filled)
@@ -250,12 +253,16 @@ def _launch(folder: Path, port: int, java_command: list[str]) -> Broker:
     _children[process.pid] = process
     broker = Broker(folder, port, process.pid)
     try:
-        (folder / "broker.json").write_text(json.dumps({"pid": process.pid, "port": port}))
+        _note(broker)
         _wait(broker, log_start)
     except BaseException:  # also Ctrl-C
         broker.kill()
         raise
     return broker
+
+
+def _note(broker: Broker) -> None:
+    (broker.folder / "broker.json").write_text(json.dumps({"pid": broker.pid, "port": broker.port}))
 
 
 def _wait(broker: Broker, log_start: int) -> None:

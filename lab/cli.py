@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from lab import brokercli
+from lab import brokercli, simulatecli
 from lab.options import (
     RULES_FORMAT,
     Usage,
@@ -80,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     _rules(commands)
     _alerts(commands)
     _latency(commands)
+    simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top

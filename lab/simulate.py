@@ -2,7 +2,7 @@
 
 A generator plays *scripts*. A script starts at one moment and is a list of steps `(offset_ms, fields)`: an
 ordinary payment is a script of one step, a login session has a few, an account takeover has its own.
-`_play` interleaves them in time order, `_stamp` numbers the events and shakes their times a little:
+`_play` interleaves them in time order, `stamp` numbers the events and shakes their times a little:
 
     arrival    1      2      3      4      5            event 3 is late, event 4 repeats the newest time;
     time     ──●──────●──────┊──────●──────●──►         no event trails the newest time by more than
@@ -92,7 +92,7 @@ def _play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]
         yield time, fields, whose
 
 
-def _stamp(
+def stamp(
     rng: Random, played: Iterable[tuple[int, Event, Label | None]], id_field: str
 ) -> Iterator[Labelled]:
     """Numbers the events from 1 and gives them their times: mostly in order, some equal, some late."""
@@ -157,11 +157,49 @@ class Burst:
     total: int = 0  # units of money, for pair and beneficiary
 
 
+SPIKES = {"pair": (3, 21_000_000), "beneficiary": (12, 10_500_000), "surge": (120, 0)}  # payments, total
+
+
 def spikes(every_ms: int = 10_000) -> Iterator[Burst]:
     """Endless short bursts for a live stream, one kind after the other."""
-    kinds = (("pair", 3, 21_000_000), ("beneficiary", 12, 10_500_000), ("surge", 120, 0))
-    for number, (kind, count, total) in enumerate(itertools.cycle(kinds), start=1):
+    for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
         yield Burst(kind, number * every_ms, min(2_000, every_ms), count, total)
+
+
+class Payments:
+    """Makes the scripts of payments: ordinary ones, and those of bursts."""
+
+    id_field, kinds = "transactionId", tuple(BURSTS)
+
+    def __init__(self, seed: int, payees: int = 100_000, beneficiaries: int = 100_000):
+        self.random, self._planted, self.disorder = _generators(seed)
+        self._payees, self._beneficiaries = payees, beneficiaries
+
+    def ordinary(self, time: int) -> Script:
+        """One payment."""
+        return time, [(0, self._payment(self.random))], None
+
+    def planted(self, number: int, start: int, burst: Burst) -> Script:
+        """The payments of a burst, from `start` on."""
+        rng = self._planted
+        first = self._payment(rng)
+        shared = {name: first[name] for name in BURSTS[burst.kind]}
+        weights = [rng.randint(90, 110) for _ in range(burst.payments)]
+        steps = []
+        for i, weight in enumerate(weights):
+            given = dict(shared)
+            if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
+                given["paymentAmount"] = _amount(-(-burst.total * 100 * weight // sum(weights)))
+            steps.append((burst.span_ms * i // max(burst.payments - 1, 1), self._payment(rng) | given))
+        return start, steps, Label(number, burst.kind, tuple(shared.items()))
+
+    def _payment(self, rng: Random) -> Event:
+        return {
+            "payeeId": rng.randrange(self._payees),
+            "beneficiaryId": rng.randrange(self._beneficiaries),
+            "paymentType": rng.choice(("CSH", "CRD")),
+            "paymentAmount": _amount(rng.randint(5_00, 20_00)),
+        }
 
 
 def labelled_payments(
@@ -175,34 +213,12 @@ def labelled_payments(
     lulls: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Labelled]:
     """`payments`, each with the label of its burst (None: an ordinary payment)."""
-    ordinary, planted, disorder = _generators(seed)
-
-    def payment(rng: Random, **given: int | str | Decimal) -> Event:
-        drawn = {
-            "payeeId": rng.randrange(payees),
-            "beneficiaryId": rng.randrange(beneficiaries),
-            "paymentType": rng.choice(("CSH", "CRD")),
-            "paymentAmount": _amount(rng.randint(5_00, 20_00)),
-        }
-        return {**drawn, **given}
-
-    def burst_script(number: int, burst: Burst) -> Script:
-        first = payment(planted)
-        shared = {name: first[name] for name in BURSTS[burst.kind]}
-        weights = [planted.randint(90, 110) for _ in range(burst.payments)]
-        steps = []
-        for i, weight in enumerate(weights):
-            given = dict(shared)
-            if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
-                given["paymentAmount"] = _amount(-(-burst.total * 100 * weight // sum(weights)))
-            steps.append((burst.span_ms * i // max(burst.payments - 1, 1), payment(planted, **given)))
-        return start_ms + burst.at_ms, steps, Label(number, burst.kind, tuple(shared.items()))
-
+    make = Payments(seed, payees, beneficiaries)
     scripts = _by_start(
-        ((tick, [(0, payment(ordinary))], None) for tick in _ticks(ordinary, start_ms, rate_per_s, lulls)),
-        (burst_script(number, burst) for number, burst in enumerate(bursts, start=1)),
+        map(make.ordinary, _ticks(make.random, start_ms, rate_per_s, lulls)),
+        (make.planted(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
     )
-    return itertools.islice(_stamp(disorder, _play(scripts), "transactionId"), events)
+    return itertools.islice(stamp(make.disorder, _play(scripts), make.id_field), events)
 
 
 def payments(seed: int, events: int | None, **settings) -> Iterator[Event]:
@@ -264,35 +280,35 @@ class Place:
         return {"userId": user, "action": action, **vars(self), "amount": amount}
 
 
-def labelled_logins(
-    seed: int,
-    events: int | None,
-    start_ms: int = START_MS,
-    rate_per_s: float = 0.02,
-    users: int = 2_000,
-    planted: Iterable[tuple[int, str]] = (),
-) -> Iterator[Labelled]:
-    """`logins`, each with the label of its episode (None: an ordinary session)."""
-    ordinary, rng, disorder = _generators(seed)
+class Logins:
+    """Makes the scripts of logins: ordinary sessions, and planted episodes."""
 
-    def home() -> Place:
-        ip = f"198.18.{ordinary.randrange(256)}.{ordinary.randrange(1, 255)}"
-        return Place(ip, ordinary.choice(DEVICES), ordinary.choice(COUNTRIES))
+    id_field, kinds = "eventId", EPISODES
 
-    homes = [home() for _ in range(users)]
+    def __init__(self, seed: int, users: int = 2_000):
+        self.random, self._planted, self.disorder = _generators(seed)
+        self._homes = [self._home() for _ in range(users)]
 
-    def session(tick: int) -> Script:
+    def _home(self) -> Place:
+        rng = self.random
+        ip = f"198.18.{rng.randrange(256)}.{rng.randrange(1, 255)}"
+        return Place(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
+
+    def ordinary(self, time: int) -> Script:
         """Now and then a wrong password or a reset; a login; up to three payments."""
-        user = ordinary.randrange(users)
-        actions = ["login_failed"] * ordinary.choices((0, 1, 2), (88, 11, 1))[0]
+        rng, homes = self.random, self._homes
+        user = rng.randrange(len(homes))
+        actions = ["login_failed"] * rng.choices((0, 1, 2), (88, 11, 1))[0]
         actions += ["password_reset"] * (len(actions) == 2) + ["login"]
         steps = [(i * 15_000, homes[user].event(user, action)) for i, action in enumerate(actions)]
-        for i in range(1, 1 + ordinary.choices((0, 1, 2, 3), (40, 35, 20, 5))[0]):
-            cents = ordinary.randint(5_00, 150_00)
+        for i in range(1, 1 + rng.choices((0, 1, 2, 3), (40, 35, 20, 5))[0]):
+            cents = rng.randint(5_00, 150_00)
             steps.append((i * 4 * MINUTE_MS, homes[user].event(user, "payment", cents)))
-        return tick, steps, None
+        return time, steps, None
 
-    def episode(number: int, at_ms: int, kind: str) -> Script:
+    def planted(self, number: int, start: int, kind: str) -> Script:
+        """The actions of an episode, from `start` on."""
+        rng, users, homes = self._planted, len(self._homes), self._homes
         user = rng.randrange(users)
         who: dict[str, int | str] = {"userId": user}
         at_home, country = homes[user], rng.choice([c for c in COUNTRIES if c != homes[user].country])
@@ -319,13 +335,24 @@ def labelled_logins(
             steps.append((43 * MINUTE_MS, away.event(user, "payment", rng.randint(5_00, 150_00))))
         else:
             raise ValueError(f"unknown episode kind {kind!r}: one of {', '.join(EPISODES)}")
-        return start_ms + at_ms, steps, Label(number, kind, tuple(who.items()), fraud=kind != "traveller")
+        return start, steps, Label(number, kind, tuple(who.items()), fraud=kind != "traveller")
 
+
+def labelled_logins(
+    seed: int,
+    events: int | None,
+    start_ms: int = START_MS,
+    rate_per_s: float = 0.02,
+    users: int = 2_000,
+    planted: Iterable[tuple[int, str]] = (),
+) -> Iterator[Labelled]:
+    """`logins`, each with the label of its episode (None: an ordinary session)."""
+    make = Logins(seed, users)
     scripts = _by_start(
-        (session(tick) for tick in _ticks(ordinary, start_ms, rate_per_s, ())),
-        (episode(number, at_ms, kind) for number, (at_ms, kind) in enumerate(planted, start=1)),
+        map(make.ordinary, _ticks(make.random, start_ms, rate_per_s, ())),
+        (make.planted(number, start_ms + at, kind) for number, (at, kind) in enumerate(planted, start=1)),
     )
-    return itertools.islice(_stamp(disorder, _play(scripts), "eventId"), events)
+    return itertools.islice(stamp(make.disorder, _play(scripts), make.id_field), events)
 
 
 def logins(seed: int, events: int | None, **settings) -> Iterator[Event]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from lab import broker, jars
 from lab.session import session
 
 
@@ -13,3 +14,14 @@ def spark() -> Iterator[SparkSession]:
     """One Spark for all tests; a test that needs another takes a process of its own."""
     with session() as spark:
         yield spark
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[broker.Broker]:
+    """One Kafka for all tests, on the same port throughout; a test may restart it, but leaves it running."""
+    try:
+        jars.fetch("broker")
+    except jars.JarsError as error:
+        pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
+    with broker.running() as one:
+        yield one

@@ -11,23 +11,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from lab import broker, doctor, jars, ports
+from lab import broker, doctor, ports
 from lab.cli import FAILED, OK, main
-
-
-@pytest.fixture(scope="module", autouse=True)
-def fetched():
-    try:
-        jars.fetch("broker")
-    except jars.JarsError as error:
-        pytest.skip(f"NO TEST OF THE BROKER RAN: {error}")
-
-
-@pytest.fixture(scope="module")
-def shared(fetched):
-    """One broker for the tests that leave it running, on the same port and in the same folder."""
-    with broker.running() as one:
-        yield one
 
 
 def produce(one: broker.Broker, topic: str, value: bytes) -> None:
@@ -60,24 +45,24 @@ def listens_at(pid: int) -> set[str]:
     return {socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}
 
 
-def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_kill(shared):
-    produce(shared, "kept", b"one")
-    assert consume(shared, "kept") == [b"one"]
-    again = shared.restart()
-    assert (again.folder, again.port) == (shared.folder, shared.port) and again.pid != shared.pid
+def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_kill(kafka):
+    produce(kafka, "kept", b"one")
+    assert consume(kafka, "kept") == [b"one"]
+    again = kafka.restart()
+    assert (again.folder, again.port) == (kafka.folder, kafka.port) and again.pid != kafka.pid
     assert consume(again, "kept") == [b"one"]
     produce(again, "kept", b"two")
     again.kill()
-    assert not again.alive and broker.status(shared.folder) is None
+    assert not again.alive and broker.status(kafka.folder) is None
     assert consume(again.restart(), "kept") == [b"one", b"two"]
 
 
-def test_it_listens_on_the_loopback_only(shared):
-    assert listens_at(broker.status(shared.folder).pid) == {"127.0.0.1"}
+def test_it_listens_on_the_loopback_only(kafka):
+    assert listens_at(broker.status(kafka.folder).pid) == {"127.0.0.1"}
 
 
-def test_it_is_there_for_others_who_look_and_for_a_second_start(shared, capsys):
-    here = broker.status(shared.folder)
+def test_it_is_there_for_others_who_look_and_for_a_second_start(kafka, capsys):
+    here = broker.status(kafka.folder)
     assert here.answers() and broker.at(here.port) == here
     assert broker.start(here.folder, here.port) == here == broker.start(here.folder, 0)
     where = ["--folder", str(here.folder)]
@@ -87,8 +72,15 @@ def test_it_is_there_for_others_who_look_and_for_a_second_start(shared, capsys):
     assert capsys.readouterr().out.startswith(f"Kafka runs at {here.address} (pid {here.pid})")
 
 
-def test_a_folder_serves_one_broker_and_a_port_one_program(shared, tmp_path, capsys):
-    here = broker.status(shared.folder)
+def test_a_lost_pid_file_is_written_again(kafka):
+    here = broker.status(kafka.folder)
+    (here.folder / "broker.json").unlink()
+    assert broker.status(here.folder) is None
+    assert broker.start(here.folder, here.port) == here == broker.status(here.folder)
+
+
+def test_a_folder_serves_one_broker_and_a_port_one_program(kafka, tmp_path, capsys):
+    here = broker.status(kafka.folder)
     with pytest.raises(broker.BrokerError, match=f"{here.folder} is in use by a broker on port {here.port}"):
         broker.start(here.folder, ports.free_port())
     with pytest.raises(broker.BrokerError, match=f"port {here.port} is taken by the broker of {here.folder}"):
@@ -100,15 +92,15 @@ def test_a_folder_serves_one_broker_and_a_port_one_program(shared, tmp_path, cap
     assert f"port {port} is taken by python (pid {os.getpid()}): stop it" in capsys.readouterr().err
 
 
-def test_the_doctor_is_content_with_the_port_when_it_is_our_broker_that_has_it(shared, monkeypatch):
-    monkeypatch.setattr(doctor, "PORTS", {shared.port: "the Kafka broker"})
+def test_the_doctor_is_content_with_the_port_when_it_is_our_broker_that_has_it(kafka, monkeypatch):
+    monkeypatch.setattr(doctor, "PORTS", {kafka.port: "the Kafka broker"})
     assert [check.state for check in doctor.check_ports()] == ["warning"], "not the broker's usual port"
-    monkeypatch.setattr(broker, "PORT", shared.port)
+    monkeypatch.setattr(broker, "PORT", kafka.port)
     (check,) = doctor.check_ports()
-    assert check.state == "ok" and str(shared.folder) in check.found
+    assert check.state == "ok" and str(kafka.folder) in check.found
 
 
-def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(tmp_path):
+def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(kafka, tmp_path):
     """In a folder with a space and letters beyond ASCII: they go into no file of properties."""
     folder, port = tmp_path / "my dàta, €", str(ports.free_port())
 
@@ -129,7 +121,7 @@ def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(tmp_path):
     assert "no broker runs in" in lab("stop")
 
 
-def test_one_that_dies_while_starting_says_why_and_leaves_nothing_behind(tmp_path):
+def test_one_that_dies_while_starting_says_why_and_leaves_nothing_behind(kafka, tmp_path):
     properties = tmp_path / "data" / "meta.properties"
     properties.parent.mkdir()
     properties.write_text("version=1\nnode.id=2\ncluster.id=x\n")

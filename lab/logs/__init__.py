@@ -37,7 +37,7 @@ def kafka_place(where: str) -> tuple[str, str]:
 
 def opened(where: str) -> "FileLog | KafkaLog":
     """The log at a place: a folder, or `kafka://host:port/topic`. Raises ValueError."""
-    if where.startswith(KAFKA):
+    if "://" in where:
         from lab.logs.kafka import KafkaLog
 
         address, topic = kafka_place(where)

@@ -57,11 +57,18 @@ class FileLog:
 
     def __init__(self, folder: Path | str):
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.create()
         self._newest = next(reversed(self.segments()), None)
 
     def __repr__(self) -> str:
         return str(self.folder)
+
+    def create(self) -> None:
+        """Makes the folder unless it is there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> Path:
         """Writes a segment; its log time is now, or as told, and never earlier than that of the segment before it."""

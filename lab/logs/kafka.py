@@ -20,7 +20,11 @@ DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 KEPT = APPEND_TIME | {"retention.ms": str(7 * DAY_MS)}
 # an engine that was down for less than the lag still sees each change of a rule at its place among the events
-COMPACTED = APPEND_TIME | {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * DAY_MS)}
+COMPACTED = APPEND_TIME | {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "min.compaction.lag.ms": str(7 * DAY_MS),
+}
 ANSWER_MS = 10_000  # how long a broker may take to answer at first
 
 
