@@ -83,20 +83,24 @@ class Report:
 
     def __init__(self, stats):
         self._tail, self.total = stats.tail(new=True), Counter()
-        self._held: dict[int, int] = {}  # by key-group
+        self._last: dict[int, dict] = {}  # by key-group
 
     @property
     def held(self) -> int:
         """Events held in windows, as far as this run has seen their key-groups."""
-        return sum(self._held.values())
+        return sum(stats["heldEvents"] for stats in self._last.values())
 
     def read(self) -> Counter[str]:
         """What came since the last call."""
         new: Counter[str] = Counter()
         for line in self._tail.read():
             stats = json.loads(line)
-            self._held[stats["keyGroup"]] = stats["heldEvents"]
-            new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
+            before = self._last.get(stats["keyGroup"])
+            if (
+                not before or before["batch"] < stats["batch"]
+            ):  # a batch run again after a crash tells it again
+                self._last[stats["keyGroup"]] = stats
+                new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
         self.total.update(new)
         return new
 

@@ -7,6 +7,7 @@ The order of evaluation is the topics' append time, then partition, then offset.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import cached_property
 from itertools import repeat
 
@@ -18,7 +19,7 @@ from lab.logs import KAFKA, Record
 
 DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
-KEPT = APPEND_TIME | {"retention.ms": str(7 * DAY_MS)}
+KEPT = APPEND_TIME | {"cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS)}
 # an engine that was down for less than the lag still sees each change of a rule at its place among the events
 COMPACTED = APPEND_TIME | {
     "cleanup.policy": "compact",
@@ -110,7 +111,8 @@ class KafkaLog:
 
     def read(self) -> list[str]:
         """All lines of the log up to now."""
-        return self.tail().read()
+        with closing(self.tail()) as tail:
+            return tail.read()
 
     def tail(self, new: bool = False) -> "Tail":
         """A reader that starts at the oldest record; `new`: at the next one to come."""

@@ -1,0 +1,78 @@
+"""Topics as logs, on a real broker."""
+
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+
+from lab.logs import Record, opened
+from lab.logs.kafka import COMPACTED, BadTopic, KafkaLog, NoBroker
+
+
+def topic(kafka, name: str) -> KafkaLog:
+    log = KafkaLog(kafka.address, name)
+    log.create()
+    return log
+
+
+def test_published_records_have_places_keys_and_append_times(kafka):
+    log = topic(kafka, "published")
+    assert log.publish(["one", "two"], ["1", "2"]) == ["published/0:0", "published/0:1"]
+    with closing(log.tail()) as tail:
+        first, second = tail.records()
+    assert (first.key, first.line, second.line) == ("1", "one", "two")
+    assert 0 < first.append_ms <= second.append_ms and isinstance(first, Record)
+
+
+def test_a_tail_gives_each_record_once_and_a_new_one_only_those_to_come(kafka):
+    log = topic(kafka, "tailed")
+    log.append(["one"])
+    log.flush()
+    with closing(log.tail()) as old, closing(log.tail(new=True)) as new:
+        log.append([b"two"])
+        log.close()
+        assert (old.read(), old.read(), new.read()) == (["one", "two"], [], ["two"])
+
+
+def test_the_log_is_in_order_of_append_time_over_its_partitions(kafka):
+    log = KafkaLog(kafka.address, "wide")
+    log.create(partitions=3)
+    for number in range(60):
+        log.publish([str(number)], [str(number)])
+    with closing(log.tail()) as tail:
+        times = [record.append_ms for record in tail.records()]
+    assert times == sorted(times) and sorted(map(int, log.read())) == list(range(60))
+
+
+@pytest.mark.parametrize(
+    "made, asked, said",
+    [
+        ({"num_partitions": 1}, {}, "message.timestamp.type is CreateTime, expected LogAppendTime"),
+        (
+            {"configs": COMPACTED, "num_partitions": 2},
+            {"config": COMPACTED},
+            "expected one: rules have one order",
+        ),
+        ({"configs": COMPACTED, "num_partitions": 1}, {}, "cleanup.policy is compact, expected delete"),
+    ],
+)
+def test_a_topic_made_otherwise_is_refused(made, asked, said, kafka, request):
+    name = f"otherwise-{abs(hash(said))}"
+    with KafkaAdminClient(bootstrap_servers=kafka.address) as admin:
+        admin.create_topics({name: {"replication_factor": 1, **made}})
+        admin.wait_for_topics([name])
+    with pytest.raises(BadTopic, match=f"topic {name}: .*{said}"):
+        KafkaLog(kafka.address, name).create(**asked)
+
+
+def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
+    with pytest.raises(BadTopic, match="there is no topic nowhere on"):
+        opened(f"kafka://{kafka.address}/nowhere").read()
+
+
+def test_no_broker_is_said(monkeypatch):
+    monkeypatch.setattr("lab.logs.kafka.ANSWER_MS", 500)
+    with pytest.raises(
+        NoBroker, match=r"no Kafka broker answers at 127.0.0.1:1 .*; `lab broker start` starts one"
+    ):
+        KafkaLog("127.0.0.1:1", "events").create()
