@@ -58,7 +58,10 @@ def expected(logs: KafkaLogs, **settings) -> Reference:
 def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
     """Compares what the engine wrote, each alert and count taken once, with the reference; returns how many alerts."""
     alerts = {json.loads(line)["alertId"] for line in logs.log("alerts").read()}
-    assert sorted(alerts) == sorted(alert.alert_id for alert in reference.alerts)
+    wanted = {alert.alert_id for alert in reference.alerts}
+    assert alerts == wanted, (
+        f"{len(wanted - alerts)} of {len(wanted)} missing, {len(alerts - wanted)} too many"
+    )
     reasons = {
         json.loads(line)["place"]: json.loads(line)["reason"] for line in logs.log("deadLetters").read()
     }

@@ -2,7 +2,8 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lab.engine import pipeline
+from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from tests.bench.data import Payments
 
@@ -76,7 +78,7 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
     """The engine from a fresh checkpoint over all payments, all rules in force before the first event."""
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as name:
         folder = Path(name)
-        logs = pipeline.FileLogs(folder / "logs")
+        logs = FileLogs(folder / "logs")
         logs.log("control").append(rules, log_time_ms=0)
         payments.link_into(logs.log("events"))
         stages_before = len(stages(spark))
@@ -87,11 +89,21 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
             finally:
                 engine.stop()
         batches = [json.loads(progress.json) for progress in engine.query.recentProgress]
-        stats = [json.loads(line) for line in logs.log("stats").read()]
+        stats = by_batch(logs.log("stats").read())
         new_stages = stages(spark)[stages_before:]
     run = Run([batch for batch in batches if batch["numInputRows"]], stats, dict(cpu), new_stages)
     assert run.events == payments.events, f"{run.events} of {payments.events} events evaluated"
     return run
+
+
+def by_batch(lines: Iterable[str]) -> list[Json]:
+    """Lines of the stats log, added up over the key-groups of each micro-batch."""
+    batches: dict[int, Counter[str]] = {}
+    for line in map(json.loads, lines):
+        counts = batches.setdefault(line["batch"], Counter())
+        names = line.keys() - {"batch", "keyGroup", "times"}
+        counts.update({name: line[name] for name in names})
+    return [{"batch": batch, **counts} for batch, counts in batches.items()]
 
 
 @contextmanager

@@ -27,25 +27,24 @@ def wall_shares(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _wall(run: Run) -> Json:
-    """Spark runs a micro-batch's three stages one after the other; what lies between them is planning and scheduling."""
-    assert len(run.stages) == 3 * len(run.batches), f"{len(run.stages)} stages in {len(run.batches)} batches"
+    """Spark runs a micro-batch's two stages one after the other; what lies between them is planning and scheduling."""
+    assert len(run.stages) == 2 * len(run.batches), f"{len(run.stages)} stages in {len(run.batches)} batches"
     batches = run.batches[1:] or run.batches
-    stages = run.stages[-3 * len(batches) :]
-    took = [sum(stage["end"] - stage["start"] for stage in stages[place::3]) for place in range(3)]
+    stages = run.stages[-2 * len(batches) :]
+    took = [sum(stage["end"] - stage["start"] for stage in stages[place::2]) for place in range(2)]
     commits = sum(operator["commitTimeMs"] for batch in batches for operator in batch["stateOperators"])
     durations = {
         name: sum(batch["durationMs"].get(name, 0) for batch in batches)
         for name in (*PLANNING, *LOGGING, "triggerExecution")
     }
     planning, logging = (sum(durations[name] for name in names) for names in (PLANNING, LOGGING))
-    lanes = 2  # tasks that commit their state at the same time
+    tasks = 2  # that commit their state at the same time
     parts = {
         "planning": planning,
         "offset log": logging,
-        "decode stage": took[0],
-        "route stage": took[1],
-        "evaluate stage, without commits": took[2] - commits / lanes,
-        "state commits": commits / lanes,
+        "decode and route stage": took[0],
+        "evaluate stage, without commits": took[1] - commits / tasks,
+        "state commits": commits / tasks,
         "between stages": durations["triggerExecution"] - planning - logging - sum(took),
     }
     events = sum(stats["records"] for stats in run.stats[-len(batches) :])

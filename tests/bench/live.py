@@ -1,0 +1,124 @@
+"""Measures the live engine on topics of a real broker: `python -m tests.bench.live [latency|throughput] …`.
+
+Broker, generator and engine are processes of their own on this machine. Latency is from the append of an event to that of its alert.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from lab import broker
+from lab.engine.ends import KafkaLogs
+from lab.watch import Latencies
+from tests.bench.data import BENEFICIARY, PAIR, PAYEE, rule
+
+LATENCY_TARGETS = {50: 300, 99: 500}  # percentile -> ms
+# the first is a rule that some events in a hundred break, so that there is something to time
+RULES = [
+    rule(1, PAYEE, "30d", 19.6, "MAX"),
+    rule(2, PAIR, "30d", 20_000_000),
+    rule(3, BENEFICIARY, "24h", 10_000_000),
+]
+RULE_KEYS = ["1", "2", "3"]
+READY_S = 60
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("latency", help="percentiles at a steady rate")
+    command.add_argument(
+        "--rates", type=int, nargs="+", default=[500, 1000], metavar="N", help="events/s (500 1000)"
+    )
+    command.add_argument(
+        "--seconds", type=int, default=300, metavar="N", help="measured, after warm-up (300)"
+    )
+    command.add_argument("--warm-up", type=int, default=60, metavar="N", help="seconds (60)")
+    command.add_argument("--run", nargs=argparse.REMAINDER, default=[], help="further arguments of `lab run`")
+    command = commands.add_parser("throughput", help="the highest rate at which the lag does not grow")
+    command.add_argument(
+        "--rates", type=int, nargs="+", default=[60_000, 80_000, 100_000, 120_000], metavar="N"
+    )
+    command.add_argument("--seconds", type=int, default=30, metavar="N", help="at each rate (30)")
+    options = parser.parse_args()
+    console = Console(width=None if Console().is_terminal else 100, highlight=False)
+    if options.command == "latency":
+        for rate in options.rates:
+            latency(rate, options.warm_up, options.seconds, console, options.run)
+    else:
+        throughput(options.rates, options.seconds, console)
+
+
+@contextmanager
+def engine(*arguments: str) -> Iterator[KafkaLogs]:
+    """A broker and an engine that has taken the rules, both gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running() as kafka:
+        logs = KafkaLogs(kafka.address)
+        logs.create()
+        logs.log("control").publish(RULES, RULE_KEYS)
+        where = ["--logs", f"kafka://{kafka.address}", "--checkpoint", f"{folder}/checkpoint"]
+        with process("-m", "lab", "run", *where, *arguments):
+            _wait_for_rules(logs)
+            yield logs
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen]:
+    """A Python process that is interrupted at the end."""
+    one = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield one
+    finally:
+        one.send_signal(2)
+        with suppress(subprocess.TimeoutExpired):
+            one.wait(30)
+        one.kill()
+
+
+def _wait_for_rules(logs: KafkaLogs) -> None:
+    deadline = time.monotonic() + READY_S
+    while len(logs.log("acks").read()) < len(RULES):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the engine did not take the rules within {READY_S} s")
+        time.sleep(0.5)
+
+
+def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: list[str]) -> None:
+    """Prints the table of `lab latency` for one rate, and how it stands to the targets."""
+    with engine(*arguments) as logs:
+        to = f"{logs.log('events')!r}"
+        with process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"):
+            time.sleep(warm_up)
+            latencies = Latencies(logs, at_most=1_000_000)
+            busy = cpu_busy()
+            for _ in range(seconds):
+                time.sleep(1)
+                latencies.read()
+            busy = cpu_busy() - busy
+    console.print(
+        f"{rate:,} events/s for {seconds} s after {warm_up} s; CPUs busy {100 * busy / seconds / os.cpu_count():.0f} %"
+    )
+    console.print(latencies.table())
+    total = latencies.total()
+    for percentile, target in LATENCY_TARGETS.items():
+        value = np.percentile(total, percentile)
+        console.print(f"p{percentile} {value:,.0f} ms: {'met' if value <= target else 'NOT MET'} {target} ms")
+
+
+def cpu_busy() -> float:
+    """CPU seconds that all processes of the machine have taken."""
+    user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def throughput(rates: list[int], seconds: int, console: Console) -> None:
+    """Prints, for rising rates, how far behind the engine was at half time and at the end."""
