@@ -58,7 +58,6 @@ class Stages:
             {
                 "kind": ["events" if log == "event" else log for log, _ in segments],
                 "path": [path for _, path in segments],
-                "started": [self._log_time] * len(segments),
             }
         )
         self._run(rows)

@@ -23,7 +23,6 @@ class MicroBatch:
     messages: list[dict] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
     records: int = 0
-    started: int = 0  # when Spark began it, ms
 
 
 def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema) -> MicroBatch:
@@ -31,7 +30,6 @@ def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema) -> Mi
     batch = MicroBatch()
     for some in rows:
         if some.num_rows:
-            batch.started = some["started"][0].as_py()
             for kind, records in read(some):
                 _take(batch, kind, records, schema)
     return batch

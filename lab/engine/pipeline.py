@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import operators, route, shared
@@ -53,8 +52,6 @@ def _start(
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
     spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
-    began = F.unix_millis(F.current_timestamp())  # the micro-batch
-    rows = logs.source(spark, settings).withColumn("started", began)
     routing = partial(
         route.decode_and_route,
         read=logs.records,
@@ -62,7 +59,9 @@ def _start(
         checkpoint=checkpoint,
         batch_id=operators.batch_id,
     )
-    routed = rows.coalesce(1).mapInArrow(routing, route.ROUTED)  # in one task: the log has one order
+    routed = (
+        logs.source(spark, settings).coalesce(1).mapInArrow(routing, route.ROUTED)
+    )  # in one task: the log has one order
     evaluated = routed.groupBy("key_group").transformWithState(
         operators.Evaluate(settings, checkpoint, windows), operators.OUTPUT, "append", "none"
     )

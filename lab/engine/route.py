@@ -36,11 +36,11 @@ def decode_and_route(
     batch_id: Callable[[], int],
 ) -> Iterator[pa.RecordBatch]:
     """A micro-batch of a source's rows → rows of ROUTED. `mapInArrow` runs it."""
-    times = {"decode": now_ms()}
+    number = batch_id()
+    times = {"start": began(checkpoint, number), "decode": now_ms()}
     batch = decode(rows, read, settings.schema)
-    times["start"] = batch.started
     times["route"] = now_ms()
-    book = rulebooks.before(checkpoint, batch_id(), settings.schema)
+    book = rulebooks.before(checkpoint, number, settings.schema)
     routed = list(route(batch, book, settings))
     times["evaluate"] = now_ms()
     routed.append((placed_ids(settings.key_groups)[0], "times", json.dumps(times).encode()))
@@ -49,6 +49,12 @@ def decode_and_route(
         [pa.array(key_groups, pa.int32()), pa.array(kinds), pa.array(payloads, pa.binary())],
         names=["key_group", "kind", "payload"],
     )
+
+
+def began(checkpoint: Path, batch_id: int) -> int:
+    """When Spark began a micro-batch, in ms, as its write-ahead log of offsets says; 0 where there is none."""
+    log = checkpoint / "offsets" / str(batch_id)
+    return json.loads(log.read_text().split("\n")[1])["batchTimestampMs"] if log.exists() else 0
 
 
 def route(batch: MicroBatch, book: RuleBook, settings: Settings) -> Iterator[Routed]:

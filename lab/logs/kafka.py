@@ -159,6 +159,10 @@ class Tail:
         """The lines that came since the last call."""
         return [record.line for record in self.records()]
 
+    def end(self) -> int:
+        """How many records have been appended in all, read or not."""
+        return sum(self._ends().values())
+
     def close(self) -> None:
         self._consumer.close()
 

@@ -10,14 +10,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 
 from lab import broker
 from lab.engine.ends import KafkaLogs
+from lab.live import Report
 from lab.watch import Latencies
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, rule
 
@@ -28,6 +30,7 @@ RULES = [
     rule(2, PAIR, "30d", 20_000_000),
     rule(3, BENEFICIARY, "24h", 10_000_000),
 ]
+STEADY_TARGET = 80_000  # events/s
 RULE_KEYS = ["1", "2", "3"]
 READY_S = 60
 
@@ -121,4 +124,45 @@ def cpu_busy() -> float:
 
 
 def throughput(rates: list[int], seconds: int, console: Console) -> None:
-    """Prints, for rising rates, how far behind the engine was at half time and at the end."""
+    """Prints, for rising rates, how far the engine was behind halfway and at the end; stops where that grows."""
+    table = Table(
+        "events/s", "written/s", "behind halfway", "behind at the end", title="Lag, in events (and seconds)"
+    )
+    steady, first = 0, 0
+    with engine() as logs:
+        report = Report(logs.log("stats"))
+        for rate in rates:
+            with process(
+                "-m", "tests.bench.feed", f"{logs.log('events')!r}", *map(str, (rate, seconds, first))
+            ) as feed:
+                samples = list(_lag(logs, report, feed))
+            first += rate * (seconds + 2)
+            samples = [sample for sample in samples if sample[1] > samples[0][1] + rate]  # once it writes
+            third = len(samples) // 3
+            half, end = (
+                float(np.mean([lag for _, _, lag in some]))
+                for some in (samples[third:-third], samples[-third:])
+            )
+            written = (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
+            lags = (f"{lag:,.0f} ({lag / rate:.1f})" for lag in (half, end))
+            table.add_row(f"{rate:,}", f"{written:,.0f}", *lags)
+            if end - half > rate or written < 0.95 * rate:
+                break
+            steady = rate
+    console.print(table)
+    met = "met" if steady >= STEADY_TARGET else "NOT MET"
+    console.print(f"highest rate without growing lag: {steady:,} events/s; {met} {STEADY_TARGET:,}")
+
+
+def _lag(logs: KafkaLogs, report: Report, feed: subprocess.Popen) -> Iterator[tuple[float, int, int]]:
+    """(time, events in the topic, how many of them the engine has not reported), twice a second while the feed runs."""
+    with closing(logs.log("events").tail(new=True)) as events:
+        while feed.poll() is None:
+            time.sleep(0.5)
+            report.read()
+            written = events.end()
+            yield time.monotonic(), written, written - report.total["records"]
+
+
+if __name__ == "__main__":
+    main()

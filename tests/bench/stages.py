@@ -26,9 +26,7 @@ class TimedStages(Stages):
 
     def segments(self, kind: str, paths: Sequence[str]) -> None:
         """Runs one micro-batch that takes these segments."""
-        rows = pa.record_batch(
-            {"kind": [kind] * len(paths), "path": list(paths), "started": [0] * len(paths)}
-        )
+        rows = pa.record_batch({"kind": [kind] * len(paths), "path": list(paths)})
         self._run(rows)
 
     def _route(self, rows: pa.RecordBatch) -> list[dict]:

@@ -1,0 +1,72 @@
+"""What `lab alerts` and `lab latency` show of an engine's logs."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from lab.alerts import Alert
+from lab.cli import OK, main
+from lab.engine.ends import FileLogs
+from lab.watch import STAGES, Latencies
+
+
+def alert(event_id: int, log_time: int, alert_time: int) -> str:
+    given = (1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), event_id, 1356998400000)
+    return Alert(*given, log_time, alert_time).to_json()
+
+
+def stats(batch: int, **times: int) -> str:
+    return json.dumps({"batch": batch, "keyGroup": 0, "times": times})
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> FileLogs:
+    logs = FileLogs(tmp_path)
+    logs.create()
+    return logs
+
+
+def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
+    """
+    ms        1000        1040   1050  1060  1065      1100
+    event 7   logged ─wait─ start ─plan─ decode ─ route ─ evaluate ─ alert of batch 4
+    """
+    latencies = Latencies(logs)
+    logs.log("stats").append([stats(3, start=900, decode=910, route=920, evaluate=930, end=990)])
+    logs.log("stats").append(
+        [stats(4, start=1040, decode=1050, route=1060, evaluate=1065, end=1110), stats(4, end=1111)]
+    )
+    logs.log("alerts").put(1, [alert(7, 1000, 1100), alert(6, 880, 950)])
+    assert latencies.read() == 2
+    stages = latencies.stages()
+    assert list(stages) == list(STAGES)
+    assert [int(values[0]) for values in stages.values()] == [40, 10, 10, 5, 35, 0]
+    assert [int(values[1]) for values in stages.values()] == [20, 10, 10, 10, 20, 0]
+    assert latencies.total().tolist() == [100, 70]
+
+
+def test_alerts_of_before_are_not_counted_and_old_ones_are_let_go(logs):
+    logs.log("alerts").put(0, [alert(1, 0, 1)])
+    latencies = Latencies(logs, at_most=2)
+    assert latencies.total().tolist() == [] and latencies.stages()["wait"].tolist() == []
+    logs.log("alerts").put(1, [alert(number, 0, number) for number in (2, 3, 4)])
+    latencies.read()
+    assert latencies.total().tolist() == [3, 4]
+
+
+def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
+    line = alert(7, 1000, 1100)
+    logs.log("alerts").put(0, [line])
+    assert main(["alerts", "--logs", str(tmp_path)]) == OK
+    text = "2013-01-01 00:00:00.000  rule 1 v2  {payeeId=25}  50.10 GREATER 50  event 7    100 ms\n"
+    assert capsys.readouterr().out == text
+    assert main(["alerts", "--logs", str(tmp_path), "--json"]) == OK
+    assert capsys.readouterr().out == line + "\n"
+
+
+def test_latency_prints_a_table(logs, tmp_path, capsys):
+    assert main(["latency", "--logs", str(tmp_path), "--seconds", "1"]) == OK
+    out = capsys.readouterr().out
+    assert "0 alerts" in out and all(stage in out for stage in STAGES)
