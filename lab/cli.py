@@ -21,6 +21,7 @@ from lab.options import (
     at_least,
     folder,
     settings_of,
+    text_table,
 )
 from lab.rules import BadRule
 
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     _replay(commands)
     _run(commands)
     _rules(commands)
+    _rescale(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
 
@@ -205,7 +207,9 @@ def _run(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab import live
 
-        live.run(live.logs_of(options), options.checkpoint, settings_of(options))
+        logs = live.logs_of(options)
+        checkpoint = options.checkpoint or logs.folder / "checkpoint"
+        live.run(logs, checkpoint, settings_of(options, checkpoint))
 
     command = add_command(
         commands,
@@ -292,3 +296,42 @@ example:
     )
     command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
     add_engine_options(command)
+
+
+# -- lab rescale -------------------------------------------------------------------------------------------------------
+
+
+def _rescale(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from rich.console import Console
+
+        from lab.rescale import COLUMNS, rescale
+
+        console = Console(stderr=True, highlight=False)
+        console.print("starting Spark")
+        done = rescale(options.checkpoint, options.to, dry_run=options.dry_run, backup=options.backup)
+        console.print(text_table(COLUMNS, done.table()), markup=False, soft_wrap=True)
+        console.print(done.summary(), markup=False, soft_wrap=True)
+        print(json.dumps(done.to_dict()))
+
+    command = add_command(
+        commands,
+        "rescale",
+        run,
+        "change the parallelism of a stopped engine",
+        """\
+example:
+  lab rescale logs/checkpoint --to 4 --dry-run
+  lab rescale logs/checkpoint --to 4
+
+Interrupted, run it again: it finishes what it began, and until then no engine starts on the checkpoint.
+The last line of the output is one JSON object.
+""",
+        schema=False,
+    )
+    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument(
+        "--to", type=at_least(1), required=True, metavar="N", help="partitions, at most key-groups"
+    )
+    command.add_argument("--dry-run", action="store_true", help="only tell what would move")
+    command.add_argument("--backup", action="store_true", help="keep a copy of the old checkpoint beside it")
