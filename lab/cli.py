@@ -20,6 +20,7 @@ from lab.options import (
     add_logs_options,
     at_least,
     folder,
+    name_and_value,
     settings_of,
     text_table,
 )
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _run(commands)
     _rules(commands)
     _rescale(commands)
+    _state(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
 
@@ -298,7 +300,7 @@ example:
     add_engine_options(command)
 
 
-# -- lab rescale -------------------------------------------------------------------------------------------------------
+# -- lab rescale, lab state -------------------------------------------------------------------------------------------------------
 
 
 def _rescale(commands) -> None:
@@ -335,3 +337,45 @@ The last line of the output is one JSON object.
     )
     command.add_argument("--dry-run", action="store_true", help="only tell what would move")
     command.add_argument("--backup", action="store_true", help="keep a copy of the old checkpoint beside it")
+
+
+def _state(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab import state
+
+        key = dict(options.key or ())
+        if key:
+            for event in state.events_of(options.checkpoint, key, batch=options.batch):
+                print(json.dumps(event))
+            return
+        found = state.read(options.checkpoint, batch=options.batch)
+        if options.json:
+            print(json.dumps(found.to_dict()))
+            return
+        for rule in found.rules:
+            print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
+        print(text_table(state.COLUMNS, found.table()))
+        print(found.summary())
+
+    command = add_command(
+        commands,
+        "state",
+        run,
+        "show what an engine remembers: rules, key-groups, one key's events",
+        """\
+example:
+  lab state logs/checkpoint
+  lab state logs/checkpoint --key payeeId=25 --key beneficiaryId=12       an event a line, as JSON
+
+Nothing is changed: it works while the engine runs, too.
+""",
+        schema=False,
+    )
+    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    command.add_argument(
+        "--key", action="append", type=name_and_value, metavar="FIELD=VALUE", help="show its events"
+    )
+    command.add_argument(
+        "--batch", type=at_least(0), metavar="N", help="after this micro-batch (the last one)"
+    )

@@ -124,6 +124,14 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
+def name_and_value(text: str) -> tuple[str, str]:
+    """The type of an argument such as `payeeId=25`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a field and its value, such as payeeId=25")
+    return name, value
+
+
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for terminals, columns to the right.
 

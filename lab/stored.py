@@ -9,6 +9,8 @@ Spark reads the state of a micro-batch that is done, so a running engine is not 
 
 import json
 from dataclasses import dataclass
+from functools import reduce
+from operator import xor
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -52,52 +54,47 @@ def operators(spark: SparkSession, checkpoint: Path) -> dict[str, tuple[int, int
     return found
 
 
-def variable(spark: SparkSession, checkpoint: Path, name: str, batch_id: int | None = None) -> DataFrame:
+def variable(
+    spark: SparkSession, checkpoint: Path, name: str, operator: int, batch_id: int | None = None
+) -> DataFrame:
     """The rows of `book` or `log` after a micro-batch (the last one that is done, unless told).
 
     Columns: partition, id (of the lane or key-group), entry (text; of `book` always "book"), values (list of binary).
     """
-    operator, _ = operators(spark, checkpoint)[name]
     reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
     if batch_id is not None:
         reader = reader.option("batchId", batch_id)
-    rows = reader.load(str(checkpoint))
-    id = F.col(f"key.{VARIABLES[name]}").alias("id")
-    if name == "book":
-        values = F.array(F.col("value.book").cast("binary"))
-        return rows.select(
-            F.col("partition_id").alias("partition"), id, F.lit("book").alias("entry"), values.alias("values")
-        )
-    return rows.select(
-        F.col("partition_id").alias("partition"),
-        id,
-        F.col("user_map_key.key").alias("entry"),
-        F.col("user_map_value.value").alias("values"),
+    columns = {
+        "book": ("'book'", "array(cast(value.book AS binary))"),
+        "log": ("user_map_key.key", "user_map_value.value"),
+    }
+    entry, values = columns[name]
+    return reader.load(str(checkpoint)).selectExpr(
+        "partition_id AS partition",
+        f"key.{VARIABLES[name]} AS id",
+        f"{entry} AS entry",
+        f"{values} AS values",
     )
 
 
 def stored(spark: SparkSession, checkpoint: Path, batch_id: int | None = None) -> Stored:
-    """Sums up both variables, in one pass over the state."""
-    contents, partition = {}, {}
-    for name, key_name in VARIABLES.items():
+    """Sums up both variables, each in one pass over the state; only sizes and hashes leave the executors."""
+    rows: dict[Key, list] = {}
+    for name, (operator, _) in operators(spark, checkpoint).items():
         size = F.aggregate("values", F.lit(0).cast("long"), lambda total, value: total + F.length(value))
-        summed = (
-            variable(spark, checkpoint, name, batch_id)
-            .groupBy("partition", "id")
-            .agg(
-                F.count("*").alias("rows"),
-                F.sum(size).alias("bytes"),
-                F.bit_xor(F.xxhash64("entry", "values")).alias("hash"),
-            )
+        summed = variable(spark, checkpoint, name, operator, batch_id).select(
+            "partition", "id", size.alias("bytes"), F.xxhash64("entry", "values").alias("hash")
         )
         for row in summed.collect():
-            key = name, row.id
-            if key in contents:
-                raise ValueError(f"checkpoint {checkpoint}: {key_name} {row.id} is on two partitions")
-            contents[key], partition[key] = Content(row.rows, row.bytes, row.hash), row.partition
-    return Stored(_partitions(checkpoint, batch_id), contents, partition)
-
-
-def _partitions(checkpoint: Path, batch_id: int | None) -> int:
+            rows.setdefault((name, row.id), []).append(row)
+    contents, partition = {}, {}
+    for key, of in rows.items():
+        on = {row.partition for row in of}
+        if len(on) > 1:
+            raise ValueError(
+                f"checkpoint {checkpoint}: {VARIABLES[key[0]]} {key[1]} is on partitions {sorted(on)}"
+            )
+        contents[key] = Content(len(of), sum(row.bytes for row in of), reduce(xor, (row.hash for row in of)))
+        partition[key] = on.pop()
     batches = Batches.read(checkpoint)
-    return batches.partitions(batches.done if batch_id is None else batch_id)
+    return Stored(batches.partitions(batches.done if batch_id is None else batch_id), contents, partition)

@@ -30,10 +30,10 @@ def forget_commit(checkpoint: Path, batch_id: int) -> None:
         (checkpoint / "commits" / name).unlink()
 
 
-def begun(spark, folder: Path, parallelism: int = 3) -> Path:
+def begun(spark, folder: Path, parallelism: int = 3, segments: int = 2) -> Path:
     """An engine that has read a third of the events, stopped; its checkpoint."""
     write(FileLogs(folder), EVENTS[:200], RULES)
-    run(spark, folder, Settings(parallelism=parallelism, max_segments_per_batch=1))
+    run(spark, folder, Settings(parallelism=parallelism, max_segments_per_batch=segments))
     return folder / "checkpoint"
 
 
@@ -57,7 +57,7 @@ def test_alerts_stay_the_same_whatever_interrupts_a_rescale(spark, tmp_path, mon
     kept = next(tmp_path.glob("checkpoint.parallelism-3.batch-*"))
     assert Batches.read(kept).done < Batches.read(checkpoint).done
     write(FileLogs(tmp_path), EVENTS[200:400])
-    run(spark, tmp_path, Settings(parallelism=4, max_segments_per_batch=1))
+    run(spark, tmp_path, Settings(parallelism=4))
 
     # between Spark's plan and its commit
     def half(spark, checkpoint, change) -> None:
@@ -77,7 +77,7 @@ def test_alerts_stay_the_same_whatever_interrupts_a_rescale(spark, tmp_path, mon
     refused(2, "half way from 4 to 2 partitions")
     assert rescale(checkpoint, 2, spark=spark).seconds > 0
     write(FileLogs(tmp_path), EVENTS[400:])
-    run(spark, tmp_path, Settings(parallelism=2, max_segments_per_batch=1))
+    run(spark, tmp_path, Settings(parallelism=2))
 
     # after Spark's commit, before our own note; nothing is repartitioned twice
     with monkeypatch.context() as patched:
@@ -95,7 +95,7 @@ def test_alerts_stay_the_same_whatever_interrupts_a_rescale(spark, tmp_path, mon
 
 def test_a_micro_batch_cut_short_is_read_again_after_a_rescale(spark, tmp_path, monkeypatch):
     """Killed before it wrote anything: the batch is taken back, also if that is interrupted in turn."""
-    checkpoint = begun(spark, tmp_path)
+    checkpoint = begun(spark, tmp_path, segments=1)
     last = Batches.read(checkpoint).done
     forget_commit(checkpoint, last)
     with pytest.raises(CannotRescale, match=f"micro-batch {last} was interrupted after its output had begun"):
@@ -127,7 +127,7 @@ def test_a_micro_batch_cut_short_is_read_again_after_a_rescale(spark, tmp_path, 
             rescale(checkpoint, 4, spark=spark)
     rescale(checkpoint, 4, spark=spark)
     write(FileLogs(tmp_path), EVENTS[200:])
-    run(spark, tmp_path, Settings(parallelism=4, max_segments_per_batch=1))
+    run(spark, tmp_path, Settings(parallelism=4))
     assert alert_ids(tmp_path) == expected()
 
 
