@@ -42,6 +42,7 @@ class Stored:
 
 def operators(spark: SparkSession, checkpoint: Path) -> dict[str, tuple[int, int]]:
     """State variable -> number of its operator, partitions. Raises ValueError for a checkpoint of something else."""
+    spark.streams  # noqa: B018  makes the coordinator of state stores, without which a new session reads no state
     found = {}
     for row in spark.read.format("state-metadata").load(str(checkpoint)).collect():
         for variable in json.loads(row.operatorProperties).get("stateVariables", []):

@@ -1,6 +1,8 @@
 """What a checkpoint holds, against what the reference holds."""
 
 import json
+import subprocess
+import sys
 from collections import defaultdict
 
 import pytest
@@ -120,3 +122,11 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(spark, check
         if path.is_file() and path.name != "lab.lock"
     }
     assert before == after
+
+
+@pytest.mark.slow
+def test_the_command_reads_in_a_process_of_its_own(checkpoint):
+    """A Spark that never ran a query is not yet able to read state."""
+    words = [sys.executable, "-m", "lab", "state", str(checkpoint), "--json"]
+    out = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert sum(group["events"] for group in json.loads(out)["keyGroups"]) == 900
