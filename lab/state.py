@@ -25,7 +25,7 @@ from lab.keygroups import digest, key_groups_of, mixed, placed_ids
 from lab.placement import by_spark_hash
 from lab.rules import Route, Rule
 from lab.schema import Schema, html_table, plain
-from lab.statereader import few_rows_at_once, held, opened
+from lab.statereader import few_rows_at_once, group_sizes, held, opened
 
 COUNTED = "id int, store string, events long, oldest long, newest long, groups binary"
 COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "chunks", "bytes")
@@ -186,6 +186,16 @@ def events_of(
                     for event in values
                 ]
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
+
+
+def sizes_by_group(checkpoint: Path | str, *, spark: SparkSession) -> tuple[np.ndarray, np.ndarray]:
+    """Each group on each route: a hash of it, and the bytes of its held events as columns of eight bytes a value."""
+    reader = opened(spark, Path(checkpoint), None)
+    pick = partial(group_sizes, horizons=reader.horizons(Settings.max_out_of_orderness_ms))
+    with few_rows_at_once(spark):
+        chunks = reader.log.where("entry LIKE 'chunk %'").select("id", "values")
+        summed = chunks.mapInArrow(pick, "hash long, bytes long").groupBy("hash").sum("bytes").toArrow()
+    return summed["hash"].to_numpy(), summed["sum(bytes)"].to_numpy()
 
 
 # -- in Spark's workers ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lab.engine.checkpoint import Batches, read_record
 from lab.engine.columns import unpack
+from lab.keygroups import mixed
 from lab.rules import RuleBook
 from lab.schema import Field, Schema
 from lab.stored import operators, variable
@@ -82,3 +83,12 @@ def few_rows_at_once(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(RECORDS_PER_BATCH, before)
+
+
+def group_sizes(batches: Iterable[pa.RecordBatch], horizons: Mapping) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` on chunks: rows of (hash of a group with its store, bytes that its held events take unpacked)."""
+    for id, store, columns, rows in held(batches, horizons):
+        keys = [values[rows] for name, values in columns.items() if name.startswith("key:")]
+        place = np.full(len(rows), id * 1000 + int(store), np.int64)
+        hashes, counts = np.unique(mixed([place, *keys], len(rows)), return_counts=True)
+        yield pa.record_batch([hashes.view(np.int64), counts * 8 * len(columns)], ["hash", "bytes"])

@@ -89,6 +89,12 @@ def test_the_events_of_one_key_come_back(spark, checkpoint, name, value):
         assert {len(event["paymentType"]) for event in found} == {32}, "only a digest is held"
 
 
+def test_each_group_on_each_route_has_a_size(spark, checkpoint):
+    hashes, sizes = state.sizes_by_group(checkpoint, spark=spark)
+    assert len(hashes) == len(set(hashes.tolist())) == len(events_by_key())
+    assert sizes.sum() >= 900 * 4 * 8, "time, id, seq and the key of each held event"
+
+
 def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoint):
     known = "no rule groups by ingestionTimestamp; there are: beneficiaryId; payeeId; paymentType"
     with pytest.raises(ValueError, match=known):
