@@ -124,7 +124,10 @@ class Snapshot:
             os.fsync(file.fileno())
 
     def restore(self, way: str, parallelism: int) -> Cost:
-        """All new subtasks one after the other; the files are first dropped from the system's cache where it allows that."""
+        """All new subtasks one after the other, as if each were on a machine of its own.
+
+        The files are dropped from the system's cache before each, where the system allows that.
+        """
         if way not in WAYS:
             raise ValueError(f"way: {way!r}, expected one of {', '.join(WAYS)}")
         layout, new = "groups" if way == "ranges" else "hash", self.keys.subtask(parallelism)
@@ -132,9 +135,10 @@ class Snapshot:
         index = {"naive": 0, "index": 16 * len(new), "ranges": 8 * self.keys.key_groups}[
             way
         ]  # key or group -> offset
-        self._forget_cached(layout)
-        started = time.perf_counter()
+        seconds = 0.0
         for subtask in range(parallelism):
+            self._forget_cached(layout)
+            started = time.perf_counter()
             for old in range(self.parallelism):
                 keys, offsets = self._files[layout, old]
                 mine = new[keys] == subtask
@@ -142,7 +146,8 @@ class Snapshot:
                 runs = list(self._runs(way, mine, offsets))
                 read += _read(self._path(layout, old), runs)
                 seeks += len(runs)
-        return Cost(way, read, kept, seeks, index, time.perf_counter() - started)
+            seconds += time.perf_counter() - started
+        return Cost(way, read, kept, seeks, index, seconds)
 
     @staticmethod
     def _runs(way: str, mine: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, int]]:
