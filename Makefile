@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test soak bench datasets flights lint clean
+.PHONY: help setup demo lab test soak bench rescale datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -49,12 +49,15 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 test: setup ## run the tests
 	@$(PY) -m pytest $(ARGS)
 
-soak: setup ## the long tests: ten kills while logs grow, and the window loop with every array index checked
+soak: setup ## the long tests: ten kills while logs grow, a long log rescaled, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -s tests/soak $(ARGS)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
 
 bench: setup ## measure throughput and latency on this machine
 	@$(PY) -m tests.bench $(ARGS)
+
+rescale: setup ## measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
+	@$(PY) -m tests.bench.rescale $(ARGS)
 
 datasets: setup ## make the committed payments and logins data again: the same bytes every time
 	@$(PY) datasets/make.py payments

@@ -29,21 +29,24 @@ def digest(text: str) -> tuple[int, int]:
     return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(raw[8:], "little", signed=True)
 
 
-def key_groups_of(columns: list[np.ndarray], rows: int, key_groups: int) -> np.ndarray:
-    """The key-group, 0 … key_groups − 1, of each row of a key's int64 columns (strings: their two digest columns).
-
-    Mixes with the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide.
-
-    >>> key_groups_of([np.array([25, 26]), np.array([12, 12])], 2, 16).tolist()
-    [6, 3]
-    """
+def mixed(columns: list[np.ndarray], rows: int) -> np.ndarray:
+    """A 64-bit hash of each row of a key's int64 columns: the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide."""
     hashed = np.zeros(rows, np.uint64)
     for column in columns:
         hashed = (hashed ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
             hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(factor)
         hashed ^= hashed >> np.uint64(33)
-    return (hashed % np.uint64(key_groups)).astype(np.int16)
+    return hashed
+
+
+def key_groups_of(columns: list[np.ndarray], rows: int, key_groups: int) -> np.ndarray:
+    """The key-group, 0 … key_groups − 1, of each row of a key's int64 columns (strings: their two digest columns).
+
+    >>> key_groups_of([np.array([25, 26]), np.array([12, 12])], 2, 16).tolist()
+    [6, 3]
+    """
+    return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
 
 
 def spark_hash(ints: np.ndarray) -> np.ndarray:

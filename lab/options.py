@@ -2,9 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 
+from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings
 from lab.logs import kafka_place
 from lab.reference import LATE_POLICIES
@@ -53,7 +55,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         ("parallelism", "partitions of the stateful stage"),
     ):
         option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
-        group.add_argument(option, type=int, default=default, metavar="N", help=f"{meaning} ({default})")
+        group.add_argument(option, type=int, metavar="N", help=f"{meaning} ({default}, or the checkpoint's)")
     default = SETTINGS.late_policy
     group.add_argument(
         "--late-policy",
@@ -97,11 +99,14 @@ def place(text: str) -> str:
     return text
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The engine's settings that the arguments give."""
+def settings_of(options: argparse.Namespace, checkpoint: Path | None = None) -> Settings:
+    """The engine's settings that the arguments give; those left out are the checkpoint's, if there is one, or the defaults."""
     names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    record = (read_record(checkpoint) if checkpoint else None) or {}
+    given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        return Settings(SCHEMAS[options.schema], **{name: getattr(options, name) for name in names})
+        return Settings(SCHEMAS[options.schema], **given)
     except ValueError as error:
         raise Usage(str(error)) from None
 
@@ -124,3 +129,22 @@ def at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """The type of an argument such as `payeeId=25`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a field and its value, such as payeeId=25")
+    return name, value
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for terminals, columns to the right.
+
+    >>> print(text_table(("name", "bytes"), [("a", "1,000")]))
+    name  bytes
+       a  1,000
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (header, *rows))

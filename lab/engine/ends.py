@@ -4,8 +4,9 @@ Both give the same to the stages between: `source`, a stream of rows; `records`,
 log records out of them; and `sink`, a stream that writes what the engine gives (rows of `operators.OUTPUT`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from lab.engine.held import NO_BATCH
 from lab.engine.settings import Settings
 from lab.logs.files import SEGMENTS, FileLog, Segment
 
@@ -75,11 +77,15 @@ class FileLogs:
         for kind, path in zip(*(rows.column(name).to_pylist() for name in ("kind", "path")), strict=True):
             yield kind, Segment.read(path)
 
-    def sink(self, output: DataFrame) -> DataStreamWriter:
-        """Each log gets one segment a micro-batch: written again after a crash, it is the same one."""
-        return output.writeStream.foreachBatch(self._write)
+    def sink(self, output: DataFrame, begins: Callable[[int], None]) -> DataStreamWriter:
+        """Each log gets one segment a micro-batch: written again after a crash, it is the same one.
 
-    def _write(self, output: DataFrame, batch_id: int) -> None:
+        `begins` is told the number of a micro-batch before any of its output is written.
+        """
+        return output.writeStream.foreachBatch(partial(self._write, begins=begins))
+
+    def _write(self, output: DataFrame, batch_id: int, begins: Callable[[int], None]) -> None:
+        begins(batch_id)
         lines: dict[str, list[str]] = {}
         for row in output.toArrow().to_pylist():
             lines.setdefault(row["log"], []).extend(row["values"])
@@ -168,8 +174,9 @@ class KafkaLogs:
             kind = LOGS[int(control[first])]
             yield kind, Polled(self._topic(kind), rows.slice(first, end - first))
 
-    def sink(self, output: DataFrame) -> DataStreamWriter:
-        """A record for each line, keyed; delivered at least once."""
+    def sink(self, output: DataFrame, begins: Callable[[int], None]) -> DataStreamWriter:
+        """A record for each line, keyed; delivered at least once, so no micro-batch has to come to its end."""
+        begins(NO_BATCH)
         topics = F.create_map(*(F.lit(text) for name in LOGS[2:] for text in (name, self._topic(name))))
         lines = output.select(
             topics[F.col("log")].alias("topic"), F.explode(F.arrays_zip("keys", "values")).alias("line")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 FILE = "lab.lock"
+NO_BATCH = -1  # of which anything was written
 
 
 class CheckpointInUse(RuntimeError):

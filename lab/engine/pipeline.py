@@ -8,6 +8,8 @@ control log ─┘  mapInArrow              transformWithState
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,14 @@ from lab.engine import operators, route, shared
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.held import Held, held
 from lab.engine.settings import Settings
+
+# Spark plans each micro-batch anew. To generate Java code for a plan and to describe it at length costs more than it gives
+# where a handful of rows carries all events
+SHORT_BATCHES = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "simple",
+}
 
 
 def start(
@@ -51,7 +61,6 @@ def _start(
 ) -> "Engine":
     settings.bind(checkpoint)
     windows = shared.private_folder(checkpoint)
-    spark.conf.set("spark.sql.shuffle.partitions", settings.parallelism)
     routing = partial(
         route.decode_and_route,
         read=logs.records,
@@ -66,8 +75,26 @@ def _start(
         operators.Evaluate(settings, checkpoint, windows), operators.OUTPUT, "append", "none"
     )
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-    writer = logs.sink(evaluated).option("checkpointLocation", str(checkpoint)).trigger(**trigger)
-    return Engine(writer.start(), windows, lock)
+    writer = (
+        logs.sink(evaluated, lock.output_begins)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(**trigger)
+    )
+    with _configured(spark, SHORT_BATCHES | {"spark.sql.shuffle.partitions": settings.parallelism}):
+        return Engine(writer.start(), windows, lock)
+
+
+@contextmanager
+def _configured(spark: SparkSession, settings: dict[str, str | int]) -> Iterator[None]:
+    """For queries that are started inside: each has a copy of the session's settings as they are then."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 @dataclass(frozen=True)

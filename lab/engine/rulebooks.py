@@ -15,18 +15,22 @@ from lab.schema import Schema
 KEPT = 100  # files
 
 
+def path(checkpoint: Path, batch_id: int) -> Path:
+    """The file of a micro-batch."""
+    return checkpoint / "rules" / f"{batch_id:09d}.json"
+
+
 def save(checkpoint: Path, batch_id: int, text: str) -> None:
     """Writes the book as it is after a micro-batch."""
-    folder = checkpoint / "rules"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{batch_id:09d}.json"
-    aside = path.with_suffix(f".{os.getpid()}")
+    book = path(checkpoint, batch_id)
+    book.parent.mkdir(parents=True, exist_ok=True)
+    aside = book.with_suffix(f".{os.getpid()}")
     with aside.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(aside, path)
-    for old in sorted(folder.glob("*.json"))[:-KEPT]:
+    os.replace(aside, book)
+    for old in sorted(book.parent.glob("*.json"))[:-KEPT]:
         old.unlink()
 
 

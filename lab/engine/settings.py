@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lab.engine.checkpoint import VERSION, read_record, write_record
 from lab.reference import LATE_POLICIES
 from lab.schema import PAYMENTS, Schema
 
@@ -40,17 +41,30 @@ class Settings:
             raise ValueError(f"max_out_of_orderness_ms: {self.max_out_of_orderness_ms}, expected 0 or more")
 
     def bind(self, checkpoint: Path) -> None:
-        """Writes what must not change beside a new checkpoint; raises ValueError if it differs from an old one's."""
-        path = checkpoint / "lab.json"
+        """Writes what must not change beside a new checkpoint; raises ValueError if it differs from an old one's.
+
+        The parallelism of a stopped engine can be changed: `lab.rescale`. Half way through that, no engine may start.
+        """
         mine = {name: value for name, value in asdict(self).items() if name in FIXED}
-        if not path.exists():
-            checkpoint.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(mine))
+        record = read_record(checkpoint)
+        if record is None:
+            write_record(checkpoint, {"version": VERSION, **mine})
             return
-        for name, value in json.loads(path.read_text()).items():
+        if change := record.get("rescaling"):
+            raise ValueError(
+                f"checkpoint {checkpoint} is half way from {change['from']} to {change['to']} partitions; "
+                f"finish that: lab rescale {checkpoint} --to {change['to']}"
+            )
+        for name in FIXED:
+            value = record[name]
             if json.loads(json.dumps(mine[name])) != value:
                 shown = [of["name"] if name == "schema" else of for of in (mine[name], value)]
+                change = f"lab rescale {checkpoint} --to {shown[0]}"
                 raise ValueError(
-                    f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; "
-                    "use that, or start with a new checkpoint"
+                    f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, "
+                    + (
+                        f"or change it: {change}"
+                        if name == "parallelism"
+                        else "or start with a new checkpoint"
+                    )
                 )

@@ -1,0 +1,138 @@
+"""What a checkpoint holds, against what the reference holds."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+from lab import state
+from lab.cli import OK, main
+from lab.engine.ends import FileLogs
+from lab.engine.held import held
+from lab.engine.settings import Settings
+from lab.schema import PAYMENTS
+from tests.engine.test_pipeline import EVENTS, RULES, run, write
+
+KEYS = ("payeeId", "beneficiaryId", "paymentType")
+TYPED = json.dumps(
+    {
+        "ruleId": 3,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["paymentType"],
+        "aggregatorFunctionType": "UNIQUE_COUNT",
+        "unique": ["beneficiaryId", "paymentType"],
+        "limitOperatorType": ">",
+        "limit": 10**6,
+        "window": "1d",
+    }
+)
+
+
+def events_by_key() -> dict[tuple[str, object], list[dict]]:
+    by_key = defaultdict(list)
+    for event in map(PAYMENTS.parse, EVENTS[:300]):
+        for name in KEYS:
+            by_key[name, event[name]].append(event)
+    return by_key
+
+
+@pytest.fixture(scope="module")
+def checkpoint(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("state")
+    write(FileLogs(folder), EVENTS[:300], [*RULES, TYPED, "2,(pause)"])
+    run(spark, folder, Settings(parallelism=3, max_segments_per_batch=2))
+    return folder / "checkpoint"
+
+
+def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
+    found = state.read(checkpoint, spark=spark)
+    told = found.widget_data()
+    assert [(rule.rule_id, rule.version, rule.state) for rule in found.rules] == [
+        (1, 1, "ACTIVE"),
+        (2, 2, "PAUSE"),
+        (3, 1, "ACTIVE"),
+    ]
+    assert (found.batch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
+    assert told["partition"] == [g % 3 for g in range(16)]
+    assert sum(told["events"]) == 900, "each event on three routes"
+    assert sum(told["groups"]) == len(events_by_key())
+    assert all(chunks > 0 and size > 0 for chunks, size in zip(told["chunks"], told["bytes"]))
+    times = [event["eventTime"] for events in events_by_key().values() for event in events]
+    assert min(t for t in told["oldest"] if t is not None) == min(times)
+    assert max(t for t in told["newest"] if t is not None) == max(times)
+
+
+def test_what_no_window_reaches_is_not_counted(spark, checkpoint):
+    """The engine removes it later, a chunk at a time."""
+    everything = state.read(checkpoint, spark=spark)
+    assert everything == state.read(checkpoint, spark=spark, max_out_of_orderness_ms=10**9)
+    shorter = state.read(checkpoint, spark=spark, max_out_of_orderness_ms=-(10 * 60_000))
+    assert sum(shorter.widget_data()["events"]) < 900 - 200
+
+
+@pytest.mark.parametrize(
+    "name, value", [("payeeId", 3), ("beneficiaryId", "5"), ("paymentType", "CRD"), ("payeeId", 99)]
+)
+def test_the_events_of_one_key_come_back(spark, checkpoint, name, value):
+    found = state.events_of(checkpoint, {name: value}, spark=spark)
+    expected = events_by_key().get((name, PAYMENTS.field(name).parse_text(str(value))), [])
+    expected = sorted(expected, key=lambda event: (event["eventTime"], event["transactionId"]))
+    assert [event["eventId"] for event in found] == [event["transactionId"] for event in expected]
+    assert [event["eventTime"] for event in found] == [event["eventTime"] for event in expected]
+    if name == "payeeId":
+        assert [event["paymentAmount"] for event in found] == [
+            str(event["paymentAmount"]) for event in expected
+        ]
+    if name == "paymentType":
+        assert {len(event["paymentType"]) for event in found} == {32}, "only a digest is held"
+
+
+def test_each_group_on_each_route_has_a_size(spark, checkpoint):
+    hashes, sizes = state.sizes_by_group(checkpoint, spark=spark)
+    assert len(hashes) == len(set(hashes.tolist())) == len(events_by_key())
+    assert sizes.sum() >= 900 * 4 * 8, "time, id, seq and the key of each held event"
+
+
+def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoint):
+    known = "no rule groups by ingestionTimestamp; there are: beneficiaryId; payeeId; paymentType"
+    with pytest.raises(ValueError, match=known):
+        state.events_of(checkpoint, {"ingestionTimestamp": 1}, spark=spark)
+    with pytest.raises(ValueError, match="nowhere is no checkpoint of the engine"):
+        state.read(checkpoint / "nowhere", spark=spark)
+    Settings().bind(checkpoint.parent / "new")
+    with pytest.raises(ValueError, match="no micro-batch was completed yet"):
+        state.read(checkpoint.parent / "new", spark=spark)
+
+
+def test_the_command_reads_while_an_engine_runs_and_changes_nothing(spark, checkpoint, capsys, monkeypatch):
+    monkeypatch.setattr(state, "_session", lambda: state.nullcontext(spark))
+    before = {path: path.stat().st_mtime_ns for path in checkpoint.rglob("*") if path.is_file()}
+    with held(checkpoint):
+        del before[checkpoint / "lab.lock"]
+        assert main(["state", str(checkpoint)]) == OK
+        assert main(["state", str(checkpoint), "--json", "--batch", "0"]) == OK
+        assert main(["state", str(checkpoint), "--key", "payeeId=3"]) == OK
+    out = capsys.readouterr().out
+    table, told = (
+        out[: out.index('{"checkpoint"')],
+        next(line for line in out.splitlines() if line.startswith('{"checkpoint"')),
+    )
+    assert "v2   PAUSE   COUNT_WITH_RESET" in table and "16 key-groups on 3 partitions" in table
+    told = json.loads(told)
+    assert (told["batch"], sum(group["events"] for group in told["keyGroups"])) == (0, 600)
+    after = {
+        path: path.stat().st_mtime_ns
+        for path in checkpoint.rglob("*")
+        if path.is_file() and path.name != "lab.lock"
+    }
+    assert before == after
+
+
+@pytest.mark.slow
+def test_the_command_reads_in_a_process_of_its_own(checkpoint):
+    """A Spark that never ran a query is not yet able to read state."""
+    words = [sys.executable, "-m", "lab", "state", str(checkpoint), "--json"]
+    out = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert sum(group["events"] for group in json.loads(out)["keyGroups"]) == 900
