@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test soak bench rescale datasets flights lint clean
+.PHONY: help setup demo lab test soak bench latency throughput rescale datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -13,7 +13,7 @@ READY := Ready. Next: make demo, make lab or make test
 FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
@@ -49,12 +49,18 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 test: setup ## run the tests
 	@$(PY) -m pytest $(ARGS)
 
-soak: setup ## the long tests: ten kills while logs grow, a long log rescaled, and the window loop with every array index checked
+soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -s tests/soak $(ARGS)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
 
-bench: setup ## measure throughput and latency on this machine
+bench: setup ## measure how fast finished files are evaluated, and what the state takes
 	@$(PY) -m tests.bench $(ARGS)
+
+latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)
+	@$(PY) -m tests.bench.live latency $(ARGS)
+
+throughput: setup ## measure the highest rate from Kafka at which the engine does not fall behind (4 minutes)
+	@$(PY) -m tests.bench.live throughput $(ARGS)
 
 rescale: setup ## measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
 	@$(PY) -m tests.bench.rescale $(ARGS)

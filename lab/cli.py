@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from lab import brokercli, simulatecli
+from lab import brokercli, checkpointcli, simulatecli
 from lab.options import (
     RULES_FORMAT,
     Usage,
@@ -20,9 +20,7 @@ from lab.options import (
     add_engine_options,
     add_logs_options,
     at_least,
-    name_and_value,
     settings_of,
-    text_table,
 )
 from lab.rules import BadRule
 
@@ -84,8 +82,7 @@ def parser() -> argparse.ArgumentParser:
     _latency(commands)
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
-    _rescale(commands)
-    _state(commands)
+    checkpointcli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
 
@@ -329,7 +326,7 @@ def _alerts(commands) -> None:
         commands, "alerts", watch.alerts, "show the alerts of a running engine", schema=False
     )
     add_logs_options(command, {"--alerts": WATCHED["--alerts"]})
-    command.add_argument("--follow", action="store_true", help="go on with those to come, until Ctrl-C")
+    command.add_argument("--follow", action="store_true", help="those to come, until Ctrl-C")
     command.add_argument("--json", action="store_true", help="as they are in the log, a JSON object a line")
 
 
@@ -341,85 +338,4 @@ def _latency(commands) -> None:
     add_logs_options(command, WATCHED)
     command.add_argument(
         "--seconds", type=at_least(1), default=30, metavar="N", help="how long to watch (%(default)s)"
-    )
-
-
-# -- lab rescale, lab state -------------------------------------------------------------------------------------------------------
-
-
-def _rescale(commands) -> None:
-    def run(options: argparse.Namespace) -> None:
-        from rich.console import Console
-
-        from lab.rescale import COLUMNS, rescale
-
-        console = Console(stderr=True, highlight=False)
-        console.print("starting Spark")
-        done = rescale(options.checkpoint, options.to, dry_run=options.dry_run, backup=options.backup)
-        console.print(text_table(COLUMNS, done.table()), markup=False, soft_wrap=True)
-        console.print(done.summary(), markup=False, soft_wrap=True)
-        print(json.dumps(done.to_dict()))
-
-    command = add_command(
-        commands,
-        "rescale",
-        run,
-        "change the parallelism of a stopped engine",
-        """\
-example:
-  lab rescale logs/checkpoint --to 4 --dry-run
-  lab rescale logs/checkpoint --to 4
-
-Interrupted, run it again: it finishes what it began, and until then no engine starts on the checkpoint.
-The last line of the output is one JSON object.
-""",
-        schema=False,
-    )
-    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
-    command.add_argument(
-        "--to", type=at_least(1), required=True, metavar="N", help="partitions, at most key-groups"
-    )
-    command.add_argument("--dry-run", action="store_true", help="only tell what would move")
-    command.add_argument("--backup", action="store_true", help="keep a copy of the old checkpoint beside it")
-
-
-def _state(commands) -> None:
-    def run(options: argparse.Namespace) -> None:
-        from lab import state
-
-        key = dict(options.key or ())
-        if key:
-            for event in state.events_of(options.checkpoint, key, batch=options.batch):
-                print(json.dumps(event))
-            return
-        found = state.read(options.checkpoint, batch=options.batch)
-        if options.json:
-            print(json.dumps(found.to_dict()))
-            return
-        for rule in found.rules:
-            print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
-        print(text_table(state.COLUMNS, found.table()))
-        print(found.summary())
-
-    command = add_command(
-        commands,
-        "state",
-        run,
-        "show what an engine remembers: rules, key-groups, one key's events",
-        """\
-example:
-  lab state logs/checkpoint
-  lab state logs/checkpoint --key payeeId=25 --key beneficiaryId=12       an event a line, as JSON
-
-Nothing is changed: it works while the engine runs, too.
-""",
-        schema=False,
-    )
-    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
-    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    command.add_argument(
-        "--key", action="append", type=name_and_value, metavar="FIELD=VALUE", help="show its events"
-    )
-    command.add_argument(
-        "--batch", type=at_least(0), metavar="N", help="after this micro-batch (the last one)"
     )

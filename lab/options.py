@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -129,22 +129,3 @@ def at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
-
-
-def name_and_value(text: str) -> tuple[str, str]:
-    """The type of an argument such as `payeeId=25`."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a field and its value, such as payeeId=25")
-    return name, value
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for terminals, columns to the right.
-
-    >>> print(text_table(("name", "bytes"), [("a", "1,000")]))
-    name  bytes
-       a  1,000
-    """
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in (header, *rows))

@@ -101,8 +101,8 @@ def percentiles(values: Iterable[float]) -> list[str]:
 
 
 def alerts(options: Namespace) -> None:
-    """Prints the alerts of a log; with `--follow`, as they come."""
-    tail = logs_of(options).log("alerts").tail()
+    """Prints the alerts of a log; with `--follow`, those to come, as they come."""
+    tail = logs_of(options).log("alerts").tail(new=options.follow)
     with stop_signals() as stopped:
         while not stopped.is_set():
             for line in tail.read():

@@ -31,7 +31,8 @@ RULES = [
 RUN = """
 import sys
 from pathlib import Path
-from lab.engine.ends import FileLogs, start
+from lab.engine.ends import FileLogs
+from lab.engine.pipeline import start
 from lab.engine.settings import Settings
 from lab.rescale import rescale
 from lab.session import session
