@@ -27,6 +27,7 @@ COUNT_WORDS = {  # what became of the records; together they are all
     "deadLetters": "dead letters",
 }
 REPORT_S, POLL_S = 1.0, 0.1
+OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
 
 def logs_of(options: Namespace):
@@ -117,7 +118,8 @@ def run(logs, checkpoint: Path, settings: Settings) -> None:
     check_schema(logs.log("control"), settings.schema)
     console.print("continues from" if (checkpoint / "lab.json").exists() else "new checkpoint", checkpoint)
     console.print("starting Spark")
-    with session(f"local[{settings.parallelism}]") as spark, stop_signals() as stopped:
+    conf = {} if settings.short_batches else OPTIMISING
+    with session(f"local[{settings.parallelism}]", conf=conf) as spark, stop_signals() as stopped:
         report = Report(logs.log("stats"))
         engine = start(spark, logs, checkpoint, settings)
         try:

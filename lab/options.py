@@ -56,6 +56,13 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     ):
         option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
         group.add_argument(option, type=int, metavar="N", help=f"{meaning} ({default}, or the checkpoint's)")
+    group.add_argument(
+        "--throughput",
+        dest="short_batches",
+        action="store_false",
+        default=None,
+        help="for tens of thousands of events a second: longer micro-batches, less work an event",
+    )
     default = SETTINGS.late_policy
     group.add_argument(
         "--late-policy",

@@ -80,7 +80,8 @@ def _start(
         .option("checkpointLocation", str(checkpoint))
         .trigger(**trigger)
     )
-    with _configured(spark, SHORT_BATCHES | {"spark.sql.shuffle.partitions": settings.parallelism}):
+    tuning = SHORT_BATCHES if settings.short_batches else {}
+    with _configured(spark, tuning | {"spark.sql.shuffle.partitions": settings.parallelism}):
         return Engine(writer.start(), windows, lock)
 
 

@@ -26,6 +26,7 @@ class Settings:
     late_policy: str = "evaluate"  # what becomes of late events
     max_out_of_orderness_ms: int = 300_000  # an event this far behind its group's newest is late
     max_segments_per_batch: int = 1000  # files that a micro-batch takes at most
+    short_batches: bool = True  # is a short micro-batch worth more than a high rate?
 
     def __post_init__(self) -> None:
         for name in ("key_groups", "parallelism", "max_segments_per_batch"):

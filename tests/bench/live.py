@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +22,18 @@ from lab import broker
 from lab.engine.ends import KafkaLogs
 from lab.live import Report
 from lab.watch import Latencies
-from tests.bench.data import BENEFICIARY, PAIR, PAYEE, rule
+from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
 LATENCY_TARGETS = {50: 300, 99: 500}  # percentile -> ms
 # the first is a rule that some events in a hundred break, so that there is something to time
-RULES = [
+TIMED_RULES = [
     rule(1, PAYEE, "30d", 19.6, "MAX"),
     rule(2, PAIR, "30d", 20_000_000),
     rule(3, BENEFICIARY, "24h", 10_000_000),
 ]
 STEADY_TARGET = 80_000  # events/s
-RULE_KEYS = ["1", "2", "3"]
 READY_S = 60
+SEGMENT = 20_000  # events that are written at once
 
 
 def main() -> None:
@@ -62,15 +63,15 @@ def main() -> None:
 
 
 @contextmanager
-def engine(*arguments: str) -> Iterator[KafkaLogs]:
+def engine(rules: list[str], *arguments: str) -> Iterator[KafkaLogs]:
     """A broker and an engine that has taken the rules, both gone at the end."""
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
-        logs.log("control").publish(RULES, RULE_KEYS)
+        logs.log("control").publish(rules, [str(number) for number in range(len(rules))])
         where = ["--logs", f"kafka://{kafka.address}", "--checkpoint", f"{folder}/checkpoint"]
         with process("-m", "lab", "run", *where, *arguments):
-            _wait_for_rules(logs)
+            _wait_for_acks(logs, len(rules))
             yield logs
 
 
@@ -87,9 +88,9 @@ def process(*arguments: str) -> Iterator[subprocess.Popen]:
         one.kill()
 
 
-def _wait_for_rules(logs: KafkaLogs) -> None:
+def _wait_for_acks(logs: KafkaLogs, count: int) -> None:
     deadline = time.monotonic() + READY_S
-    while len(logs.log("acks").read()) < len(RULES):
+    while len(logs.log("acks").read()) < count:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the engine did not take the rules within {READY_S} s")
         time.sleep(0.5)
@@ -97,7 +98,7 @@ def _wait_for_rules(logs: KafkaLogs) -> None:
 
 def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: list[str]) -> None:
     """Prints the table of `lab latency` for one rate, and how it stands to the targets."""
-    with engine(*arguments) as logs:
+    with engine(TIMED_RULES, *arguments) as logs:
         to = f"{logs.log('events')!r}"
         with process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"):
             time.sleep(warm_up)
@@ -128,24 +129,34 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
     table = Table(
         "events/s", "written/s", "behind halfway", "behind at the end", title="Lag, in events (and seconds)"
     )
-    steady, first = 0, 0
-    with engine() as logs:
-        report = Report(logs.log("stats"))
-        for rate in rates:
+    steady, rates = 0, [rates[0], *rates]  # the first round warms up and is not shown
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
+        engine(three_rules(), "--throughput") as logs,
+    ):
+        events, report = sum(rates) * seconds, Report(logs.log("stats"))
+        made = Payments.make(Path(folder, "made"), events, keys=100_000, segment=SEGMENT)
+        files = iter(made.segments)
+        for number, rate in enumerate(rates):
+            some = [f"file://{file}" for file in islice(files, rate * seconds // SEGMENT)]
             with process(
-                "-m", "tests.bench.feed", f"{logs.log('events')!r}", *map(str, (rate, seconds, first))
+                "-m", "tests.bench.feed", f"{logs.log('events')!r}", str(rate), str(SEGMENT), *some
             ) as feed:
                 samples = list(_lag(logs, report, feed))
-            first += rate * (seconds + 2)
-            samples = [sample for sample in samples if sample[1] > samples[0][1] + rate]  # once it writes
+            if number == 0:
+                continue
+            samples = [
+                sample for sample in samples if sample[1] > samples[0][1] + 3 * SEGMENT
+            ]  # once it is at its pace
             third = len(samples) // 3
             half, end = (
                 float(np.mean([lag for _, _, lag in some]))
                 for some in (samples[third:-third], samples[-third:])
             )
             written = (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
-            lags = (f"{lag:,.0f} ({lag / rate:.1f})" for lag in (half, end))
-            table.add_row(f"{rate:,}", f"{written:,.0f}", *lags)
+            table.add_row(
+                f"{rate:,}", f"{written:,.0f}", *(f"{lag:,.0f} ({lag / rate:.1f})" for lag in (half, end))
+            )
             if end - half > rate or written < 0.95 * rate:
                 break
             steady = rate
