@@ -47,12 +47,15 @@ def main() -> None:
         "--seconds", type=int, default=300, metavar="N", help="measured, after warm-up (300)"
     )
     command.add_argument("--warm-up", type=int, default=60, metavar="N", help="seconds (60)")
-    command.add_argument("--run", nargs=argparse.REMAINDER, default=[], help="further arguments of `lab run`")
-    command = commands.add_parser("throughput", help="the highest rate at which the lag does not grow")
     command.add_argument(
-        "--rates", type=int, nargs="+", default=[60_000, 80_000, 100_000, 120_000], metavar="N"
+        "--run",
+        nargs=argparse.REMAINDER,
+        default=["--parallelism", "1"],
+        help="arguments of `lab run` (--parallelism 1)",
     )
-    command.add_argument("--seconds", type=int, default=30, metavar="N", help="at each rate (30)")
+    command = commands.add_parser("throughput", help="the highest rate at which the lag does not grow")
+    command.add_argument("--rates", type=int, nargs="+", default=[60_000, 80_000, 100_000], metavar="N")
+    command.add_argument("--seconds", type=int, default=45, metavar="N", help="at each rate (45)")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 100, highlight=False)
     if options.command == "latency":
