@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test soak bench latency throughput rescale datasets flights lint clean
+.PHONY: help setup demo lab test soak bench latency throughput rescale lessons datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -64,6 +64,9 @@ throughput: setup ## measure the highest rate from Kafka at which the engine doe
 
 rescale: setup ## measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
 	@$(PY) -m tests.bench.rescale $(ARGS)
+
+lessons: setup ## make the notebooks out of their sources, notebooks/source/*.md
+	@$(PY) -m lab.teach.lessons
 
 datasets: setup ## make the committed payments and logins data again: the same bytes every time
 	@$(PY) datasets/make.py payments

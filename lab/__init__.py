@@ -19,10 +19,15 @@ _HOMES = {
     "logs.files": ("FileLog",),
     "logs.kafka": ("KafkaLog",),
     "reference": ("Reference",),
+    "past": ("Past",),
+    "player": ("Player",),
     "replay": ("Replayed", "read_rules", "replay"),
     "rules": ("BadRule", "Rule", "RuleBook"),
     "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),
     "session": ("session",),
+    "teach": ("check", "check_function", "dataset", "predict"),
+    "watch": ("Latencies",),
+    "widgets.look": ("figure",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)

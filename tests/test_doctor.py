@@ -157,3 +157,7 @@ def test_a_notebook_shows_the_report_as_a_table_with_its_text_escaped():
 @pytest.mark.slow
 def test_the_spark_check_starts_spark_and_runs_python():
     assert only(doctor.check_spark).state == "ok"
+
+
+def test_no_quick_check_of_this_machine_is_a_problem_of_our_own():
+    assert [check for check in doctor.run(quick=True) if check.state == "problem"] == []

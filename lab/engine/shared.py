@@ -29,15 +29,20 @@ ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the te
 _mapped: dict[Path, tuple[int, Arrays]] = {}  # path -> inode, arrays
 
 
+def memory_folder() -> Path:
+    """Where shared arrays are: /dev/shm if that has room, else among the temporary files."""
+    shm = Path("/dev/shm")
+    roomy = shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free >= ROOM_NEEDED_BYTES
+    return shm if roomy else Path(tempfile.gettempdir())
+
+
 def private_folder(checkpoint: Path) -> Path:
     """The folder of a checkpoint's shared arrays: a restarted engine finds it again, or makes it anew.
 
-    In /dev/shm if that has room, else among the temporary files. Raises PermissionError if it is somebody else's.
+    Raises PermissionError if it is somebody else's.
     """
-    shm = Path("/dev/shm")
-    roomy = shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free >= ROOM_NEEDED_BYTES
     name = sha256(str(Path(checkpoint).resolve()).encode()).hexdigest()[:16]
-    folder = (shm if roomy else Path(tempfile.gettempdir())) / f"lab-{os.getuid()}-{name}"
+    folder = memory_folder() / f"lab-{os.getuid()}-{name}"
     folder.mkdir(exist_ok=True, mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
