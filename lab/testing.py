@@ -53,17 +53,17 @@ class Stages:
         segments = []
         for log, lines in runs(entries):
             self._log_time += 1
-            segments.append((log, str(self.logs[log].append(lines, self._log_time))))
-        rows = pa.record_batch(
-            {
-                "kind": ["events" if log == "event" else log for log, _ in segments],
-                "path": [path for _, path in segments],
-            }
-        )
-        self._run(rows)
+            name = "events" if log == "event" else log
+            segments.append((name, self.logs[log].append(lines, self._log_time)))
+        self.run(segments)
 
-    def _run(self, rows: pa.RecordBatch) -> None:
+    def run(self, segments: Sequence[tuple[str, Path]]) -> None:
+        """Runs one micro-batch of segments of file logs: ("events" or "control", path)."""
         self._batch_id += 1
+        kinds, paths = zip(*segments) if segments else ((), ())
+        rows = pa.record_batch(
+            {"kind": pa.array(kinds, pa.string()), "path": pa.array(map(str, paths), pa.string())}
+        )
         for row in self._evaluate(self._route(rows)):
             self.out[row["log"]] += row["values"]
 

@@ -42,11 +42,13 @@ def made(spark, folder: Path, megabytes: int, settings: Settings) -> list[tuple[
     finally:
         engine.stop()
 
-    growth, events = [], 0
-    for stats in map(json.loads, logs.log("stats").read()):
-        events += stats["records"]
-        growth.append((events, stats.get("stateBytes", 0)))
-    return growth
+    growth: dict[int, tuple[int, int]] = {}  # by micro-batch
+    events, sizes = 0, {}
+    for stats in map(json.loads, logs.log("stats").read()):  # a line for each key-group
+        events += stats.get("records", 0)
+        sizes[stats["keyGroup"]] = stats["stateBytes"]
+        growth[stats["batch"]] = events, sum(sizes.values())
+    return list(growth.values())
 
 
 def on_disk(checkpoint: Path) -> int:

@@ -1,0 +1,69 @@
+"""The heartbeat of live widgets: one task on the kernel's own loop refreshes them, so that no thread touches a widget.
+
+    engine, player (threads, processes) ──► logs ──► Pulse.tick: read, refresh, beat ──► browser: all is well
+                                                             no beat for some seconds ──► browser: says so by itself
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from lab.widgets.look import CSS
+
+GOOD, WARNING, BAD = "good", "warning", "bad"
+State = tuple[str, str]  # kind, text
+
+
+class Pulse(anywidget.AnyWidget):
+    """Calls `refresh` functions every `every_s` and shows what `state` says; the browser notices when that ends.
+
+    >>> pulse = Pulse([], lambda: (GOOD, "running"))
+    >>> pulse.tick()
+    >>> pulse.text, pulse.beat
+    ('running', 1)
+    """
+
+    _esm, _css = Path(__file__).with_name("pulse.js"), CSS
+    beat = traitlets.Int(0).tag(sync=True)
+    beating = traitlets.Bool(False).tag(sync=True)
+    text = traitlets.Unicode("not started").tag(sync=True)
+    kind = traitlets.Unicode(WARNING).tag(sync=True)
+    patience_s = traitlets.Int(5).tag(sync=True)
+
+    def __init__(self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5):
+        super().__init__()
+        self._refresh, self._state, self._every_s, self._task = refresh, state, every_s, None
+
+    def tick(self) -> None:
+        """One beat. What a widget raises is shown, and the others go on."""
+        failed: State | None = None
+        for refresh in self._refresh:
+            try:
+                refresh()
+            except Exception as error:  # noqa: BLE001  (a broker that went away, say)
+                failed = BAD, f"{type(error).__name__}: {error}"
+        self.kind, self.text = failed or self._state()
+        self.beat += 1
+
+    def start(self) -> None:
+        """Beats until `stop`, where there is a loop: in a notebook, not in a plain program."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self.stop()
+        self.beating, self._task = True, loop.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            self.tick()
+            await asyncio.sleep(self._every_s)
+
+    def stop(self) -> None:
+        """No more beats; the last state stays."""
+        if self._task:
+            self._task.cancel()
+        self.beating, self._task = False, None
