@@ -25,9 +25,15 @@ _HOMES = {
     "rules": ("BadRule", "Rule", "RuleBook"),
     "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),
     "session": ("session",),
+    "studio": ("Studio",),
     "teach": ("check", "check_function", "dataset", "predict"),
     "watch": ("Latencies",),
+    "widgets.alertfeed": ("AlertFeed",),
+    "widgets.controlroom": ("ControlRoom", "FrontDoor", "Room"),
+    "widgets.latencyscope": ("LatencyScope",),
     "widgets.look": ("figure",),
+    "widgets.ruledesk": ("RuleDesk",),
+    "widgets.streampanel": ("StreamPanel",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)

@@ -91,6 +91,16 @@ class Report:
         """Events held in windows, as far as this run has seen their key-groups."""
         return sum(stats["heldEvents"] for stats in self._last.values())
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of durable state, of the same key-groups."""
+        return sum(self.state_sizes.values())
+
+    @property
+    def state_sizes(self) -> dict[int, int]:
+        """The bytes of durable state of each key-group that this run has seen."""
+        return {key_group: stats["stateBytes"] for key_group, stats in sorted(self._last.items())}
+
     def read(self) -> Counter[str]:
         """What came since the last call."""
         new: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """Past events to try rules on, in this process and in no time: the engine's own compiled windows, without Spark.
 
-    lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
-                                                                              └──► what another limit would have raised
+lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
+                                                                          └──► what another limit would have raised
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class Past:
     def __init__(self, schema: Schema, at_most: int = 200_000):
         self.schema, self.at_most = schema, at_most
         self._parts: list[Columns] = []
-        self._arrived = 0
+        self.arrived = 0  # all that ever came
 
     def __len__(self) -> int:
         return sum(len(part["logTime"]) for part in self._parts)
@@ -85,9 +85,9 @@ class Past:
         columns, kept, _ = decode_records(Segment(0, 0, "", data), self.schema)
         if len(kept):
             columns = {name: _bare(values) for name, values in columns.items()}
-            columns["logTime"] = self._arrived + np.arange(len(kept))
+            columns["logTime"] = self.arrived + np.arange(len(kept))
             columns["source"] = np.zeros(len(kept), np.int64)
-            self._arrived += len(kept)
+            self.arrived += len(kept)
             self._parts.append(columns)
             if len(self) > 1.25 * self.at_most:
                 whole = self._columns()

@@ -96,8 +96,7 @@ class Rule:
     @property
     def symbol(self) -> str:
         """Its operator, short: `>`."""
-        symbol, _ = _OPERATORS[self.operator]
-        return symbol
+        return symbol(self.operator)
 
     def holds(self, aggregate: Decimal | int, count: int = 1) -> bool:
         """Whether the aggregate is in the rule's relation to limit × count; for a mean, give sum and count."""
@@ -232,6 +231,15 @@ class RuleBook:
 
     def _repr_html_(self) -> str:
         return _table(self.sorted())
+
+
+def symbol(operator: str) -> str:
+    """An operator, short; unknown text stays as it is.
+
+    >>> symbol("GREATER_EQUAL")
+    '>='
+    """
+    return _OPERATORS[operator][0] if operator in _OPERATORS else operator
 
 
 def parse_message(text: str | bytes, schema: Schema) -> Message:

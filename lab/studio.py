@@ -19,6 +19,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Self
 
+import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
+
 from lab.alerts import Alert
 from lab.changes import key_of
 from lab.engine.columns import now_ms
@@ -29,6 +31,7 @@ from lab.past import Past
 from lab.player import Player
 from lab.rules import RuleBook
 from lab.schema import SCHEMAS
+from lab.testing import Stages
 from lab.watch import Latencies
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
@@ -116,7 +119,11 @@ class Studio:
         self.logs = logs or FileLogs(folder / "logs")
         self.logs.create()
         self.book, self.past = RuleBook(self.schema), Past(self.schema)
-        self.alerts, self.acks, self.letters = Newest((), KEPT_ALERTS), Newest((), KEPT_ACKS), Newest((), KEPT_LETTERS)
+        self.alerts, self.acks, self.letters = (
+            Newest((), KEPT_ALERTS),
+            Newest((), KEPT_ACKS),
+            Newest((), KEPT_LETTERS),
+        )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
         self.records, self._heard = 0, time.monotonic()
         beginning = engine == "elsewhere"
@@ -125,7 +132,7 @@ class Studio:
             for name in ("events", "control", "alerts", "acks", "deadLetters")
         }
         self.report, self.latencies = Report(self.logs.log("stats")), Latencies(self.logs)
-        for name, tail in self._tails.items():
+        for tail in self._tails.values():
             self._stack.callback(tail.close)
         if engine == "elsewhere":
             return
@@ -170,7 +177,7 @@ class Studio:
 
     def publish(self, message: str | dict) -> str:
         """Sends a control message to the engine and returns its place, which its acknowledgement will name. Raises BadRule."""
-        text = message if isinstance(message, str) else json.dumps(message)
+        text = message.replace("\n", " ") if isinstance(message, str) else json.dumps(message)
         (place,) = self.logs.log("control").publish([text], [key_of(text, self.schema)])
         return place
 
@@ -218,7 +225,10 @@ class Studio:
         if not self.report.total["records"] and silent < SILENT_S:
             return "warning", "the engine starts"
         if silent > SILENT_S and self.lag:
-            return "warning", f"no micro-batch for {silent:.0f} s, {self.lag:,} records wait: is the engine alive?"
+            return (
+                "warning",
+                f"no micro-batch for {silent:.0f} s, {self.lag:,} records wait: is the engine alive?",
+            )
         where = {
             "kernel": "in this kernel, without Spark",
             "spark": "on Spark, on files",
@@ -253,8 +263,6 @@ class Inside(Thread):
 
     def run(self) -> None:
         """Micro-batches until `stop`."""
-        from lab.testing import Stages
-
         try:
             with Stages(self._settings) as stages:
                 while not self._stopping.wait(self._every_s):

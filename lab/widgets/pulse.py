@@ -1,7 +1,7 @@
 """The heartbeat of live widgets: one task on the kernel's own loop refreshes them, so that no thread touches a widget.
 
-    engine, player (threads, processes) ──► logs ──► Pulse.tick: read, refresh, beat ──► browser: all is well
-                                                             no beat for some seconds ──► browser: says so by itself
+engine, player (threads, processes) ──► logs ──► Pulse.tick: read, refresh, beat ──► browser: all is well
+                                                         no beat for some seconds ──► browser: says so by itself
 """
 
 import asyncio
@@ -33,7 +33,9 @@ class Pulse(anywidget.AnyWidget):
     kind = traitlets.Unicode(WARNING).tag(sync=True)
     patience_s = traitlets.Int(5).tag(sync=True)
 
-    def __init__(self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5):
+    def __init__(
+        self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5
+    ):
         super().__init__()
         self._refresh, self._state, self._every_s, self._task = refresh, state, every_s, None
 

@@ -1,0 +1,254 @@
+"""The alert feed: the newest alerts first, by rule; behind each, its window; and how many there are over time."""
+
+import csv
+import io
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+import ipywidgets as widgets
+
+from lab.alerts import Alert, utc
+from lab.past import Past
+from lab.reference import Held, aggregate_of
+from lab.rules import Rule, symbol
+from lab.schema import PAYMENTS, plain
+from lab.widgets.backtest import span
+from lab.widgets.look import GREY, ORANGE, PALETTE, figure
+from lab.widgets.table import Table
+
+if TYPE_CHECKING:
+    from lab.studio import Studio
+
+KEPT, SHOWN = 5_000, 60
+BINS = 120  # of the picture of alerts over time
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+class AlertFeed(widgets.VBox):
+    """Alerts, the newest first, at most KEPT of them in memory. `past` and `rules` show the window behind the one chosen.
+
+    >>> from decimal import Decimal
+    >>> feed = AlertFeed()
+    >>> feed.add([Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000)])
+    >>> feed.table.rows[0][1:5]
+    ['1 v2', '{payeeId=25}', '50.10 > 50', '7']
+    """
+
+    def __init__(
+        self,
+        alerts: Iterable[Alert] = (),
+        *,
+        past: Past | None = None,
+        rules: Mapping[int, Rule] | None = None,
+    ):
+        self.past, self.rules = Past(PAYMENTS) if past is None else past, {} if rules is None else rules
+        self._alerts: deque[Alert] = deque(maxlen=KEPT)
+        self._total, self._seen = 0, 0
+        self._by_time: dict[int, Counter[int]] = {}  # rule id -> bin -> alerts
+        self._bin_ms = 1_000
+        self._make_controls()
+        super().__init__(
+            [
+                widgets.HBox(
+                    [self.rule, self.hold, self.export, self.count], layout={"flex_flow": "row wrap"}
+                ),
+                self.table,
+                self.over_time,
+                self.said,
+                self.behind,
+            ]
+        )
+        self.add_class("lab")
+        self.add(alerts)
+
+    def _make_controls(self) -> None:
+        columns = ("rule", "group", "held", "event", "event time (UTC)", "after, ms")
+        self.table = Table(columns, "Alerts, the newest first", (5,), (1,), "no alert yet")
+        self.table.observe(self._chosen, "selected")
+        self.rule = widgets.Dropdown(options=[("all rules", 0)], description="show", layout={"width": "14em"})
+        self.rule.observe(lambda change: self.show(), "value")
+        self.hold = widgets.ToggleButton(
+            description="Hold",
+            icon="hand-paper-o",
+            layout={"width": "auto"},
+            tooltip="leave the list as it is",
+        )
+        self.hold.observe(lambda change: self.show(), "value")
+        self.export = widgets.Button(description="Save as CSV", icon="download", layout={"width": "auto"})
+        self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
+        self.count, self.said = widgets.Label(), widgets.HTML()
+        self.over_time = figure("Alerts per rule over time", x="event time (UTC)", y="alerts", height=220)
+        self.behind = figure("", x="event time (UTC)", y="", height=260)
+        self.behind.layout.showlegend = True
+        self.behind.add_bar(x=[], y=[], name="each event", marker={"color": GREY})
+        self.behind.add_scatter(
+            x=[], y=[], name="aggregate so far", mode="lines+markers", line={"shape": "hv"}, connectgaps=True
+        )
+        self.behind.add_scatter(
+            x=[], y=[], name="limit", mode="lines", line={"color": ORANGE, "dash": "dash"}
+        )
+
+    # -- what came -----------------------------------------------------------------------------------------------------
+
+    def update(self, studio: "Studio") -> None:
+        """Takes in the new alerts of a studio, all at once."""
+        self.past, self.rules = studio.past, studio.book.rules
+        if new := studio.alerts.since(self._seen):
+            self._seen = studio.alerts.total
+            self.add(new)
+
+    def add(self, alerts: Iterable[Alert]) -> None:
+        """Takes in alerts and shows them."""
+        for alert in alerts:
+            self._alerts.append(alert)
+            self._total += 1
+            self._by_time.setdefault(alert.rule_id, Counter())[alert.event_time // self._bin_ms] += 1
+        self._coarsen()
+        known = [("all rules", 0), *((f"rule {rule_id}", rule_id) for rule_id in sorted(self._by_time))]
+        if tuple(known) != tuple(self.rule.options):
+            chosen = self.rule.value
+            self.rule.options = known
+            self.rule.value = chosen
+        self.show()
+
+    def _coarsen(self) -> None:
+        """Doubles the width of a bin until all fit: the picture stays small however long it runs."""
+        times = [bin for bins in self._by_time.values() for bin in bins]
+        while times and max(times) - min(times) >= BINS:
+            self._bin_ms *= 2
+            times = [bin // 2 for bin in times]
+            for rule_id, bins in self._by_time.items():
+                wider: Counter[int] = Counter()
+                for bin, count in bins.items():
+                    wider[bin // 2] += count
+                self._by_time[rule_id] = wider
+
+    def show(self) -> None:
+        """Shows the newest alerts of the rule chosen, unless the list is held."""
+        held = " (held)" if self.hold.value else ""
+        self.count.value = f"{self._total:,} alerts{held}"
+        if self.hold.value:
+            return
+        newest = []
+        for alert in reversed(self._alerts):
+            if self.rule.value in (0, alert.rule_id):
+                newest.append(alert)
+                if len(newest) == SHOWN:
+                    break
+        self.table.rows = [_row(alert) for alert in newest]
+        self._show_over_time()
+
+    def _show_over_time(self) -> None:
+        figure = self.over_time
+        with figure.batch_update():
+            for rule_id in sorted(self._by_time)[len(figure.data) :]:
+                n = len(figure.data)
+                line = {"color": PALETTE[n % len(PALETTE)], "dash": DASHES[n % len(DASHES)], "shape": "hvh"}
+                figure.add_scatter(x=[], y=[], name=f"rule {rule_id}", mode="lines", line=line)
+            for trace, (rule_id, bins) in zip(figure.data, sorted(self._by_time.items())):
+                all_bins = range(min(bins), max(bins) + 1)
+                trace.name = f"rule {rule_id}"
+                trace.x = [utc(bin * self._bin_ms) for bin in all_bins]
+                trace.y = [bins[bin] for bin in all_bins]
+            figure.layout.yaxis.title.text = f"alerts in {span(self._bin_ms)}"
+            figure.layout.showlegend = True
+
+    # -- the window behind an alert --------------------------------------------------------------------------------------
+
+    def _chosen(self, change: dict) -> None:
+        alert = next((alert for alert in self._alerts if alert.alert_id == change["new"]), None)
+        rule = self.rules.get(alert.rule_id) if alert else None
+        if rule is None:
+            self._say("The rule of this alert is gone." if alert else "")
+            return
+        events = self.past.window(rule, alert.event_id)
+        if not events:
+            self._say(
+                f"Event {alert.event_id} is no longer in memory, which holds the newest {len(self.past):,}."
+            )
+            return
+        self._say(
+            f"{rule.describe()}: {len(events)} events in the window of {span(rule.window_ms)} that ends with "
+            f"event {alert.event_id}, group {alert.key}. The alert said {plain(alert.aggregate)}."
+        )
+        self._show_window(rule, alert, events)
+
+    def _show_window(self, rule: Rule, alert: Alert, events: list[dict]) -> None:
+        schema = self.past.schema
+        times = [utc(event[schema.time_field]) for event in events]
+        so_far = building_up(rule, events)
+        each = [float(event[rule.field] or 0) if rule.field else 1.0 for event in events]
+        with self.behind.batch_update():
+            self.behind.layout.yaxis.title.text = rule.field or "events"
+            for trace, y in zip(self.behind.data, (each, so_far, [float(alert.limit)] * len(times))):
+                trace.update(x=times, y=y)
+            if len(times) == 1:
+                self.behind.data[2].update(x=times * 2, y=[float(alert.limit)] * 2)
+
+    def _say(self, text: str) -> None:
+        self.said.value = f'<div class="lab-said" role="status" aria-live="polite">{escape(text)}</div>'
+
+    # -- export --------------------------------------------------------------------------------------------------------------
+
+    def csv(self) -> str:
+        """The alerts in memory as CSV, the oldest first, with a header."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(
+            (
+                "alertId",
+                "ruleId",
+                "ruleVersion",
+                "key",
+                "aggregate",
+                "operator",
+                "limit",
+                "eventId",
+                "eventTime",
+            )
+        )
+        for a in self._alerts:
+            aggregate, limit = plain(a.aggregate), plain(a.limit)
+            writer.writerow(
+                (
+                    a.alert_id,
+                    a.rule_id,
+                    a.rule_version,
+                    a.key,
+                    aggregate,
+                    a.operator,
+                    limit,
+                    a.event_id,
+                    a.event_time,
+                )
+            )
+        return file.getvalue()
+
+
+def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[float | None]:
+    """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
+
+    Of many events only about `at_most` of these are computed, the last one always; the others are None.
+    """
+    held = [Held(n, 0, n, event) for n, event in enumerate(events)]
+    step = -(-len(held) // at_most)
+    so_far: list[float | None] = [None] * len(held)
+    for n in range(len(held), 0, -step):
+        counted = [e for e in held[:n] if all(e.fields[name] is not None for name in rule.needs)]
+        so_far[n - 1] = float(aggregate_of(rule, counted)[0]) if counted else None
+    return so_far
+
+
+def _row(alert: Alert) -> list[str]:
+    took = f"{alert.alert_time - alert.log_time:,}" if alert.alert_time else ""
+    return [
+        alert.alert_id,
+        f"{alert.rule_id} v{alert.rule_version}",
+        alert.key,
+        f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}",
+        str(alert.event_id),
+        utc(alert.event_time),
+        took,
+    ]

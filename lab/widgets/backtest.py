@@ -1,0 +1,159 @@
+"""What another limit, another window would have raised on past events: two sliders, a sentence, a curve."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+import ipywidgets as widgets
+import numpy as np
+
+from lab.past import Aggregates, Past
+from lab.rules import Rule
+from lab.widgets.look import BLUE, ORANGE, figure
+
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": SECOND}
+WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
+WINDOWS = (*(n * SECOND for n in WINDOWS), *(n * DAY for n in (1, 3, 7, 14, 30, 60, 90)))
+STEPS, POINTS = 200, 200
+
+
+def span(ms: int) -> str:
+    """A length of time for people, in its largest unit.
+
+    >>> span(30 * DAY), span(90 * SECOND), span(90 * MINUTE)
+    ('30 d', '90 s', '90 min')
+    """
+    unit = next((unit for unit, size in UNITS.items() if ms and ms % size == 0), "ms")
+    return f"{ms // UNITS.get(unit, 1):,} {unit}"
+
+
+def roughly(ms: int) -> str:
+    """A length of time for people, rounded.
+
+    >>> roughly(3_456_123_000), roughly(3_700_000), roughly(12_300)
+    ('40 d', '62 min', '12 s')
+    """
+    unit = next((unit for unit, size in UNITS.items() if ms >= 2 * size), "s")
+    return f"{ms / UNITS[unit]:.0f} {unit}"
+
+
+def step_of(low: float, high: float) -> Decimal:
+    """A round step for a slider from `low` to `high`.
+
+    >>> step_of(0, 20_000_000), step_of(0, 50)
+    (Decimal('1E+5'), Decimal('0.1'))
+    """
+    return Decimal(1).scaleb(math.floor(math.log10(max(high - low, 1e-6) / STEPS)))
+
+
+class Backtest(widgets.VBox):
+    """Shows a rule against past events; the sliders call `changed` with the rule as it would then be."""
+
+    def __init__(self, past: Past, changed: Callable[[Rule], None] = lambda rule: None):
+        self.past, self._changed = past, changed
+        self._rule: Rule | None = None
+        self._known: tuple[object, Aggregates] | None = None  # what they were computed for
+        wide = {"width": "98%"}, {"description_width": "5em"}
+        self.limit = widgets.FloatSlider(
+            description="limit", layout=wide[0], style=wide[1], readout_format=",.2f", disabled=True
+        )
+        self.window = widgets.SelectionSlider(
+            options=[(span(ms), ms) for ms in WINDOWS],
+            description="window",
+            layout=wide[0],
+            style=wide[1],
+            continuous_update=False,
+            disabled=True,
+        )
+        self.said = widgets.HTML()
+        self.figure = figure("", x="limit", y="alerts", height=230)
+        self.figure.add_scatter(x=[], y=[], mode="lines", name="alerts at a limit", line={"color": BLUE})
+        self.figure.add_scatter(
+            x=[],
+            y=[],
+            mode="markers",
+            name="this limit",
+            marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
+        )
+        self._following = False
+        self.limit.observe(self._slid, "value")
+        self.window.observe(self._slid, "value")
+        super().__init__([self.limit, self.window, self.said, self.figure])
+        self.show(None)
+
+    def show(self, rule: Rule | None) -> None:
+        """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
+        self._rule = rule
+        if rule is None or not len(self.past):
+            self.said.value = _said("No past events yet." if rule else "No rule to try.", "")
+            self.limit.disabled = self.window.disabled = True
+            return
+        wanted = (*_essence(rule), self.past.arrived)
+        if self._known is None or self._known[0] != wanted:
+            self._known = wanted, self.past.aggregates(rule)
+        self._follow(rule, self._known[1])
+        self._tell(rule, self._known[1])
+
+    def _follow(self, rule: Rule, found: Aggregates) -> None:
+        """Puts the sliders where the rule is."""
+        limit = float(rule.limit)
+        low, high = (
+            (float(found.values.min()), float(found.values.max())) if len(found.values) else (0.0, 1.0)
+        )
+        low, high = min(low, limit), max(high, limit, low + 1e-6)
+        self._following = True
+        try:
+            step = float(step_of(low, high))
+            self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
+            self.limit.min, self.limit.max, self.limit.step = low, high, step
+            self.limit.value, self.limit.disabled = limit, False
+            known = sorted({*WINDOWS, rule.window_ms})
+            if known != [ms for _, ms in self.window.options]:
+                self.window.options = [(span(ms), ms) for ms in known]
+            self.window.value, self.window.disabled = rule.window_ms, False
+        finally:
+            self._following = False
+
+    def _slid(self, change: dict) -> None:
+        if self._following or self._rule is None:
+            return
+        step = step_of(self.limit.min, self.limit.max)
+        limit = self._rule.limit
+        if change["owner"] is self.limit:
+            limit = (Decimal(self.limit.value) / step).to_integral_value() * step
+            limit = Decimal(format(limit.normalize(), "f"))
+        rule = replace(self._rule, limit=limit, window_ms=self.window.value)
+        self.show(rule)
+        self._changed(rule)
+
+    def _tell(self, rule: Rule, found: Aggregates) -> None:
+        alerts = int(found.over(rule, float(rule.limit)).sum())
+        first, last = self.past.span
+        self.said.value = _said(
+            f"This limit would have raised <b>{alerts:,}</b> alert{'s' * (alerts != 1)} in the last "
+            f"{roughly(last - first)} ({len(self.past):,} events).",
+            "good",
+        )
+        if rule.function == "COUNT_WITH_RESET":  # what it counts depends on the limit: no curve
+            limits, counts = [float(rule.limit)], [alerts]
+        else:
+            limits = (
+                np.unique(np.quantile(found.values, np.linspace(0, 1, POINTS))) if len(found.values) else []
+            )
+            counts = [int(found.over(rule, limit).sum()) for limit in limits]
+        with self.figure.batch_update():
+            self.figure.data[0].update(x=list(limits), y=counts)
+            self.figure.data[1].update(x=[float(rule.limit)], y=[alerts])
+            self.figure.layout.yaxis.type = "log" if counts and max(counts) > 1000 else "linear"
+
+
+def _essence(rule: Rule) -> tuple:
+    """What its aggregates depend on."""
+    limit = rule.limit if rule.function == "COUNT_WITH_RESET" else None
+    return (*(rule.keys, rule.filter, rule.function, rule.field, rule.unique, rule.window_ms, limit),)
+
+
+def _said(text: str, kind: str) -> str:
+    return f'<div class="lab-said {kind}" role="status" aria-live="polite">{text}</div>'

@@ -1,0 +1,104 @@
+"""The latency scope: how long alerts take, in which stages, and whether that is within what was promised."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import ipywidgets as widgets
+import numpy as np
+
+from lab.watch import PERCENTILES, STAGES
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
+
+if TYPE_CHECKING:
+    from lab.studio import Studio
+
+BUDGET_MS = 500
+NEWEST = 2_000  # alerts that are shown
+BINS_MS = 20
+COLOURS = dict(zip(STAGES, (GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
+PATTERNS = dict(zip(STAGES, ("", "/", "x", ".", "\\", "+")))
+
+
+class LatencyScope(widgets.VBox):
+    """A histogram of the newest alerts' latencies with the budget as a line, and the stages stacked for each percentile.
+
+    >>> scope = LatencyScope()
+    >>> scope.show(np.array([100, 200, 600]), {})
+    >>> scope.said.value.count("p50 200 ms"), "1 of 3 over 500 ms" in scope.said.value
+    (1, True)
+    """
+
+    def __init__(self, budget_ms: int = BUDGET_MS):
+        self.budget_ms = budget_ms
+        self.said = widgets.HTML()
+        self.histogram = figure(
+            "", x="ms from the append of the event to that of its alert", y="alerts", height=240
+        )
+        self.histogram.add_bar(x=[], y=[], width=BINS_MS * 0.9, name="alerts", marker={"color": BLUE})
+        self.histogram.add_vline(
+            x=budget_ms, line={"color": RED, "dash": "dash"}, annotation_text=f"{budget_ms} ms"
+        )
+        self.histogram.layout.showlegend = False
+        self.stages = figure(
+            "Where the time goes, around each percentile", x="ms", height=240, barmode="stack"
+        )
+        self.stages.layout.xaxis.rangemode = "tozero"
+        for stage in STAGES:
+            marker = {
+                "color": COLOURS[stage],
+                "pattern": {"shape": PATTERNS[stage], "fgcolor": "white", "size": 5},
+            }
+            self.stages.add_bar(x=[], y=[], name=stage, orientation="h", marker=marker)
+        super().__init__([self.said, self.histogram, self.stages])
+        self.add_class("lab")
+        self._shown = -1
+        self.show(np.empty(0), {})
+
+    def update(self, studio: "Studio") -> None:
+        """Shows the newest alerts of a studio, if there are new ones."""
+        if self._shown != studio.alerts.total:
+            self._shown = studio.alerts.total
+            newest = slice(-NEWEST, None)
+            stages = {name: values[newest] for name, values in studio.latencies.stages().items()}
+            self.show(studio.latencies.total()[newest], stages)
+
+    def show(self, total: np.ndarray, stages: Mapping[str, np.ndarray]) -> None:
+        """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known."""
+        if not len(total):
+            self._say("No alert yet.")
+            return
+        over = int((total > self.budget_ms).sum())
+        ranks = ", ".join(
+            f"p{p:g} {value:,.0f} ms" for p, value in zip(PERCENTILES, np.percentile(total, PERCENTILES))
+        )
+        self._say(f"{ranks}; {over:,} of {len(total):,} over {self.budget_ms} ms")
+        bins = np.arange(0, max(total.max(), self.budget_ms * 1.2) + 2 * BINS_MS, BINS_MS)
+        counts, edges = np.histogram(np.maximum(total, 0), bins)
+        with self.histogram.batch_update():
+            self.histogram.data[0].update(x=(edges[:-1] + BINS_MS / 2).tolist(), y=counts.tolist())
+        if stages and len(stages["wait"]):
+            with self.stages.batch_update():
+                around = around_percentiles(stages)
+                for trace in self.stages.data:
+                    trace.update(x=around[trace.name], y=[f"p{p:g}" for p in PERCENTILES[:3]])
+
+    def _say(self, text: str) -> None:
+        self.said.value = f'<div class="lab-said" role="status">{text}</div>'
+
+
+def around_percentiles(stages: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """The mean of each stage over the alerts whose whole latency is near p50, p90 and p99: these add up.
+
+    >>> around_percentiles({"wait": np.array([1, 2, 3]), "plan": np.array([10, 10, 10])})["plan"]
+    [10.0, 10.0, 10.0]
+    """
+    total = sum(stages.values())
+    order = np.argsort(total, kind="stable")
+    near = max(len(total) // 50, 1)
+    means: dict[str, list[float]] = {stage: [] for stage in stages}
+    for percentile in PERCENTILES[:3]:
+        middle = int(percentile / 100 * (len(total) - 1))
+        rows = order[max(middle - near, 0) : middle + near + 1]
+        for stage, values in stages.items():
+            means[stage].append(float(values[rows].mean()))
+    return means

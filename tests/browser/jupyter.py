@@ -1,0 +1,114 @@
+"""A JupyterLab or Voila server and a real Chromium, for tests and for the pictures of the README."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlparse
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from lab import ports
+
+ROOT = Path(__file__).parent.parent.parent
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+START_S = 60
+HARMLESS = (  # of the browser console; not about the page
+    "Failed to load resource: the server responded with a status of 404",
+    "favicon",
+)
+
+
+@contextmanager
+def server(*command: str) -> Iterator[tuple[str, str]]:
+    """Runs `python -m COMMAND …` on a free port of the loopback with a token; gives its address and the token."""
+    port, token = ports.free_port(), secrets.token_hex(16)
+    names = {"voila": ("--Voila.token", "--port", "--no-browser")}
+    given = names.get(command[0], ("--IdentityProvider.token", "--port", "--no-browser"))
+    arguments = [f"{given[0]}={token}", f"{given[1]}={port}", given[2]]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_PREFER_ENV_PATH": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and process.poll() is None:
+            with suppress(URLError, ConnectionError):
+                urllib.request.urlopen(f"{address}/?token={token}", timeout=5).close()
+                break
+            time.sleep(0.2)
+        else:
+            raise RuntimeError(f"{' '.join(command)} did not start within {START_S} s")
+        yield address, token
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window. Raises RuntimeError if there is none on this machine."""
+    if CHROMIUM is None:
+        raise RuntimeError("no Chromium here: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page, what its console said, and where its requests went."""
+
+    def __init__(self, browser: Browser, dark: bool = False, width: int = 1600, height: int = 1000):
+        scheme = "dark" if dark else "light"
+        self.page: Page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("console", lambda message: self._said(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+
+    def _said(self, kind: str, text: str) -> None:
+        if kind == "error" and not any(part in text for part in HARMLESS):
+            self.errors.append(text)
+
+    def _asked(self, url: str) -> None:
+        if urlparse(url).hostname not in ("127.0.0.1", "localhost", None):
+            self.elsewhere.append(url)
+
+    def run_all(self, address: str, token: str, notebook: str, timeout_s: float = 180) -> None:
+        """Opens a notebook in JupyterLab, runs all its cells and waits until they are done."""
+        page = self.page
+        page.goto(f"{address}/lab/tree/{notebook}?token={token}&reset")
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        page.wait_for_function(
+            "() => document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle' &&"
+            " ![...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(p => p.textContent.includes('*'))"
+            " && [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /[0-9]/.test(p.textContent))",
+            timeout=timeout_s * 1000,
+        )
