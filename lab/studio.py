@@ -23,6 +23,7 @@ import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly 
 
 from lab.alerts import Alert
 from lab.changes import key_of
+from lab.engine import compile_kernels
 from lab.engine.columns import now_ms
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
@@ -257,6 +258,7 @@ class Inside(Thread):
 
     def __init__(self, logs: FileLogs, settings: Settings, every_s: float = SEGMENT_S):
         super().__init__(daemon=True, name="engine")
+        compile_kernels()  # else the first events would wait for it
         self.error: Exception | None = None
         self._logs, self._settings, self._every_s, self._stopping = logs, settings, every_s, Event()
         self._read = {"events": "", "control": ""}  # the newest segment of each log that was taken

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEPT, SHOWN = 5_000, 60
 BINS = 120  # of the picture of alerts over time
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
 
 
 class AlertFeed(widgets.VBox):
@@ -32,8 +32,8 @@ class AlertFeed(widgets.VBox):
     >>> from decimal import Decimal
     >>> feed = AlertFeed()
     >>> feed.add([Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000)])
-    >>> feed.table.rows[0][1:5]
-    ['1 v2', '{payeeId=25}', '50.10 > 50', '7']
+    >>> feed.table.rows[0][1:4]
+    ['1 v2', '{payeeId=25}', '50.10 > 50']
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class AlertFeed(widgets.VBox):
                 self.table,
                 self.over_time,
                 self.said,
-                self.behind,
+                self.window,
             ]
         )
         self.add_class("lab")
         self.add(alerts)
 
     def _make_controls(self) -> None:
-        columns = ("rule", "group", "held", "event", "event time (UTC)", "after, ms")
-        self.table = Table(columns, "Alerts, the newest first", (5,), (1,), "no alert yet")
+        columns = ("rule", "group", "held", "after, ms", "event time (UTC)")
+        self.table = Table(columns, "Alerts, the newest first", (3,), (1,), "no alert yet")
         self.table.observe(self._chosen, "selected")
         self.rule = widgets.Dropdown(options=[("all rules", 0)], description="show", layout={"width": "14em"})
         self.rule.observe(lambda change: self.show(), "value")
@@ -79,7 +79,7 @@ class AlertFeed(widgets.VBox):
         self.export = widgets.Button(description="Save as CSV", icon="download", layout={"width": "auto"})
         self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
         self.count, self.said = widgets.Label(), widgets.HTML()
-        self.over_time = figure("Alerts per rule over time", x="event time (UTC)", y="alerts", height=220)
+        self.over_time = figure("", x="event time (UTC)", y="alerts", height=220, barmode="stack")
         self.behind = figure("", x="event time (UTC)", y="", height=260)
         self.behind.layout.showlegend = True
         self.behind.add_bar(x=[], y=[], name="each event", marker={"color": GREY})
@@ -89,6 +89,8 @@ class AlertFeed(widgets.VBox):
         self.behind.add_scatter(
             x=[], y=[], name="limit", mode="lines", line={"color": ORANGE, "dash": "dash"}
         )
+
+        self.window = widgets.VBox([self.behind], layout={"display": "none"})
 
     # -- what came -----------------------------------------------------------------------------------------------------
 
@@ -137,21 +139,20 @@ class AlertFeed(widgets.VBox):
                 newest.append(alert)
                 if len(newest) == SHOWN:
                     break
-        self.table.rows = [_row(alert) for alert in newest]
+        days = {utc(alert.event_time)[:10] for alert in newest}
+        self.table.rows = [_row(alert, only_time=len(days) == 1) for alert in newest]
         self._show_over_time()
 
     def _show_over_time(self) -> None:
         figure = self.over_time
         with figure.batch_update():
-            for rule_id in sorted(self._by_time)[len(figure.data) :]:
-                n = len(figure.data)
-                line = {"color": PALETTE[n % len(PALETTE)], "dash": DASHES[n % len(DASHES)], "shape": "hvh"}
-                figure.add_scatter(x=[], y=[], name=f"rule {rule_id}", mode="lines", line=line)
+            for n in range(len(figure.data), len(self._by_time)):
+                pattern = {"shape": PATTERNS[n % len(PATTERNS)], "fgcolor": "white", "size": 5}
+                figure.add_bar(x=[], y=[], marker={"color": PALETTE[n % len(PALETTE)], "pattern": pattern})
             for trace, (rule_id, bins) in zip(figure.data, sorted(self._by_time.items())):
-                all_bins = range(min(bins), max(bins) + 1)
                 trace.name = f"rule {rule_id}"
-                trace.x = [utc(bin * self._bin_ms) for bin in all_bins]
-                trace.y = [bins[bin] for bin in all_bins]
+                trace.x = [utc(bin * self._bin_ms) for bin in bins]
+                trace.y = list(bins.values())
             figure.layout.yaxis.title.text = f"alerts in {span(self._bin_ms)}"
             figure.layout.showlegend = True
 
@@ -176,6 +177,7 @@ class AlertFeed(widgets.VBox):
         self._show_window(rule, alert, events)
 
     def _show_window(self, rule: Rule, alert: Alert, events: list[dict]) -> None:
+        self.window.layout.display = ""
         schema = self.past.schema
         times = [utc(event[schema.time_field]) for event in events]
         so_far = building_up(rule, events)
@@ -241,14 +243,13 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
     return so_far
 
 
-def _row(alert: Alert) -> list[str]:
+def _row(alert: Alert, only_time: bool) -> list[str]:
     took = f"{alert.alert_time - alert.log_time:,}" if alert.alert_time else ""
     return [
         alert.alert_id,
         f"{alert.rule_id} v{alert.rule_version}",
         alert.key,
         f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}",
-        str(alert.event_id),
-        utc(alert.event_time),
         took,
+        utc(alert.event_time)[11:] if only_time else utc(alert.event_time)[:-4],
     ]

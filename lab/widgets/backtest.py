@@ -69,7 +69,9 @@ class Backtest(widgets.VBox):
         )
         self.said = widgets.HTML()
         self.figure = figure("", x="limit", y="alerts", height=230)
-        self.figure.add_scatter(x=[], y=[], mode="lines", name="alerts at a limit", line={"color": BLUE})
+        self.figure.add_scatter(
+            x=[], y=[], mode="lines", name="alerts at a limit", line={"color": BLUE, "shape": "hv"}
+        )
         self.figure.add_scatter(
             x=[],
             y=[],
@@ -103,9 +105,10 @@ class Backtest(widgets.VBox):
             (float(found.values.min()), float(found.values.max())) if len(found.values) else (0.0, 1.0)
         )
         low, high = min(low, limit), max(high, limit, low + 1e-6)
+        step = float(step_of(low, high))
+        low = step * math.floor(low / step)
         self._following = True
         try:
-            step = float(step_of(low, high))
             self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
             self.limit.min, self.limit.max, self.limit.step = low, high, step
             self.limit.value, self.limit.disabled = limit, False
@@ -136,12 +139,12 @@ class Backtest(widgets.VBox):
             f"{roughly(last - first)} ({len(self.past):,} events).",
             "good",
         )
-        if rule.function == "COUNT_WITH_RESET":  # what it counts depends on the limit: no curve
-            limits, counts = [float(rule.limit)], [alerts]
+        if rule.function == "COUNT_WITH_RESET" or not len(found.values):
+            limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:
-            limits = (
-                np.unique(np.quantile(found.values, np.linspace(0, 1, POINTS))) if len(found.values) else []
-            )
+            evenly = np.linspace(0, 1, POINTS)
+            quantiles = np.quantile(found.values, evenly)
+            limits = np.unique([*quantiles, *(found.values.min() + evenly * np.ptp(found.values))])
             counts = [int(found.over(rule, limit).sum()) for limit in limits]
         with self.figure.batch_update():
             self.figure.data[0].update(x=list(limits), y=counts)

@@ -80,7 +80,7 @@ class FrontDoor(widgets.VBox):
     """Asks which stream and which engine, starts them, and opens the control room; again, if that is wanted."""
 
     def __init__(self):
-        wide = {"style": {"description_width": "6em"}, "layout": {"width": "28em"}}
+        wide = {"style": {"description_width": "6em"}, "layout": {"width": "36em"}}
         self.stream = widgets.Dropdown(options=list(STREAMS), description="stream", **wide)
         self.engine = widgets.Dropdown(options=list(ENGINES.items()), description="engine", **wide)
         self.start = widgets.Button(description="Start", icon="play", button_style="primary")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 BUDGET_MS = 500
 NEWEST = 2_000  # alerts that are shown
 BINS_MS = 20
+SHOWN_BUDGETS = 3  # what took longer is in the last bar
 COLOURS = dict(zip(STAGES, (GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
 PATTERNS = dict(zip(STAGES, ("", "/", "x", ".", "\\", "+")))
 
@@ -40,8 +41,9 @@ class LatencyScope(widgets.VBox):
         )
         self.histogram.layout.showlegend = False
         self.stages = figure(
-            "Where the time goes, around each percentile", x="ms", height=240, barmode="stack"
+            "", x="ms, by stage, of the alerts around each percentile", height=250, barmode="stack"
         )
+        self.stages.layout.legend.traceorder = "normal"
         self.stages.layout.xaxis.rangemode = "tozero"
         for stage in STAGES:
             marker = {
@@ -72,8 +74,8 @@ class LatencyScope(widgets.VBox):
             f"p{p:g} {value:,.0f} ms" for p, value in zip(PERCENTILES, np.percentile(total, PERCENTILES))
         )
         self._say(f"{ranks}; {over:,} of {len(total):,} over {self.budget_ms} ms")
-        bins = np.arange(0, max(total.max(), self.budget_ms * 1.2) + 2 * BINS_MS, BINS_MS)
-        counts, edges = np.histogram(np.maximum(total, 0), bins)
+        end = SHOWN_BUDGETS * self.budget_ms
+        counts, edges = np.histogram(np.clip(total, 0, end), np.arange(0, end + 2 * BINS_MS, BINS_MS))
         with self.histogram.batch_update():
             self.histogram.data[0].update(x=(edges[:-1] + BINS_MS / 2).tolist(), y=counts.tolist())
         if stages and len(stages["wait"]):

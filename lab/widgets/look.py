@@ -34,5 +34,6 @@ def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layou
         }
     )
     made.update_layout(**layout)
+    made._config = {"responsive": True, "displaylogo": False}
     made.add_class("lab")
     return made

@@ -19,6 +19,9 @@ function render({ model, el }) {
   model.on("change:text change:kind change:beating", show);
   const timer = setInterval(show, 1000);
   show();
-  return () => clearInterval(timer);
+  // figures look at their width only when the window changes; they were made before they had a place
+  const place = new ResizeObserver(() => window.dispatchEvent(new Event("resize")));
+  requestAnimationFrame(() => place.observe(el.closest(".lab-room") ?? el));
+  return () => { clearInterval(timer); place.disconnect(); };
 }
 export default { render };

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import urlparse
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 from lab import ports
 
@@ -24,6 +24,7 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync"),
 )
 START_S = 60
+PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
 HARMLESS = (  # of the browser console; not about the page
     "Failed to load resource: the server responded with a status of 404",
     "favicon",
@@ -104,11 +105,16 @@ class Watched:
         page.goto(f"{address}/lab/tree/{notebook}?token={token}&reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        for _ in range(10):  # the kernel says that it is idle a little before it takes anything
+            page.get_by_role("menuitem", name="Run", exact=True).click()
+            page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+            with suppress(TimeoutError):
+                page.wait_for_function(
+                    f"() => {PROMPTS}.some(p => /[*0-9]/.test(p.textContent))", timeout=4_000
+                )
+                break
         page.wait_for_function(
-            "() => document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle' &&"
-            " ![...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(p => p.textContent.includes('*'))"
-            " && [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /[0-9]/.test(p.textContent))",
+            f"() => {PROMPTS}.every(p => /[0-9]/.test(p.textContent)) &&"
+            " document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle'",
             timeout=timeout_s * 1000,
         )

@@ -1,0 +1,73 @@
+"""Past events agree with the reference, alert for alert."""
+
+import gzip
+from collections import Counter
+
+import pytest
+
+from lab.past import Past
+from lab.reference import Reference
+from lab.replay import read_rules
+from lab.rules import parse_message
+from lab.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.teach import dataset
+
+FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
+
+
+def lines_of(name: str, at_most: int) -> list[bytes]:
+    (path,) = (path for path in dataset(name).glob("*.jsonl.gz") if path.name.startswith((name, "2013-01")))
+    return gzip.open(path).read().splitlines()[:at_most]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(name):
+    schema, lines = FILES[name], lines_of(name, 6_000)
+    past = Past(schema)
+    assert past.add(lines) == len(lines)
+    for text in read_rules(dataset(name) / "rules.json"):
+        rule = parse_message(text, schema).rule
+        reference = Reference(schema)
+        reference.control(text)
+        for line in lines:
+            reference.event(line)
+        found = past.aggregates(rule)
+        alerting = found.ids[found.over(rule, float(rule.limit))]
+        assert Counter(alerting.tolist()) == Counter(alert.event_id for alert in reference.alerts), text
+
+
+def test_the_window_of_an_alert_adds_up_to_what_the_alert_says():
+    lines = lines_of("payments", 28_000)
+    past, reference = Past(PAYMENTS), Reference(PAYMENTS)
+    past.add(lines)
+    (text, *_) = read_rules(dataset("payments") / "rules.json")
+    reference.control(text)
+    for line in lines:
+        reference.event(line)
+    assert reference.alerts
+    for alert in reference.alerts:
+        window = past.window(reference.book.rules[alert.rule_id], alert.event_id)
+        assert sum(event["paymentAmount"] for event in window) == alert.aggregate
+        assert window[-1]["transactionId"] == alert.event_id
+
+
+def test_only_the_newest_events_are_kept():
+    past = Past(PAYMENTS, at_most=100)
+    for line in lines_of("payments", 1_000):
+        past.add([line])
+    assert 100 <= len(past) <= 125
+    assert past.arrived == 1_000
+
+
+def test_bad_records_are_left_out_and_nothing_else():
+    good = lines_of("payments", 10)
+    past = Past(PAYMENTS)
+    assert past.add([*good[:5], b"{broken", *good[5:]]) == 10
+
+
+def test_an_event_that_is_gone_has_no_window():
+    past = Past(PAYMENTS)
+    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    assert past.window(rule, 1) == []
+    past.add(lines_of("payments", 10))
+    assert past.window(rule, 10**9) == []
