@@ -317,8 +317,9 @@ class Picks(widgets.VBox):
         super().__init__([widgets.Label(label), row])
 
     def _pressed(self, name: str, down: bool) -> None:
-        others = tuple(other for other in self.value if other != name)
-        self.value = (*others, name) if down else others
+        if down != (name in self.value):
+            others = tuple(other for other in self.value if other != name)
+            self.value = (*others, name) if down else others
 
     @traitlets.observe("value")
     def _set(self, change: dict) -> None:

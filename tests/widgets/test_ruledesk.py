@@ -1,0 +1,143 @@
+"""The rule desk, as a user works it: choose, tune, write, publish."""
+
+import gzip
+import json
+
+import pytest
+
+from lab.past import Past
+from lab.reference import Reference
+from lab.replay import read_rules
+from lab.rules import RuleBook, parse_message
+from lab.schema import LOGINS, PAYMENTS
+from lab.teach import dataset
+from lab.widgets.ruledesk import RuleDesk
+
+SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+
+
+@pytest.fixture(scope="module")
+def past() -> Past:
+    past = Past(PAYMENTS)
+    past.add(gzip.open(dataset("payments") / "payments.jsonl.gz").read().splitlines())
+    return past
+
+
+def desk_with(past: Past, *rules: str) -> tuple[RuleDesk, list[dict]]:
+    """A desk on a book of rules, and what it published."""
+    book, sent = RuleBook(PAYMENTS), []
+    for rule in rules:
+        book.apply(rule)
+    return RuleDesk(PAYMENTS, book=book, past=past, publish=lambda text: sent.append(json.loads(text))), sent
+
+
+def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
+    rules = read_rules(dataset("payments") / "rules.json")
+    desk, _ = desk_with(past, *rules)
+    for number, alerts in ((1, 2), (2, 1197), (3, 4), (4, 279)):
+        desk.table.selected = str(number)
+        assert desk.rule_id.value == number
+        assert parse_message(desk.text.value, PAYMENTS).rule.describe() in desk.table.rows[number - 1]
+        assert f"<b>{alerts:,}</b> alerts" in desk.backtest.said.value
+
+
+def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
+    desk, sent = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
+    desk.table.selected = "3"
+    desk.backtest.limit.value = desk.backtest.limit.value / 2
+    assert desk.limit.value == "5000000" == str(json.loads(desk.text.value)["limit"])
+    rule = parse_message(desk.text.value, PAYMENTS).rule
+    expected = int(past.aggregates(rule).over(rule, 5e6).sum())
+    assert expected > 4 and f"<b>{expected}</b> alerts" in desk.backtest.said.value
+    desk.publish.click()
+    assert sent[0]["limit"] == 5_000_000 and sent[0]["ruleId"] == 3
+
+
+def test_the_window_slider_changes_the_window(past):
+    desk, _ = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
+    desk.table.selected = "1"
+    desk.backtest.window.value = 60 * 86_400_000
+    assert desk.window.value == "60d"
+    assert "<b>3</b> alerts" in desk.backtest.said.value or "alerts" in desk.backtest.said.value
+    assert json.loads(desk.text.value)["window"] == "60d"
+
+
+def test_a_mistake_is_said_while_typing_and_cannot_be_published(past):
+    desk, sent = desk_with(past)
+    desk.text.value = SUM.replace("payeeId", "payeId")
+    assert "did you mean payeeId?" in desk.said.value and desk.publish.disabled
+    desk.text.value = SUM
+    assert desk.publish.disabled is False
+    desk.limit.value = "much"
+    assert "limit" in desk.said.value and desk.publish.disabled
+    assert sent == []
+
+
+def test_the_form_makes_the_rule_that_it_shows(past):
+    desk, sent = desk_with(past)
+    desk.group_by.value = ("beneficiaryId", "payeeId")
+    desk.function.value, desk.field.value = "SUM", "paymentAmount"
+    desk.filter.value, desk.operator.value = "paymentType=CSH", ">="
+    desk.limit.value, desk.window.value = "20000000.01", "30d"
+    desk.publish.click()
+    rule = parse_message(json.dumps(sent[0]), PAYMENTS).rule
+    assert rule.describe() == (
+        "SUM(paymentAmount) where paymentType = CSH per beneficiaryId, payeeId over 30 d >= 20000000.01"
+    )
+
+
+def test_a_filter_on_a_number_compares_numbers():
+    desk = RuleDesk(LOGINS)
+    desk.filter.value = "userId=7|8; action=login"
+    assert (
+        parse_message(desk.text.value, LOGINS)
+        .rule.describe()
+        .startswith("COUNT(events) where action = login and userId = 7 or 8")
+    )
+
+
+def test_pause_activate_and_delete_send_what_a_compacted_log_can_keep(past):
+    desk, sent = desk_with(past, SUM)
+    assert desk.pause.disabled
+    desk.table.selected = "1"
+    for button in (desk.pause, desk.activate, desk.delete):
+        button.click()
+    assert [message["ruleState"] for message in sent] == ["PAUSE", "ACTIVE", "DELETE"]
+    assert sent[0]["limit"] == 50 and sent[2] == {"ruleId": 1, "ruleState": "DELETE"}
+
+
+def test_without_an_engine_the_desks_own_book_answers():
+    desk = RuleDesk(PAYMENTS)
+    desk.text.value = SUM
+    desk.publish.click()
+    desk.publish.click()
+    assert desk.table.rows[0][1:4] == ["1", "2", "ACTIVE"]
+    assert "accepted rule 1 version 2: ACTIVE" in desk.acks.value
+
+
+def test_what_cannot_be_published_is_said(past):
+    def gone(message: str) -> str:
+        raise ConnectionError("no broker at 127.0.0.1:9092")
+
+    desk = RuleDesk(PAYMENTS, past=past, publish=gone)
+    desk.publish.click()
+    assert "Not published: no broker at 127.0.0.1:9092" in desk.said.value
+
+
+def test_text_of_others_is_shown_as_text(past):
+    desk, _ = desk_with(past)
+    desk.text.value = '{"ruleId": 1, "<img src=x onerror=alert(1)>": 2}'
+    assert "<img" not in desk.said.value
+
+
+def test_the_reference_agrees_with_the_count_shown(past):
+    lines = gzip.open(dataset("payments") / "payments.jsonl.gz").read().splitlines()[:5000]
+    few = Past(PAYMENTS)
+    few.add(lines)
+    desk = RuleDesk(PAYMENTS, past=few)
+    desk.text.value = text = "7,(active),(paymentType),,(paymentAmount),(AVG),(>),(14),(60)"
+    reference = Reference(PAYMENTS)
+    reference.control(text)
+    for line in lines:
+        reference.event(line)
+    assert f"<b>{len(reference.alerts):,}</b> alerts" in desk.backtest.said.value
