@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test soak bench latency throughput rescale lessons datasets flights lint clean
+.PHONY: help setup demo lab room test soak bench latency throughput rescale lessons datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -8,6 +8,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
+NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
 FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
@@ -32,6 +33,7 @@ setup: .venv/.ready ## create .venv, install the pinned packages, fetch the jars
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
+	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
 	@$(PY) -m lab.jars
 	@echo "Compiling the engine's kernels"
 	@$(PY) -c 'from lab.engine import compile_kernels; compile_kernels()'
@@ -45,6 +47,10 @@ demo: setup ## play a payment stream with planted fraud through the engine and s
 lab: setup ## open the lessons in JupyterLab (this machine only)
 	@.venv/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+room: setup ## open the control room, rules and alerts as one web page (this machine only)
+	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/control-room.ipynb --template=offline \
+	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 test: setup ## run the tests
 	@$(PY) -m pytest $(ARGS)

@@ -13,6 +13,8 @@ from types import ModuleType
 
 _HOMES = {
     "alerts": ("Alert", "AlertTable"),
+    "demo": ("first_rules",),
+    "doctor": ("doctor",),
     "engine.ends": ("FileLogs", "KafkaLogs"),
     "engine.pipeline": ("start",),
     "engine.settings": ("Settings",),

@@ -6,6 +6,7 @@
 The engine is Spark's pipeline on files or on Kafka, one that runs elsewhere, or, without Java, its stages in a thread here.
 """
 
+import asyncio
 import atexit
 import json
 import shutil
@@ -20,6 +21,7 @@ from threading import Event, Thread
 from typing import Any, Self
 
 import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
+from rich.table import Table
 
 from lab.alerts import Alert
 from lab.changes import key_of
@@ -192,6 +194,14 @@ class Studio:
                     return ack
             time.sleep(0.05)
         raise TimeoutError(f"no acknowledgement within {timeout_s:g} s; the engine: {self.state()[1]}")
+
+    async def watch(self, seconds: float) -> Table:
+        """Lets it run for a while, with widgets going on (`await studio.watch(20)`); the latencies of the alerts so far."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            await asyncio.sleep(min(0.25, seconds))
+            self.read()
+        return self.latencies.table()
 
     def read(self) -> None:
         """Takes in what the logs got since the last call."""

@@ -85,6 +85,11 @@ class Backtest(widgets.VBox):
         super().__init__([self.limit, self.window, self.said, self.figure])
         self.show(None)
 
+    def again(self) -> None:
+        """Counts anew if events have come."""
+        if self._rule and (self._known is None or self._known[0][-1] != self.past.arrived):
+            self.show(self._rule)
+
     def show(self, rule: Rule | None) -> None:
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
@@ -109,8 +114,13 @@ class Backtest(widgets.VBox):
         low = step * math.floor(low / step)
         self._following = True
         try:
-            self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
-            self.limit.min, self.limit.max, self.limit.step = low, high, step
+            if (
+                low < self.limit.min
+                or high > self.limit.max
+                or self.limit.max - self.limit.min > 2 * (high - low)
+            ):
+                self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
+                self.limit.min, self.limit.max, self.limit.step = low, high, step
             self.limit.value, self.limit.disabled = limit, False
             known = sorted({*WINDOWS, rule.window_ms})
             if known != [ms for _, ms in self.window.options]:

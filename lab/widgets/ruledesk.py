@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
-SHOWN_ACKS = 6
+SHOWN_ACKS = 4
+BACKTEST_EVERY = 4  # updates
 
 
 class RuleDesk(widgets.VBox):
@@ -51,7 +52,7 @@ class RuleDesk(widgets.VBox):
     ):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
-        self._acks_seen, self._acks, self._fired = 0, [], Counter()
+        self._acks_seen, self._acks, self._fired, self._updates = 0, [], Counter(), 0
         self._following = False
         self.table = Table(
             ("rule", "version", "state", "meaning", "alerts"), "Rules", (0, 1, 4), (3,), "no rule is in force"
@@ -131,8 +132,9 @@ class RuleDesk(widgets.VBox):
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
         self.show()
-        if self._draft and self.backtest.limit.disabled:  # events have come since
-            self.backtest.show(self._draft)
+        self._updates += 1
+        if self._updates % BACKTEST_EVERY == 1:
+            self.backtest.again()
 
     def show(self) -> None:
         """Shows the book as it is now."""

@@ -38,7 +38,7 @@ def server(*command: str) -> Iterator[tuple[str, str]]:
     names = {"voila": ("--Voila.token", "--port", "--no-browser")}
     given = names.get(command[0], ("--IdentityProvider.token", "--port", "--no-browser"))
     arguments = [f"{given[0]}={token}", f"{given[1]}={port}", given[2]]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_PREFER_ENV_PATH": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_PATH": str(ROOT / "notebooks")}
     process = subprocess.Popen(
         [sys.executable, "-m", *command, *arguments],
         cwd=ROOT,
