@@ -1,17 +1,108 @@
-"""Each notebook runs from a fresh kernel."""
+"""The notebooks are made from their sources, short in code, and run from a fresh kernel, leaving nothing behind."""
 
+import os
+import time
 from pathlib import Path
+from statistics import median
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
 
-FOLDER = Path(__file__).parent.parent / "notebooks"
+from lab.teach import OPEN, RIGHT
+from lab.teach.lessons import FOLDER, built, notebook_of, sources
+
+LONGEST_S = 180
+LINES, MEDIAN_LINES = 20, 5
+PARTS = (
+    "*Time needed",
+    "At the end you can",
+    "**Words**",
+    "Exercise 1",
+    "Roads not taken",
+    "Where this comes from",
+)
+LEFT = """
+import sys, threading, psutil
+context = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark")
+left = [thread.name for thread in threading.enumerate() if thread.name in ("player", "engine")]
+left += ["Spark"] if context and context.SparkContext._active_spark_context else []
+left += ["broker" for p in psutil.Process().children(True) if any("lab.broker" in word for word in p.cmdline())]
+left
+"""
+every_source = pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+
+
+def run(notebook: nbformat.NotebookNode, times: int = 1) -> float:
+    """Runs all cells, several times in a row if wanted; returns the seconds of the slowest run."""
+    os.environ["PYTHONPATH"] = str(FOLDER.parent)
+    cells = notebook.cells
+    client = NotebookClient(notebook, timeout=LONGEST_S, resources={"metadata": {"path": FOLDER}})
+    slowest = 0.0
+    with client.setup_kernel():
+        for _ in range(times):
+            began = time.monotonic()
+            for index, cell in enumerate(cells):
+                client.execute_cell(cell, index)
+            slowest = max(slowest, time.monotonic() - began)
+        probe = new_code_cell(LEFT)
+        notebook.cells.append(probe)
+        client.execute_cell(probe, len(notebook.cells) - 1)
+    assert notebook.cells.pop().outputs[0]["data"]["text/plain"] == "[]"
+    return slowest
+
+
+def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """What each check said: "right", "open" or "wrong", by the code of its cell."""
+    marks = {"✓": RIGHT, "…": OPEN}
+    said = {}
+    for cell in notebook.cells:
+        if "check" in cell.metadata.get("tags", []):
+            texts = [o["data"]["text/plain"] for o in cell.outputs if "data" in o]
+            said[cell.source] = marks.get(texts[-1][0], texts[-1])
+    return said
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_runs_from_a_fresh_kernel_and_is_committed_without_outputs(path):
-    notebook = nbformat.read(path, as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    NotebookClient(notebook, timeout=180, resources={"metadata": {"path": FOLDER}}).execute()
+@every_source
+def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
+    notebook = built(source, solved=True)
+    assert run(notebook) < LONGEST_S
+    assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
+
+
+@pytest.mark.soak
+@every_source
+def test_a_lesson_as_the_learner_gets_it_runs_twice_in_a_row_and_its_checks_wait(source):
+    notebook = built(source)
+    assert run(notebook, times=2) < LONGEST_S
+    assert [text for text in verdicts(notebook).values() if text != OPEN] == []
+
+
+@every_source
+def test_a_notebook_is_what_its_source_makes_without_outputs(source):
+    committed = nbformat.read(notebook_of(source), as_version=4)
+    assert committed == built(source), "run: make lessons"
+
+
+def test_every_notebook_has_a_source():
+    assert sorted(FOLDER.glob("*.ipynb")) == [notebook_of(source) for source in sources()]
+
+
+@every_source
+def test_code_cells_are_short(source):
+    lines = [
+        len(cell.source.splitlines()) for cell in built(source, solved=True).cells if cell.cell_type == "code"
+    ]
+    assert max(lines) <= LINES and median(lines) <= MEDIAN_LINES
+
+
+@pytest.mark.parametrize(
+    "source", [path for path in sources() if path.stem[0].isdigit()], ids=lambda path: path.stem
+)
+def test_a_lesson_has_all_its_parts(source: Path):
+    text = source.read_text()
+    assert [part for part in PARTS if part not in text] == []
+    assert 3 <= text.count('tags=["exercise"]') <= 5
+    assert text.count('tags=["exercise"]') == text.count('tags=["solution"]') == text.count('tags=["check"]')
