@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab room test soak bench latency throughput rescale lessons datasets flights lint clean
+.PHONY: help setup demo lab room test browser pictures soak bench latency throughput rescale lessons datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -54,6 +54,12 @@ room: setup ## open the control room, rules and alerts as one web page (this mac
 
 test: setup ## run the tests
 	@$(PY) -m pytest $(ARGS)
+
+browser: setup ## the lessons and the control room in a real browser (Chromium; 4 minutes)
+	@$(PY) -m pytest -m browser tests/browser $(ARGS)
+
+pictures: setup ## make the pictures of docs/pictures anew, with the browser
+	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -s tests/soak $(ARGS)

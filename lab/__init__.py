@@ -24,7 +24,7 @@ _HOMES = {
     "past": ("Past",),
     "player": ("Player",),
     "replay": ("Replayed", "read_rules", "replay"),
-    "rules": ("BadRule", "Rule", "RuleBook"),
+    "rules": ("BadRule", "Rule", "RuleBook", "parse_message"),
     "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),
     "session": ("session",),
     "studio": ("Studio",),

@@ -17,7 +17,8 @@ FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
 
 def lines_of(name: str, at_most: int) -> list[bytes]:
     (path,) = (path for path in dataset(name).glob("*.jsonl.gz") if path.name.startswith((name, "2013-01")))
-    return gzip.open(path).read().splitlines()[:at_most]
+    with gzip.open(path) as file:
+        return file.read().splitlines()[:at_most]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -32,12 +33,32 @@ HARMLESS = (  # of the browser console; not about the page
 
 
 @contextmanager
-def server(*command: str) -> Iterator[tuple[str, str]]:
+def lab() -> Iterator[tuple[str, str]]:
+    """JupyterLab as `make lab` starts it, with settings of its own: all cells are in the page, not only those in view."""
+    with tempfile.TemporaryDirectory(prefix="lab-browser-") as folder:
+        settings = Path(folder, "@jupyterlab", "notebook-extension")
+        settings.mkdir(parents=True)
+        (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
+        own = (f"--LabApp.user_settings_dir={folder}", f"--LabApp.workspaces_dir={folder}/workspaces")
+        root = ("--allow-root",) if os.getuid() == 0 else ()
+        command = ("jupyterlab", f"--ServerApp.root_dir={ROOT}", "--ServerApp.ip=127.0.0.1", *own, *root)
+        with _server(command, "--IdentityProvider.token") as place:
+            yield place
+
+
+@contextmanager
+def voila() -> Iterator[tuple[str, str]]:
+    """The control room as `make room` starts it."""
+    command = ("voila", "notebooks/control-room.ipynb", "--template=offline", "--Voila.ip=127.0.0.1")
+    with _server(command, "--Voila.token") as place:
+        yield place
+
+
+@contextmanager
+def _server(command: tuple[str, ...], token_option: str) -> Iterator[tuple[str, str]]:
     """Runs `python -m COMMAND …` on a free port of the loopback with a token; gives its address and the token."""
     port, token = ports.free_port(), secrets.token_hex(16)
-    names = {"voila": ("--Voila.token", "--port", "--no-browser")}
-    given = names.get(command[0], ("--IdentityProvider.token", "--port", "--no-browser"))
-    arguments = [f"{given[0]}={token}", f"{given[1]}={port}", given[2]]
+    arguments = [f"{token_option}={token}", f"--port={port}", "--no-browser"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_PATH": str(ROOT / "notebooks")}
     process = subprocess.Popen(
         [sys.executable, "-m", *command, *arguments],

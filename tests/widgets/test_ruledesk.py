@@ -16,10 +16,15 @@ from lab.widgets.ruledesk import RuleDesk
 SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 
 
+def lines() -> list[bytes]:
+    with gzip.open(dataset("payments") / "payments.jsonl.gz") as file:
+        return file.read().splitlines()
+
+
 @pytest.fixture(scope="module")
 def past() -> Past:
     past = Past(PAYMENTS)
-    past.add(gzip.open(dataset("payments") / "payments.jsonl.gz").read().splitlines())
+    past.add(lines())
     return past
 
 
@@ -131,13 +136,13 @@ def test_text_of_others_is_shown_as_text(past):
 
 
 def test_the_reference_agrees_with_the_count_shown(past):
-    lines = gzip.open(dataset("payments") / "payments.jsonl.gz").read().splitlines()[:5000]
+    first = lines()[:5000]
     few = Past(PAYMENTS)
-    few.add(lines)
+    few.add(first)
     desk = RuleDesk(PAYMENTS, past=few)
     desk.text.value = text = "7,(active),(paymentType),,(paymentAmount),(AVG),(>),(14),(60)"
     reference = Reference(PAYMENTS)
     reference.control(text)
-    for line in lines:
+    for line in first:
         reference.event(line)
     assert f"<b>{len(reference.alerts):,}</b> alerts" in desk.backtest.said.value

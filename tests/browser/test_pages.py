@@ -1,0 +1,137 @@
+"""The lessons and the control room in a real browser, as a learner works them. `make pictures` keeps what it saw."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.jupyter import CHROMIUM, Watched, chromium, lab, voila
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="NO BROWSER TEST RAN: no Chromium here (apt install chromium)"
+    ),
+]
+PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
+SOON, LATER = 20_000, 60_000  # ms
+NEW_RULE = {
+    "ruleId": 77,
+    "ruleState": "ACTIVE",
+    "groupingKeyNames": ["paymentType"],
+    "aggregateFieldName": "paymentAmount",
+    "aggregatorFunctionType": "SUM",
+    "limitOperatorType": ">",
+    "limit": 100,
+    "window": "10s",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def jupyter() -> Iterator[tuple[str, str]]:
+    with lab() as place:
+        yield place
+
+
+def keep(page: Page, name: str) -> None:
+    """Keeps a picture for the README, if that is wanted."""
+    if PICTURES:
+        page.wait_for_timeout(1500)
+        page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def nothing_went_wrong(watched: Watched) -> None:
+    assert watched.errors == []
+    assert watched.elsewhere == []
+    assert watched.page.locator(".jp-OutputArea-output[data-mime-type*='error']").count() == 0
+
+
+def panel(page: Page, name: str) -> Locator:
+    return page.locator(f".lab-panel:has(h3:text-is('{name}'))").last
+
+
+def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
+    """In a control room whose stream flows."""
+    rules, alerts = panel(page, "Rules"), panel(page, "Alerts")
+    rules.get_by_role("tab", name="Text").click()
+    rules.locator("textarea").fill(json.dumps(NEW_RULE))
+    expect(rules.get_by_text("SUM(paymentAmount) per paymentType over 10 s > 100").first).to_be_visible()
+    sentence = rules.locator(".lab-said:has-text('would have raised')")
+    expect(sentence).to_contain_text("alert", timeout=SOON)
+    rules.locator("button:has-text('Publish')").click()
+    expect(rules.get_by_text("accepted rule 77 version 1: ACTIVE")).to_be_visible(timeout=SOON)
+    fired = alerts.locator(".lab-table tr:has-text('77 v1')").first
+    expect(fired).to_be_visible(timeout=SOON)
+
+    row = rules.locator(".lab-table tr[data-key='77']")
+    row.focus()
+    row.press("Enter")
+    expect(row).to_have_attribute("aria-selected", "true")
+    slider = rules.locator(".widget-slider .noUi-handle").first
+    slider.focus()
+    for _ in range(8):
+        slider.press("ArrowRight")
+    rules.get_by_role("tab", name="Text").click()
+    page.wait_for_function(
+        "() => { const t = [...document.querySelectorAll('.lab-room textarea')].pop();"
+        " return t && JSON.parse(t.value).limit > 100; }",
+        timeout=SOON,
+    )
+    rules.get_by_role("tab", name="Form").click()
+    alerts.locator("button:has-text('Hold')").click()
+    fired.click()
+    expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible(timeout=SOON)
+
+
+def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(browser, jupyter):
+    watched = Watched(browser, height=1300)
+    page = watched.page
+    watched.run_all(*jupyter, "notebooks/00-start-here.ipynb")
+    nothing_went_wrong(watched)
+    keep(page, "lesson-0")
+    cell = page.locator(".jp-CodeCell:has-text('lab.ControlRoom(studio)')")
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
+    a_rule_is_made_tuned_and_seen_to_fire(page)
+    nothing_went_wrong(watched)
+
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
+    expect(page.locator(".lab-pulse.bad:has-text('No sign of the kernel')")).to_be_visible(timeout=SOON)
+    page.close()
+
+
+def test_lesson_7_runs_on_kafka(browser, jupyter):
+    watched = Watched(browser, height=1300)
+    watched.run_all(*jupyter, "notebooks/07-live.ipynb")
+    nothing_went_wrong(watched)
+    room = watched.page.locator(".lab-pulse")
+    expect(room.last).to_have_text("stopped")
+    assert watched.page.locator(".lab-table tr:has-text('5 v1')").count() > 0
+    watched.page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
+    with voila() as (address, token):
+        watched = Watched(browser, width=1700, height=1750)
+        page = watched.page
+        assert "login" in page.goto(address).url
+        theme = "&theme=dark" if dark else ""
+        page.goto(f"{address}/?token={token}{theme}")
+        page.locator("button:has-text('Start')").click(timeout=LATER)
+        expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
+        a_rule_is_made_tuned_and_seen_to_fire(page)
+        keep(page, "control-room-dark" if dark else "control-room")
+        nothing_went_wrong(watched)
+        page.close()
