@@ -12,20 +12,24 @@ from importlib import import_module
 from types import ModuleType
 
 _HOMES = {
-    "alerts": ("Alert", "AlertTable"),
+    "alerts": ("Alert", "AlertTable", "group_key"),
     "engine.ends": ("FileLogs", "KafkaLogs"),
     "engine.pipeline": ("start",),
+    "engine.route": ("route",),
     "engine.settings": ("Settings",),
+    "keygroups": ("digest", "key_groups_of"),
     "logs.files": ("FileLog",),
     "logs.kafka": ("KafkaLog",),
     "reference": ("Reference",),
     "past": ("Past",),
     "player": ("Player",),
     "replay": ("Replayed", "read_rules", "replay"),
-    "rules": ("BadRule", "Rule", "RuleBook"),
+    "rules": ("BadRule", "Route", "Rule", "RuleBook"),
     "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),
     "session": ("session",),
     "teach": ("check", "check_function", "dataset", "predict"),
+    "teach.rehearsal": ("rehearse",),
+    "testing": ("Stages",),
     "watch": ("Latencies",),
     "widgets.look": ("figure",),
 }
