@@ -4,6 +4,7 @@ payments ──► groupBy("payeeId").sum("paymentAmount") ──► totals so f
                       └── a column of the plan: a query for each set of keys, started anew for each new one
 """
 
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -24,7 +25,8 @@ def where_the_keys_are(totals: DataFrame) -> list[str]:
     with redirect_stdout(described):
         totals.explain()
     steps = [line.strip(" +-:") for line in described.getvalue().splitlines()]
-    return [step.split(", ")[0] for step in steps if step.startswith(("Exchange", "StateStore"))]
+    steps = [step for step in steps if step.startswith(("Exchange", "StateStore"))]
+    return [re.split(", (?:state info|REQUIRED)", step)[0] for step in steps]
 
 
 def run(totals: DataFrame, checkpoint: Path) -> list[str]:
