@@ -13,7 +13,7 @@ differs. Three ways to bring changes:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -43,7 +43,10 @@ class Evaluate(Reference):
     """Evaluation with rules of its own: it judges the copies of an event that routing has sent, on its routes."""
 
     def copies(self, event: dict, routes: Sequence[Route]) -> None:
-        """A copy on a route that it does not know is dropped, as `DynamicAlertFunction` does."""
+        """A copy on a route that it does not know is neither judged nor held.
+
+        `DynamicAlertFunction` does not judge a copy of a rule that it does not know either, but puts the event into its window.
+        """
         for route in routes:
             if route in self.routes:
                 self._on_route(event, route, self.routes[route])
@@ -124,7 +127,7 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> O
             events += 1
             mixed += routed != evaluated
             evaluate.copies(PAYMENTS.parse(text), list(routing.routes()))
-    found, right = _as_set(evaluate.alerts), truth(tuple(log))
+    found, right = alert_set(evaluate.alerts), truth(tuple(log))
     return Outcome(events, mixed, len(right), len(right - found), len(found - right))
 
 
@@ -139,12 +142,13 @@ def _arrivals(rng: Random, changes: list[tuple[int, bytes]], mean_ms: float) -> 
 
 @cache
 def truth(log: tuple) -> frozenset:
-    """The alerts of `lab.Reference` on the log in its order, each as (rule, version, group, event, aggregate)."""
+    """The alerts of `lab.Reference` on the log in its order, as `alert_set` has them."""
     reference = Reference(PAYMENTS)
     for _, kind, text in log:
         (reference.event if kind == "event" else reference.control)(text)
-    return _as_set(reference.alerts)
+    return alert_set(reference.alerts)
 
 
-def _as_set(alerts: Sequence[Alert]) -> frozenset:
+def alert_set(alerts: Iterable[Alert]) -> frozenset:
+    """What two runs must agree on: (rule, version, group, event, aggregate) of each alert."""
     return frozenset((a.rule_id, a.rule_version, a.key, a.event_id, a.aggregate) for a in alerts)
