@@ -1,0 +1,115 @@
+"""What travels from routing to evaluation, counted in bytes: a copy of the event for each rule, or one for each route.
+
+    event ──┬─► rule 1 (payeeId)         event ──┬─► route payeeId         rules 1 and 3 share a copy
+            ├─► rule 2 (paymentType)             └─► route paymentType     and what no rule of the route
+            └─► rule 3 (payeeId)                                           reads stays behind
+
+The first is `DynamicKeyFunction` as "Advanced Flink Application Patterns" part 1 prints it; the second is what that article
+recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.route.route`. Flink's
+copies carry the key as text and the rule's id as well, which are not counted here.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine.decode import MicroBatch, decode_records
+from lab.engine.route import route
+from lab.engine.settings import Settings
+from lab.logs.files import Segment
+from lab.rules import Rule, RuleBook
+from lab.schema import Schema
+
+KEYS = (["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"], ["paymentType"])
+FUNCTIONS = ("SUM", "AVG", "MAX", "COUNT")
+FILTERED_SHARE = 0.2  # of the made rules look at cash only
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a micro-batch of `events` events sent on: rows in envelopes, and their bytes."""
+
+    events: int
+    copies: int
+    envelopes: int
+    bytes: int
+
+    @property
+    def bytes_per_event(self) -> float:
+        return self.bytes / self.events
+
+
+@dataclass(frozen=True)
+class Whole(Rule):
+    """A rule whose copy is the whole event: a routing that does not look into its rules keeps every field."""
+
+    needs: tuple[str, ...] = ()
+
+
+def sent(
+    lines: Sequence[bytes], book: RuleBook, settings: Settings, *, merged: bool = True, trimmed: bool = True
+) -> Sent:
+    """Routes the lines as one micro-batch under the rules of `book`.
+
+    `merged`: rules with the same keys and filter share a copy. `trimmed`: only fields that a rule reads travel.
+
+    >>> from lab.schema import PAYMENTS
+    >>> book = RuleBook(PAYMENTS)
+    >>> for number, limit in ((1, 50), (2, 90)):
+    ...     _ = book.apply(f"{number},(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)")
+    >>> lines = [b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,13,CSH,20.01"]
+    >>> sent(lines, book, Settings(PAYMENTS)).copies, sent(lines, book, Settings(PAYMENTS), merged=False).copies
+    (2, 4)
+    """
+    batch = _batch(lines, settings.schema)
+    rules = book.sorted() if trimmed else [_whole(rule, settings.schema) for rule in book.sorted()]
+    books = [rules] if merged else [[rule] for rule in rules]
+    copies = envelopes = size = 0
+    for some in books:
+        together = RuleBook(settings.schema, {rule.rule_id: rule for rule in some})
+        for _, kind, payload in route(batch, together, settings):
+            if kind == "events":
+                copies += pa.ipc.open_stream(payload).read_next_batch().num_rows
+                envelopes, size = envelopes + 1, size + len(payload)
+    return Sent(batch.records, copies, envelopes, size)
+
+
+def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
+    """Messages of `count` seeded rules on payments, as a desk of analysts might add them: few key sets, many limits.
+
+    >>> json.loads(more_rules(5, 1)[0])["ruleId"]
+    5
+    """
+    rng = Random(seed)
+    messages = []
+    for rule_id in range(first_id, first_id + count):
+        rule = {
+            "ruleId": rule_id,
+            "ruleState": "ACTIVE",
+            "groupingKeyNames": rng.choice(KEYS),
+            "aggregateFieldName": "paymentAmount",
+            "aggregatorFunctionType": rng.choice(FUNCTIONS),
+            "limitOperatorType": "GREATER",
+            "limit": rng.randrange(100, 10_000),
+            "windowMinutes": rng.choice((10, 60, 1440)),
+        }
+        if rng.random() < FILTERED_SHARE:
+            rule["filter"] = {"paymentType": "CSH"}
+        messages.append(json.dumps(rule))
+    return messages
+
+
+def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
+    columns, kept, bad = decode_records(Segment(0, 0, "", b"\n".join(lines)), schema)
+    columns |= {name: np.zeros(len(kept), np.int64) for name in ("logTime", "source")}
+    return MicroBatch([columns], records=len(kept) + len(bad))
+
+
+def _whole(rule: Rule, schema: Schema) -> Whole:
+    travel_anyway = {schema.id_field, schema.time_field, *rule.keys}
+    needs = tuple(sorted(set(schema.names) - travel_anyway))
+    return Whole(**{field.name: getattr(rule, field.name) for field in fields(rule)}, needs=needs)

@@ -1,0 +1,136 @@
+"""A stream, an engine on Spark and changes of its rules at given seconds: what a lesson shows live, and then draws.
+
+seconds   0           4               9
+control   rule 1      rule 2          pause rule 2
+events    ●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●
+told      ack 1       ack 2, alerts   ack, no more alerts
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from lab.alerts import Alert, AlertTable
+from lab.engine.columns import now_ms
+from lab.engine.ends import FileLogs
+from lab.engine.pipeline import start
+from lab.engine.settings import Settings
+from lab.live import Report, raise_if_failed
+from lab.player import Player
+
+POLL_S, START_S, WARM_S, DRAIN_S = 0.02, 60, 20, 5
+AT_REST_S = 0.6  # an engine this far behind its stream is not catching up any more
+Planned = tuple[float, str]  # seconds after the engine has caught up with the stream, control message
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A control message and its acknowledgement; times in ms since the epoch, of one clock."""
+
+    published_ms: int
+    answered_ms: int
+    ack: dict
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What came of it. `started_ms`: when the plan's clock began."""
+
+    started_ms: int
+    answers: list[Answer]
+    alerts: AlertTable
+
+    def alerts_of(self, answer: Answer) -> AlertTable:
+        """The alerts of the version that the answer names."""
+        ack = answer.ack
+        named = (ack.get("ruleId"), ack.get("version"))
+        return AlertTable(a for a in self.alerts if (a.rule_id, a.rule_version) == named)
+
+
+def rehearse(
+    spark: SparkSession,
+    plan: Sequence[Planned],
+    seconds: float,
+    *,
+    rate: float = 200,
+    settings: Settings | None = None,
+    seed: int = 1,
+    **player: int,
+) -> Rehearsed:
+    """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
+
+    Messages due at 0 or before are answered before the stream starts. The clock of the others begins when the engine has
+    caught up: its first micro-batches are slow. `player`: settings of `lab.Player`. Everything is stopped and removed at
+    the end. Raises what ended the engine, and TimeoutError if messages are not answered.
+
+    >>> rehearse(spark, [(0, "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")], 10)  # doctest: +SKIP
+    """
+    with TemporaryDirectory(prefix="lab-rehearsal-") as folder, ExitStack() as stack:
+        logs = FileLogs(Path(folder))
+        logs.create()
+        settings = settings or Settings(key_groups=8, parallelism=1)
+        engine = start(spark, logs, Path(folder, "checkpoint"), settings)
+        stack.callback(engine.stop)
+        watch, report = _Watch(logs, engine), Report(logs.log("stats"))
+        waiting = sorted(plan, key=lambda planned: planned[0])
+        while waiting and waiting[0][0] <= 0:
+            watch.publish(waiting.pop(0)[1])
+        watch.until(START_S)
+        stream = Player(settings.schema.name, logs.log("events"), rate, every_s=0.1, seed=seed, **player)
+        stack.callback(stream.stop)
+        stream.start()
+        warm, at_rest = time.monotonic() + WARM_S, AT_REST_S * rate
+        while time.monotonic() < warm and (
+            stream.sent < at_rest or stream.sent - report.total["records"] > at_rest
+        ):
+            report.read()
+            watch.read()
+            time.sleep(POLL_S)
+        started, started_ms = time.monotonic(), now_ms()
+        while (passed := time.monotonic() - started) < seconds:
+            while waiting and waiting[0][0] <= passed:
+                watch.publish(waiting.pop(0)[1])
+            watch.read()
+            time.sleep(POLL_S)
+        stream.stop()
+        watch.until(DRAIN_S)
+        return Rehearsed(started_ms, watch.answers, watch.alerts)
+
+
+class _Watch:
+    """Reads acknowledgements and alerts as they come."""
+
+    def __init__(self, logs: FileLogs, engine):
+        self._logs, self._engine = logs, engine
+        self._acks, self._alerts = (logs.log(name).tail() for name in ("acks", "alerts"))
+        self._unanswered: set[str] = set()
+        self.answers: list[Answer] = []
+        self.alerts = AlertTable()
+
+    def publish(self, message: str) -> None:
+        self._unanswered.update(self._logs.log("control").publish([message], [""]))
+
+    def read(self) -> None:
+        raise_if_failed(self._engine)
+        for ack in map(json.loads, self._acks.read()):
+            self._unanswered.discard(ack["place"])
+            self.answers.append(Answer(ack["logTime"], now_ms(), ack))
+        self.alerts += map(Alert.from_json, self._alerts.read())
+
+    def until(self, seconds: float) -> None:
+        """Reads until all messages are answered. Raises TimeoutError."""
+        deadline = time.monotonic() + seconds
+        self.read()
+        while self._unanswered:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"no acknowledgement of {', '.join(self._unanswered)} within {seconds:g} s"
+                )
+            time.sleep(POLL_S)
+            self.read()

@@ -1,0 +1,30 @@
+"""Shares of key-groups and tasks are those of the engine's placement."""
+
+import numpy as np
+import pytest
+
+from lab.contrast.skew import fullest, heavier, shares
+from lab.keygroups import placed_ids, spark_hash
+from lab.reference import key_group_of
+
+
+def test_shares_are_counted_in_the_key_groups_that_the_engine_takes():
+    payees, types = [25, 26, 27, 25], ["CSH", "CRD", "CRD", "CSH"]
+    expected = np.zeros(16)
+    for group in zip(payees, types):
+        expected[key_group_of(group, 16)] += 0.25
+    assert shares([payees, types], 16).tolist() == expected.tolist()
+
+
+def test_the_fullest_task_is_the_one_that_spark_gives_the_most_to():
+    given = shares([list(range(100))], 16)
+    for parallelism in (1, 2, 3, 5, 8):
+        tasks = spark_hash(np.array(placed_ids(16))) % parallelism
+        most = max(given[tasks == task].sum() for task in range(parallelism))
+        assert fullest(given, parallelism) == pytest.approx(most)
+
+
+def test_a_heavy_value_takes_its_share_and_leaves_the_others_in_place():
+    heavy = heavier(list(range(1000)), 0.3, -1)
+    assert heavy.count(-1) == 300
+    assert all(value in (-1, i) for i, value in enumerate(heavy))
