@@ -18,6 +18,7 @@ pytestmark = [
 ]
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
 SOON, LATER = 20_000, 60_000  # ms
+expect.set_options(timeout=SOON)
 NEW_RULE = {
     "ruleId": 77,
     "ruleState": "ACTIVE",
@@ -66,11 +67,11 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     rules.locator("textarea").fill(json.dumps(NEW_RULE))
     expect(rules.get_by_text("SUM(paymentAmount) per paymentType over 10 s > 100").first).to_be_visible()
     sentence = rules.locator(".lab-said:has-text('would have raised')")
-    expect(sentence).to_contain_text("alert", timeout=SOON)
+    expect(sentence).to_contain_text("alert")
     rules.locator("button:has-text('Publish')").click()
-    expect(rules.get_by_text("accepted rule 77 version 1: ACTIVE")).to_be_visible(timeout=SOON)
+    expect(rules.get_by_text("accepted rule 77 version 1: ACTIVE")).to_be_visible()
     fired = alerts.locator(".lab-table tr:has-text('77 v1')").first
-    expect(fired).to_be_visible(timeout=SOON)
+    expect(fired).to_be_visible()
 
     row = rules.locator(".lab-table tr[data-key='77']")
     row.focus()
@@ -89,7 +90,7 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     rules.get_by_role("tab", name="Form").click()
     alerts.locator("button:has-text('Hold')").click()
     fired.click()
-    expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible(timeout=SOON)
+    expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible()
 
 
 def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(browser, jupyter):
@@ -107,7 +108,7 @@ def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(bro
 
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
-    expect(page.locator(".lab-pulse.bad:has-text('No sign of the kernel')")).to_be_visible(timeout=SOON)
+    expect(page.locator(".lab-pulse.bad:has-text('No sign of the kernel')")).to_be_visible()
     page.close()
 
 
