@@ -27,6 +27,7 @@ _HOMES = {
     "session": ("session",),
     "teach": ("check", "check_function", "dataset", "predict"),
     "watch": ("Latencies",),
+    "widgets.keygroupscope": ("KeyGroupScope",),
     "widgets.look": ("figure",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
