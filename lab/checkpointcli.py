@@ -59,7 +59,7 @@ def _state(commands) -> None:
             for event in state.events_of(options.checkpoint, key, batch=options.batch):
                 print(json.dumps(event))
             return
-        found = state.read(options.checkpoint, batch=options.batch)
+        found = state.read_state(options.checkpoint, batch=options.batch)
         if options.json:
             print(json.dumps(found.to_dict()))
             return

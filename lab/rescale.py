@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from lab import make_callable
 from lab.engine.checkpoint import Batches, give_up, read_record, write_record
 from lab.engine.held import Held, held
 from lab.keygroups import placed_ids
@@ -278,3 +279,6 @@ def _session():
     from lab.session import session
 
     return session()
+
+
+make_callable("rescale")

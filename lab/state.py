@@ -104,7 +104,7 @@ class State:
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
 
-def read(
+def read_state(
     checkpoint: Path | str,
     *,
     spark: SparkSession | None = None,

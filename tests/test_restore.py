@@ -2,12 +2,12 @@
 
 import pytest
 
-from lab.contrast.restore import Keys, Snapshot, compare
+from lab.contrast.restore import Keys, Snapshot, compare_restores
 
 
 def test_each_way_finds_the_same_state_at_its_own_cost(tmp_path):
     keys = Keys.made(20_000, 40)
-    naive, index, ranges = compare(tmp_path, keys, 3, 4)
+    naive, index, ranges = compare_restores(tmp_path, keys, 3, 4)
     assert naive.kept == index.kept == ranges.kept == keys.total
     assert (naive.read, index.read, ranges.read) == (4 * keys.total, keys.total, keys.total)
     assert naive.seeks == 3 * 4 and ranges.seeks == 6, "a new range overlaps one or two old ones"

@@ -47,7 +47,7 @@ def checkpoint(spark, tmp_path_factory):
 
 
 def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
-    found = state.read(checkpoint, spark=spark)
+    found = state.read_state(checkpoint, spark=spark)
     told = found.widget_data()
     assert [(rule.rule_id, rule.version, rule.state) for rule in found.rules] == [
         (1, 1, "ACTIVE"),
@@ -66,9 +66,9 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
 
 def test_what_no_window_reaches_is_not_counted(spark, checkpoint):
     """The engine removes it later, a chunk at a time."""
-    everything = state.read(checkpoint, spark=spark)
-    assert everything == state.read(checkpoint, spark=spark, max_out_of_orderness_ms=10**9)
-    shorter = state.read(checkpoint, spark=spark, max_out_of_orderness_ms=-(10 * 60_000))
+    everything = state.read_state(checkpoint, spark=spark)
+    assert everything == state.read_state(checkpoint, spark=spark, max_out_of_orderness_ms=10**9)
+    shorter = state.read_state(checkpoint, spark=spark, max_out_of_orderness_ms=-(10 * 60_000))
     assert sum(shorter.widget_data()["events"]) < 900 - 200
 
 
@@ -100,10 +100,10 @@ def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoin
     with pytest.raises(ValueError, match=known):
         state.events_of(checkpoint, {"ingestionTimestamp": 1}, spark=spark)
     with pytest.raises(ValueError, match="nowhere is no checkpoint of the engine"):
-        state.read(checkpoint / "nowhere", spark=spark)
+        state.read_state(checkpoint / "nowhere", spark=spark)
     Settings().bind(checkpoint.parent / "new")
     with pytest.raises(ValueError, match="no micro-batch was completed yet"):
-        state.read(checkpoint.parent / "new", spark=spark)
+        state.read_state(checkpoint.parent / "new", spark=spark)
 
 
 def test_the_command_reads_while_an_engine_runs_and_changes_nothing(spark, checkpoint, capsys, monkeypatch):

@@ -178,7 +178,7 @@ def _read(path: Path, runs: list[tuple[int, int]]) -> int:
     return total
 
 
-def compare(folder: Path, keys: Keys, before: int, after: int) -> Costs:
+def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> Costs:
     """A snapshot at `before`, restored at `after` in all three ways."""
     snapshot = Snapshot(folder, keys, before)
     return Costs(snapshot.restore(way, after) for way in WAYS)

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.contrast.restore import compare, keys_of
+from lab.contrast.restore import compare_restores, keys_of
 from lab.engine import pipeline
 from lab.engine.settings import Settings
 from lab.rescale import rescale
@@ -86,7 +86,7 @@ def main() -> None:
                 largest = growth
                 if options.restore:
                     keys = keys_of(checkpoint, spark)
-                    costs = compare(Path(name, "model"), keys, 3, 4)
+                    costs = compare_restores(Path(name, "model"), keys, 3, 4)
     print("\n| events | state MB | bytes an event |\n|---|---|---|")
     for events, size in largest[:: max(len(largest) // 8, 1)]:
         print(f"| {events:,} | {size / 1e6:,.1f} | {size / events:.0f} |")

@@ -1,0 +1,201 @@
+"""The steps of `lab.contrast.steps` that need no Spark: one process, one rule `SUM(…) per … > limit`, a log in order of event time.
+
+lines        each line parsed by itself, each event walks its window
+columns      all lines parsed at once
+running      a running sum per key instead of the walk
+compiled     that loop compiled: the engine's own
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab.engine.columns import Columns
+from lab.engine.decode import decode_records
+from lab.engine.settings import Settings
+from lab.engine.store import RouteStore
+from lab.logs.files import Segment
+from lab.reference import run
+from lab.rules import Rule, RuleBook
+from lab.schema import PAYMENTS
+from lab.simulate import write_payments
+
+KEY, VALUE, CENTS = "payeeId", "paymentAmount", 100
+Alerts = dict[int, int]  # event id -> aggregate in cents
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step did with the `events` that were timed. `alerts`: of all events that it read.
+
+    `seconds`: by the clock on Spark, of CPU in one process, where nothing is waited for; `decode`: those for reading lines.
+    """
+
+    name: str
+    where: str
+    events: int
+    seconds: float
+    alerts: Alerts = field(repr=False)
+    decode: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self.events / self.seconds
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.where}: {self.events:,} events in {self.seconds:.2f} s, {self.rate:,.0f} a second"
+
+
+def message(window: str = "1h", limit: int = 350) -> str:
+    """The rule as a control message: SUM(paymentAmount) per payeeId over `window` > `limit`."""
+    return (
+        f'{{"ruleId":1,"ruleState":"ACTIVE","groupingKeyNames":["{KEY}"],"aggregateFieldName":"{VALUE}",'
+        f'"aggregatorFunctionType":"SUM","limitOperatorType":"GREATER","limit":{limit},"window":"{window}"}}'
+    )
+
+
+def rule_of(text: str) -> Rule:
+    """The rule of a control message, version 1."""
+    book = RuleBook(PAYMENTS)
+    book.apply(text)
+    return book.rules[1]
+
+
+def payments(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes]:
+    """Lines of a log in order of event time.
+
+    >>> payments(2)[1][:50]
+    b'{"transactionId":2,"eventTime":1735689604000,"paye'
+    """
+    with TemporaryDirectory(prefix="lab-steps-") as folder:
+        path = write_payments(Path(folder, "payments"), events, 1, payees, payees, span_ms=events * every_ms)
+        return path.read_bytes().splitlines()
+
+
+def expected(lines: Iterable[bytes], text: str) -> Alerts:
+    """The alerts of the reference."""
+    log = [("control", text), *(("event", line) for line in lines)]
+    return {alert.event_id: int(alert.aggregate * CENTS) for alert in run(PAYMENTS, log).alerts}
+
+
+# -- windows in plain Python -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Walk:
+    """Each event walks its key's events: work for an event grows with the window.
+
+    >>> window = Walk(window_ms=10)
+    >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
+    [5, 7, 3]
+    """
+
+    window_ms: int
+    held: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def total(self, key: int, time_ms: int, value: int) -> int:
+        """Takes in an event of a key; the sum over the window that ends with it."""
+        self.held[key].append((time_ms, value))
+        self.held[key] = window = [event for event in self.held[key] if event[0] >= time_ms - self.window_ms]
+        return sum(value for _, value in window)
+
+
+@dataclass
+class Running:
+    """An event enters, those that it leaves behind go: each event is touched twice, whatever the window.
+
+    >>> window = Running(window_ms=10)
+    >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
+    [5, 7, 3]
+    """
+
+    window_ms: int
+    held: dict[int, deque[tuple[int, int]]] = field(default_factory=lambda: defaultdict(deque))
+    sums: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def total(self, key: int, time_ms: int, value: int) -> int:
+        """Takes in an event of a key; the sum over the window that ends with it."""
+        window = self.held[key]
+        window.append((time_ms, value))
+        self.sums[key] += value
+        while window[0][0] < time_ms - self.window_ms:
+            self.sums[key] -= window.popleft()[1]
+        return self.sums[key]
+
+
+def judged(window: Walk | Running, events: Iterable[Sequence[int]], limit: int) -> Alerts:
+    """Events as (key, time, id, cents), in order."""
+    totals = ((event_id, window.total(key, time_ms, cents)) for key, time_ms, event_id, cents in events)
+    return {event_id: total for event_id, total in totals if total > limit}
+
+
+# -- in one process ----------------------------------------------------------------------------------------------------
+
+
+def in_process(name: str, lines: Sequence[bytes], text: str) -> Step:
+    """Times `lines`, `columns`, `running`, `interpreted` or `compiled`: the best of three runs, by CPU time."""
+    if name == "interpreted":
+        return _interpreted(lines, text)
+    return min((_once(name, lines, rule_of(text)) for _ in range(3)), key=lambda step: step.seconds)
+
+
+def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
+    data = b"\n".join(lines)
+    window = Running(rule.window_ms) if name == "running" else Walk(rule.window_ms)
+    with TemporaryDirectory(prefix="lab-steps-") as folder:
+        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,))
+        started = time.process_time()
+        events = by_line(data) if name == "lines" else at_once(data)
+        decoded = time.process_time()
+        if name == "compiled":
+            alerts = _compiled(store, events)
+        else:
+            rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
+            alerts = judged(window, rows, int(rule.limit * CENTS))
+        ended = time.process_time()
+    return Step(name, "one process", len(lines), ended - started, alerts, decoded - started)
+
+
+def _interpreted(lines: Sequence[bytes], text: str) -> Step:
+    """`compiled` in a process in which Numba does not compile; one run."""
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = [sys.executable, "-W", "ignore", "-c", f"from {__name__} import _child; _child()", text]
+    told = subprocess.run(child, input=b"\n".join(lines), stdout=subprocess.PIPE, env=env, check=True).stdout
+    seconds, decode, alerts = json.loads(told)
+    return Step("interpreted", "one process", len(lines), seconds, dict(alerts), decode)
+
+
+def _child() -> None:
+    data = sys.stdin.buffer.read()
+    at_once(data)  # the first call loads Arrow's reader
+    step = _once("compiled", data.split(b"\n"), rule_of(sys.argv[1]))
+    print(json.dumps([step.seconds, step.decode, list(step.alerts.items())]))
+
+
+def by_line(data: bytes) -> list[tuple]:
+    """(key, time, id, cents) of each line, parsed by itself."""
+    return [
+        (event[KEY], event["eventTime"], event["transactionId"], int(event[VALUE] * CENTS))
+        for event in map(PAYMENTS.parse, data.split(b"\n"))
+    ]
+
+
+def at_once(data: bytes) -> Columns:
+    """The same as columns, all lines parsed at once, as the engine does it."""
+    columns, _, _ = decode_records(Segment(0, 0, "", data), PAYMENTS)
+    names = {"key:payeeId": KEY, "time": "eventTime", "id": "transactionId", "value:paymentAmount": VALUE}
+    return {name: columns[of].to_numpy() for name, of in names.items()}
+
+
+def _compiled(store: RouteStore, columns: Columns) -> Alerts:
+    _, found = store.evaluate(columns, Settings.max_out_of_orderness_ms, 0)
+    rows, _, high, low, _ = found.T
+    return dict(zip(columns["id"][rows].tolist(), ((high << 32) + low).tolist()))

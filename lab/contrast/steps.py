@@ -1,0 +1,139 @@
+"""From the textbook to the engine, on Spark, one step at a time: each changes one thing, gives the same alerts, and is timed.
+
+    textbook     a state per key, a row per event; each look at the state is a message to the JVM
+    key-groups   a state per key-group, read and written whole; a row per event
+    envelopes    the same, but the events of a key-group come packed as columns
+    …            what changes inside a worker: `lab.contrast.alone`
+    engine       all of it, with durable state
+
+One rule, `SUM(…) per … > limit`, on a log in order of event time. Source of the idea: "Advanced Flink Application Patterns" part 3.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
+
+from lab.alerts import Alert
+from lab.contrast import mapstate
+from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
+from lab.engine.columns import pack, unpack
+from lab.engine.ends import FileLogs
+from lab.engine.pipeline import start
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+from lab.rules import Rule
+from lab.schema import PAYMENTS
+
+KEY_GROUPS = 16
+FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decimal(18,2)"
+
+
+class PerKeyGroup(StatefulProcessor):
+    """One state for each key-group: its `Walk`, pickled, read before a micro-batch and written after it."""
+
+    def __init__(self, rule: Rule, packed: bool):
+        self.rule, self.packed = rule, packed
+
+    def init(self, handle) -> None:
+        self.state = handle.getValueState("windows", "pickled binary")
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        walk = Walk(self.rule.window_ms)
+        if self.state.exists():
+            walk.held.update(pickle.loads(self.state.get()[0]))
+        limit = int(self.rule.limit * CENTS)
+        for event_id, total in judged(walk, self._events(rows), limit).items():
+            yield Row(alert=f"{event_id} {total}")
+        self.state.update((pickle.dumps(dict(walk.held)),))
+
+    def _events(self, rows: Iterable[Row]) -> list[tuple]:
+        if not self.packed:
+            return sorted(
+                ((row.key, row.time, row.id, row.cents) for row in rows), key=lambda event: event[1:3]
+            )
+        columns = [unpack(row.payload)[0] for row in rows]
+        return [event for of in columns for event in zip(*(of[name].tolist() for name in of))]
+
+    def close(self) -> None:
+        pass
+
+
+def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: rows (key_group, key, time, id, cents) -> an envelope for each key-group."""
+    for batch in batches:
+        groups = batch["key_group"].to_numpy()
+        rows = {group: np.flatnonzero(groups == group) for group in np.unique(groups).tolist()}
+        names = ("key", "time", "id", "cents")
+        payloads = [pack({name: batch[name].to_numpy()[mine] for name in names}) for mine in rows.values()]
+        yield pa.record_batch([pa.array(rows, pa.int64()), pa.array(payloads)], ["key_group", "payload"])
+
+
+def on_spark(
+    spark: SparkSession, name: str, lines: Sequence[bytes], text: str, per_batch: int = 1000
+) -> Step:
+    """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up."""
+    rule = rule_of(text)
+    with TemporaryDirectory(prefix="lab-steps-") as folder:
+        _cut(lines, FileLog(Path(folder, "events")), per_batch)
+        stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
+        found = _plan(name, stream.json(str(Path(folder, "events"))), rule)
+        spark.conf.set("spark.sql.shuffle.partitions", 2)
+        writer = found.writeStream.format("memory").queryName("steps")
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+        query.awaitTermination()
+        seconds = _seconds(query)
+        shown = [row.alert for row in spark.table("steps").collect()]
+        spark.catalog.dropTempView("steps")
+    return Step(name, "Spark", len(lines) - per_batch, seconds, dict(map(_read, shown)))
+
+
+def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
+    if name == "textbook":
+        return mapstate.alerts(events, rule, PAYMENTS)
+    columns = {"key_group": F.col(KEY) % KEY_GROUPS, "key": F.col(KEY), "time": F.col("eventTime")}
+    columns |= {"id": F.col("transactionId"), "cents": (F.col(VALUE) * CENTS).cast("long")}
+    rows = events.select(*(column.alias(alias) for alias, column in columns.items()))
+    if name == "envelopes":
+        rows = rows.mapInArrow(packed, "key_group long, payload binary")
+    processor = PerKeyGroup(rule, packed=name == "envelopes")
+    return rows.groupBy("key_group").transformWithState(processor, mapstate.OUTPUT, "append", "none")
+
+
+def _read(alert: str) -> tuple[int, int]:
+    if alert.startswith("{"):
+        of = Alert.from_json(alert)
+        return of.event_id, int(of.aggregate * CENTS)
+    event_id, total = alert.split()
+    return int(event_id), int(total)
+
+
+def engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: int, **settings) -> Step:
+    """Times the engine; the first micro-batch is warm-up. `settings`: others than `lab.Settings` has."""
+    with TemporaryDirectory(prefix="lab-steps-") as folder:
+        logs = FileLogs(Path(folder))
+        logs.log("control").append([text], log_time_ms=0)
+        _cut(lines, logs.log("events"), per_batch)
+        settings = Settings(max_segments_per_batch=1, **settings)
+        running = start(spark, logs, Path(folder, "checkpoint"), settings, once=True)
+        running.query.awaitTermination()
+        running.stop()
+        alerts = dict(map(_read, logs.log("alerts").read()))
+        return Step("engine", "Spark", len(lines) - per_batch, _seconds(running.query), alerts)
+
+
+def _cut(lines: Sequence[bytes], log: FileLog, per_batch: int) -> None:
+    for first in range(0, len(lines), per_batch):
+        log.append(lines[first : first + per_batch], log_time_ms=0)
+
+
+def _seconds(query) -> float:
+    """Of all micro-batches that read something, but the first."""
+    batches = [progress for progress in query.recentProgress if progress.numInputRows][1:]
+    return sum(progress.durationMs["triggerExecution"] for progress in batches) / 1000

@@ -1,0 +1,193 @@
+"""Which task has which key-group before and after a rescale, and what moves: a picture with two sliders.
+
+    from 3   task 0   ▕ 0 │ 1 │ 2 │ 3 ▏          to 4   task 0   ▕ 0 │ 1 │ 2 ▏
+             task 1   ▕ 4 │ 5 │ 6 ▏                     task 1   ▕ 3̸ │ 4 ▏          hatched: it comes from another task
+             task 2   ▕ 7 │ 8 │ 9 ▏                     …
+
+Placements and counts are those of `lab.placement`. Source of the idea: figure 5 of "A Deep Dive into Rescalable State".
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Protocol
+
+import ipywidgets as widgets
+import numpy as np
+
+from lab.placement import PLACEMENTS, Move, moves
+from lab.widgets.look import CSS, ORANGE, SKY, figure
+
+MOST_TASKS = 8
+EQUAL_KEY_GROUPS = 128
+NUMBERED_UP_TO = 32  # key-groups; the number of more of them would not fit into its cell
+NAMES = {
+    "modulo": "modulo parallelism",
+    "ranges": "ranges, as Flink",
+    "spark": "Spark's hash",
+    "rendezvous": "rendezvous hashing",
+}
+STAYS, MOVES = "stays", "moves (hatched)"
+
+
+class HasKeyGroups(Protocol):
+    """What is taken from a `lab.state.State`."""
+
+    parallelism: int
+
+    def widget_data(self) -> dict[str, list]: ...
+
+
+def cells(partition: np.ndarray, sizes: Sequence[int]) -> list[int]:
+    """Where the cell of each key-group starts in the row of its task, which holds its key-groups in order.
+
+    >>> cells(np.array([0, 0, 1, 0]), [10, 20, 5, 1])
+    [0, 10, 0, 30]
+    """
+    filled: dict[int, int] = {}
+    starts = []
+    for task, size in zip(partition.tolist(), sizes):
+        starts.append(filled.get(task, 0))
+        filled[task] = starts[-1] + size
+    return starts
+
+
+def runs(before: np.ndarray, after: np.ndarray) -> int:
+    """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
+
+    >>> runs(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])), runs(np.array([0, 1, 0, 1]), np.array([0, 1, 2, 3]))
+    (4, 4)
+    """
+    order = np.lexsort((np.arange(len(before)), before))
+    pairs = np.stack((np.asarray(before)[order], np.asarray(after)[order]))
+    return int((np.diff(pairs) != 0).any(axis=0).sum()) + 1 if len(order) else 0
+
+
+def said(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
+    """The rescale in a line of text.
+
+    >>> said(3, 4, Move(6, 16, 41, 100, 30), 6)
+    '3 → 4: 6 of 16 key-groups move, 41 % of the bytes. The new tasks read 6 stretches of the old files; the fullest task has 30 bytes, 1.20 × the average.'
+    """
+    if p == q:
+        return f"{p} → {q}: nothing moves."
+    even = move.fullest * q / move.of_bytes if move.of_bytes else 1.0
+    share = f", {move.share:.0%} of the bytes".replace("%", " %") if unit == "bytes" else ""
+    return (
+        f"{p} → {q}: {move.key_groups} of {move.of_key_groups} key-groups move{share}. The new tasks read {stretches} "
+        f"stretches of the old files; the fullest task has {move.fullest:,} {unit}, {even:.2f} × the average."
+    )
+
+
+class KeyGroupScope(widgets.VBox):
+    """Tasks and their key-groups at two parallelisms, with sliders for both and a choice of placement.
+
+    `state`: a `lab.State`, bytes for each key-group, or nothing: 128 equal ones. `before`, `after`, `placement` (a key of
+    `lab.placement.PLACEMENTS`): where the controls stand first; those of the state unless told.
+    Raises ValueError without key-groups, or with a placement that is not there.
+
+    >>> scope = KeyGroupScope([100] * 10)
+    >>> scope.move.key_groups, scope.runs
+    (5, 6)
+    >>> scope.placement.value = "modulo"
+    >>> scope.move.key_groups
+    7
+    """
+
+    def __init__(
+        self,
+        state: HasKeyGroups | Sequence[int] | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        placement: str | None = None,
+    ):
+        read = hasattr(state, "widget_data")
+        sizes = state.widget_data()["bytes"] if read else [1] * EQUAL_KEY_GROUPS if state is None else state
+        self.sizes = [int(size) for size in sizes]
+        self.unit = "key-groups" if state is None else "bytes"
+        if not self.sizes:
+            raise ValueError("state: it has no key-groups, expected one or more")
+        placement = placement or ("spark" if read else "ranges")
+        if placement not in PLACEMENTS:
+            raise ValueError(f"placement: {placement!r}, expected one of {', '.join(PLACEMENTS)}")
+        most = min(MOST_TASKS, len(self.sizes))
+        before = min(before or (state.parallelism if read else 3), most)
+        after = min(after or (before + 1 if before < most else max(before - 1, 1)), most)
+        how = {"style": {"description_width": "9em"}, "layout": {"width": "30em"}}
+        self.before = widgets.IntSlider(before, 1, most, description="tasks, from", **how)
+        self.after = widgets.IntSlider(after, 1, most, description="tasks, to", **how)
+        options = [(NAMES[name], name) for name in PLACEMENTS]
+        self.placement = widgets.Dropdown(options=options, value=placement, description="placement", **how)
+        self.figure, self.said = figure(height=480), widgets.HTML()
+        self._prepare()
+        for control in (self.before, self.after, self.placement):
+            control.observe(self._draw, "value")
+        style = widgets.HTML(f"<style>{CSS.read_text()}</style>")
+        super().__init__([style, self.before, self.after, self.placement, self.figure, self.said])
+        self._draw()
+
+    @property
+    def partitions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The task of each key-group, before and after, as the controls stand."""
+        place, key_groups = PLACEMENTS[self.placement.value], len(self.sizes)
+        return place(key_groups, self.before.value), place(key_groups, self.after.value)
+
+    @property
+    def move(self) -> Move:
+        """What moves as the controls stand."""
+        return moves(*self.partitions, self.sizes)
+
+    @property
+    def runs(self) -> int:
+        """How many stretches of the old files the new tasks read."""
+        return runs(*self.partitions)
+
+    def _prepare(self) -> None:
+        for name, colour, hatch in ((STAYS, SKY, ""), (MOVES, ORANGE, "/")):
+            self.figure.add_bar(
+                name=name,
+                orientation="h",
+                hoverinfo="text",
+                textposition="inside",
+                insidetextanchor="middle",
+                insidetextfont={"color": "#111111"},
+                textangle=0,
+                marker={
+                    "color": colour,
+                    "pattern": {"shape": hatch, "fgcolor": "#222222", "size": 6, "solidity": 0.25},
+                    "line": {"color": "rgba(255, 255, 255, 0.85)", "width": 1},
+                },
+            )
+        title = "bytes of state" if self.unit == "bytes" else "key-groups"
+        self.figure.update_layout(barmode="overlay", bargap=0.15, xaxis={"title": {"text": title}})
+        self.figure.update_layout(margin={"l": 110, "r": 20, "t": 40, "b": 45})
+
+    def _draw(self, _change: dict | None = None) -> None:
+        before, after = self.partitions
+        p, q = self.before.value, self.after.value
+        changes = before != after
+        first_after = p + 0.6  # the row of the first task after, below a gap
+        rows = np.concatenate((before.astype(float), first_after + after))
+        bases = cells(before, self.sizes) + cells(after, self.sizes)
+        weigh = (lambda size: f" {size:,} bytes,") if self.unit == "bytes" else (lambda _: "")
+        texts = [
+            f"key-group {g}:{weigh(size)} task {old} → {new}"
+            for g, (size, old, new) in enumerate(zip(self.sizes, before.tolist(), after.tolist()))
+        ]
+        numbers = [str(g) if len(self.sizes) <= NUMBERED_UP_TO else "" for g in range(len(self.sizes))]
+        with self.figure.batch_update():
+            for bar, shown in zip(self.figure.data, (~changes, changes)):
+                mine = np.flatnonzero(np.tile(shown, 2)).tolist()
+                groups = [row % len(self.sizes) for row in mine]
+                bar.y, bar.base = rows[mine].tolist(), [bases[row] for row in mine]
+                bar.x = [self.sizes[g] for g in groups]
+                bar.text, bar.hovertext = [numbers[g] for g in groups], [texts[g] for g in groups]
+            ticks = [*range(p), *(first_after + task for task in range(q))]
+            names = [f"from {p}: task {task}" for task in range(p)] + [
+                f"to {q}: task {task}" for task in range(q)
+            ]
+            self.figure.update_layout(
+                height=150 + 30 * (p + q),
+                yaxis={"tickvals": ticks, "ticktext": names, "range": [ticks[-1] + 0.6, -0.6]},
+            )
+        text = said(p, q, self.move, self.runs, self.unit)
+        self.said.value = f'<div class="lab-said" role="status" aria-live="polite">{escape(text)}</div>'
