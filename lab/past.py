@@ -79,7 +79,9 @@ class Past:
 
     def add(self, lines: Iterable[str | bytes]) -> int:
         """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
-        data = b"\n".join((line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines)
+        data = b"\n".join(
+            (line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines
+        )
         if not data:
             return 0
         columns, kept, _ = decode_records(Segment(0, 0, "", data), self.schema)

@@ -38,6 +38,7 @@ from lab.testing import Stages
 from lab.watch import Latencies
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
+KEY_GROUPS = 8
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
 SILENT_S = 10  # this long without a micro-batch while events wait is worth a warning
 SEGMENT_S = 0.1  # the stream reaches a file log this often
@@ -141,7 +142,7 @@ class Studio:
             return
         for rule in rules:
             self.publish(rule)
-        settings = Settings(self.schema, key_groups=8, parallelism=1)
+        settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         if engine == "kernel":
             self._engine = Inside(self.logs, settings)
             self._engine.start()

@@ -6,9 +6,10 @@ import ipywidgets as widgets
 
 from lab.demo import first_rules
 from lab.replay import read_rules
-from lab.studio import Studio
+from lab.studio import KEY_GROUPS, Studio
 from lab.teach import dataset
 from lab.widgets.alertfeed import AlertFeed
+from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
 from lab.widgets.pulse import Pulse
 from lab.widgets.ruledesk import RuleDesk
@@ -62,6 +63,7 @@ class ControlRoom(Room):
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
             "Alerts": AlertFeed(past=studio.past, rules=studio.book.rules),
             "Latency": LatencyScope(),
+            "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3, "spark"),
         }
         super().__init__(studio, parts)
 
@@ -69,7 +71,8 @@ class ControlRoom(Room):
         """Two columns: what is steered on the left, what comes out on the right."""
         left = widgets.VBox([panels["Stream"], panels["Rules"]], layout={"width": "49%", "min_width": "30em"})
         right = widgets.VBox(
-            [panels["Alerts"], panels["Latency"]], layout={"width": "50%", "min_width": "30em"}
+            [panels["Alerts"], panels["Latency"], panels["Key-groups"]],
+            layout={"width": "50%", "min_width": "30em"},
         )
         return [
             widgets.HBox([left, right], layout={"flex_flow": "row wrap", "justify_content": "space-between"})

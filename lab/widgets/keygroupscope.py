@@ -9,13 +9,17 @@ Placements and counts are those of `lab.placement`. Source of the idea: figure 5
 
 from collections.abc import Sequence
 from html import escape
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import ipywidgets as widgets
 import numpy as np
 
+from lab.keygroups import placed_ids
 from lab.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import CSS, ORANGE, SKY, figure
+
+if TYPE_CHECKING:
+    from lab.studio import Studio
 
 MOST_TASKS = 8
 EQUAL_KEY_GROUPS = 128
@@ -140,6 +144,14 @@ class KeyGroupScope(widgets.VBox):
     def runs(self) -> int:
         """How many stretches of the old files the new tasks read."""
         return runs(*self.partitions)
+
+    def update(self, studio: "Studio") -> None:
+        """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
+        told = studio.report.state_sizes
+        sizes = [told.get(id, 0) for id in placed_ids(len(self.sizes))]
+        if any(abs(new - old) > old / 10 for new, old in zip(sizes, self.sizes)):
+            self.sizes = sizes
+            self._draw()
 
     def _prepare(self) -> None:
         for name, colour, hatch in ((STAYS, SKY, ""), (MOVES, ORANGE, "/")):

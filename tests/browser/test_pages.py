@@ -93,6 +93,15 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible()
 
 
+def the_scope_moves(page: Page) -> None:
+    scope = panel(page, "Key-groups")
+    expect(scope.get_by_text("2 → 3:")).to_be_visible()
+    to = scope.locator(".widget-slider .noUi-handle").last
+    to.focus()
+    to.press("ArrowRight")
+    expect(scope.get_by_text("2 → 4:")).to_be_visible()
+
+
 def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(browser, jupyter):
     watched = Watched(browser, height=1300)
     page = watched.page
@@ -125,7 +134,7 @@ def test_lesson_7_runs_on_kafka(browser, jupyter):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
     with voila() as (address, token):
-        watched = Watched(browser, width=1700, height=1750)
+        watched = Watched(browser, width=1700, height=2150)
         page = watched.page
         assert "login" in page.goto(address).url
         theme = "&theme=dark" if dark else ""
@@ -133,6 +142,7 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
         a_rule_is_made_tuned_and_seen_to_fire(page)
+        the_scope_moves(page)
         keep(page, "control-room-dark" if dark else "control-room")
         nothing_went_wrong(watched)
         page.close()
