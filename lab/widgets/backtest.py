@@ -57,7 +57,7 @@ class Backtest(widgets.VBox):
         self._known: tuple[object, Aggregates] | None = None  # what they were computed for
         wide = {"width": "98%"}, {"description_width": "5em"}
         self.limit = widgets.FloatSlider(
-            description="limit", layout=wide[0], style=wide[1], readout_format=",.2f", disabled=True
+            description="limit", layout=wide[0], style=wide[1], readout=False, disabled=True
         )
         self.window = widgets.SelectionSlider(
             options=[(span(ms), ms) for ms in WINDOWS],
@@ -111,7 +111,7 @@ class Backtest(widgets.VBox):
         )
         low, high = min(low, limit), max(high, limit, low + 1e-6)
         step = float(step_of(low, high))
-        low = step * math.floor(low / step)
+        low, high = step * math.floor(low / step), step * math.ceil(high / step)
         self._following = True
         try:
             if (
@@ -121,7 +121,7 @@ class Backtest(widgets.VBox):
             ):
                 self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
                 self.limit.min, self.limit.max, self.limit.step = low, high, step
-            self.limit.value, self.limit.disabled = limit, False
+            self.limit.value, self.limit.disabled = self._nearest(limit) * self.limit.step, False
             known = sorted({*WINDOWS, rule.window_ms})
             if known != [ms for _, ms in self.window.options]:
                 self.window.options = [(span(ms), ms) for ms in known]
@@ -129,23 +129,27 @@ class Backtest(widgets.VBox):
         finally:
             self._following = False
 
+    def _nearest(self, limit: float) -> int:
+        """The slider's step next to a limit: a slider knows round numbers only, a rule keeps its own until it is moved."""
+        return round(limit / self.limit.step)
+
     def _slid(self, change: dict) -> None:
         if self._following or self._rule is None:
             return
-        step = step_of(self.limit.min, self.limit.max)
-        limit = self._rule.limit
-        if change["owner"] is self.limit:
-            limit = (Decimal(self.limit.value) / step).to_integral_value() * step
-            limit = Decimal(format(limit.normalize(), "f"))
-        rule = replace(self._rule, limit=limit, window_ms=self.window.value)
-        self.show(rule)
-        self._changed(rule)
+        rule = replace(self._rule, window_ms=self.window.value)
+        steps = self._nearest(self.limit.value)
+        if steps != self._nearest(float(rule.limit)):
+            limit = (steps * Decimal(str(self.limit.step))).normalize()
+            rule = replace(rule, limit=Decimal(format(limit, "f")))
+        if rule != self._rule:
+            self.show(rule)
+            self._changed(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())
         first, last = self.past.span
         self.said.value = _said(
-            f"This limit would have raised <b>{alerts:,}</b> alert{'s' * (alerts != 1)} in the last "
+            f"A limit of {rule.limit:,} over {span(rule.window_ms)} would have raised <b>{alerts:,}</b> alert{'s' * (alerts != 1)} in the last "
             f"{roughly(last - first)} ({len(self.past):,} events).",
             "good",
         )

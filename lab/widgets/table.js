@@ -7,6 +7,7 @@ function render({ model, el }) {
   const body = table.createTBody();
   table.setAttribute("role", "grid");
   box.append(table);
+  el.classList.add("lab-grid");
   el.append(box);
 
   const choose = (key) => { model.set("selected", key); model.save_changes(); };

@@ -70,6 +70,7 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     expect(sentence).to_contain_text("alert")
     rules.locator("button:has-text('Publish')").click()
     expect(rules.get_by_text("accepted rule 77 version 1: ACTIVE")).to_be_visible()
+    expect(rules.locator(".lab-table tr[data-key='77']")).to_contain_text("> 100")
     fired = alerts.locator(".lab-table tr:has-text('77 v1')").first
     expect(fired).to_be_visible()
 

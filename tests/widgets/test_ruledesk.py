@@ -58,6 +58,18 @@ def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
     assert sent[0]["limit"] == 5_000_000 and sent[0]["ruleId"] == 3
 
 
+def test_a_slider_that_only_rounds_leaves_the_rule_alone(past):
+    desk, _ = desk_with(past, "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(20000000.01),(60)")
+    desk.table.selected = "1"
+    assert json.loads(desk.text.value)["limit"] == "20000000.01"
+    desk.backtest.limit.value = (
+        desk.backtest.limit.value + desk.backtest.limit.step / 3
+    )  # as a browser rounds
+    assert desk.limit.value == "20000000.01"
+    desk.backtest.limit.value = desk.backtest.limit.value + desk.backtest.limit.step
+    assert desk.limit.value != "20000000.01"
+
+
 def test_the_window_slider_changes_the_window(past):
     desk, _ = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.table.selected = "1"
