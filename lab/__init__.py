@@ -28,6 +28,7 @@ _HOMES = {
     "teach": ("check", "check_function", "dataset", "predict"),
     "watch": ("Latencies",),
     "widgets.look": ("figure",),
+    "widgets.windowscope": ("WindowScope",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)
