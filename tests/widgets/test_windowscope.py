@@ -64,8 +64,12 @@ def test_the_per_event_windows_over_the_limit_are_the_alerts_of_the_reference():
 
 
 def test_an_event_at_an_edge_belongs_to_the_window_that_starts_there():
-    assert [(window.start_ms, len(window.events)) for window in tumbling([Event(20, 1, 1)], 20)] == [(20, 1)]
-    assert [window.start_ms for window in sliding([Event(20, 1, 1)], 20, 10)] == [10, 20]
+    events = [Event(0, 1, 1), Event(20, 1, 2)]
+    assert [(window.start_ms, len(window.events)) for window in tumbling(events, 20)] == [(0, 1), (20, 1)]
+    assert [(window.start_ms, len(window.events)) for window in sliding(events[1:], 20, 10)] == [
+        (10, 1),
+        (20, 1),
+    ]
 
 
 @pytest.mark.parametrize(("window_ms", "slide_ms", "expected"), [(20, 20, 1), (20, 5, 4), (20, 1, 20)])
