@@ -13,6 +13,8 @@ from types import ModuleType
 
 _HOMES = {
     "alerts": ("Alert", "AlertTable"),
+    "contrast.buckets": ("Buckets", "bucketed"),
+    "contrast.mapstate": ("textbook",),
     "engine.ends": ("FileLogs", "KafkaLogs"),
     "engine.pipeline": ("start",),
     "engine.settings": ("Settings",),
