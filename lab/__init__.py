@@ -14,7 +14,10 @@ from types import ModuleType
 _HOMES = {
     "alerts": ("Alert", "AlertTable"),
     "contrast.buckets": ("Buckets", "bucketed"),
+    "contrast.delays": ("race_sliding",),
     "contrast.mapstate": ("textbook",),
+    "contrast.realtime": ("try_real_time",),
+    "contrast.sliding": ("cost_of_sliding",),
     "engine.ends": ("FileLogs", "KafkaLogs"),
     "engine.pipeline": ("start",),
     "engine.settings": ("Settings",),

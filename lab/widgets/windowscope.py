@@ -132,7 +132,7 @@ class Seen:
 
 
 def compare(events: Sequence[Event], window_ms: int, slide_ms: int, limit: float) -> dict[str, Seen]:
-    """Each lane's windows and what they saw. The fraud is complete at the event that takes *its own* window over the limit.
+    """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
 
     >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, limit=10)
     >>> {lane: seen[lane].delay_ms for lane in seen}
@@ -144,21 +144,22 @@ def compare(events: Sequence[Event], window_ms: int, slide_ms: int, limit: float
         "per event": per_event(events, window_ms),
     }
     over = {lane: [window for window in every[lane] if window.total > limit] for lane in LANES}
-    crossed_ms = over["per event"][0].end_ms if over["per event"] else None
+    fraud = crossing(events, window_ms, limit)
     return {
-        lane: Seen(every[lane], over[lane], over[lane][0].end_ms - crossed_ms if over[lane] else None)
+        lane: Seen(every[lane], over[lane], over[lane][0].end_ms - fraud[-1].time_ms if over[lane] else None)
         for lane in LANES
     }
 
 
-def crossing(window: Window, limit: float) -> tuple[Event, ...]:
-    """The fraud in a window over the limit: its newest events, as few as go over the limit by themselves.
+def crossing(events: Sequence[Event], window_ms: int, limit: float) -> tuple[Event, ...]:
+    """The fraud, whatever the order of arrival: the first events within W, as few as go over the limit, in order of time.
 
-    >>> [event.id for event in crossing(Window(0, 20, (Event(5, 1, 1), Event(12, 5, 2), Event(20, 7, 3))), 10)]
+    >>> [event.id for event in crossing([Event(20, 7, 3), Event(5, 1, 1), Event(12, 5, 2)], 20, limit=10)]
     [2, 3]
     """
-    newest = sorted(window.events, key=lambda event: event.time_ms)
-    while newest and sum(event.amount for event in newest[1:]) > limit:
+    in_order = per_event(sorted(events, key=lambda event: event.time_ms), window_ms)
+    newest = list(next((window.events for window in in_order if window.total > limit), ()))
+    while sum(event.amount for event in newest[1:]) > limit:
         newest.pop(0)
     return tuple(newest)
 
@@ -184,7 +185,7 @@ def said(seen: dict[str, Seen]) -> str:
     >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, limit=10))
     'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; per event: at once.'
     """
-    if not seen["per event"].over:
+    if not any(what.over for what in seen.values()):
         return "No window of that length goes over the limit: there is nothing to see."
     words, full = [], " the event that crossed the limit"
     for lane, what in seen.items():
@@ -316,8 +317,7 @@ class WindowScope(widgets.VBox):
                 lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
                 if is_over:
                     reports.append((end, y, f"{text}: out at {end:%H:%M:%S}"))
-        over = seen["per event"].over
-        fraud = crossing(over[0], self.limit.value) if over else ()
+        fraud = crossing(self.events, self.window.value * self._unit_ms, self.limit.value)
         with self.figure.batch_update():
             for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
                 trace.x, trace.y, trace.text = [list(column) for column in zip(*points)] or ([], [], [])
@@ -348,13 +348,13 @@ class WindowScope(widgets.VBox):
 
     def _verdicts(self, seen: dict[str, Seen]) -> list[dict]:
         """At the right of each lane: whether it saw the fraud."""
-        if not seen["per event"].over:
+        if not any(what.over for what in seen.values()):
             return []
         words = {
             lane: "✗ missed" if what.delay_ms is None else f"✓ after {duration(what.delay_ms)}"
             for lane, what in seen.items()
         }
-        words["per event"] = "✓ at once"
+        words |= {lane: "✓ at once" for lane, what in seen.items() if what.delay_ms == 0}
         heights = {"tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
         return [
             {
@@ -370,7 +370,7 @@ class WindowScope(widgets.VBox):
 
     def _say(self, seen: dict[str, Seen]) -> None:
         missed = any(what.delay_ms is None for what in seen.values())
-        kind = "" if not seen["per event"].over else "bad" if missed else "good"
+        kind = "" if not any(what.over for what in seen.values()) else "bad" if missed else "good"
         window_ms, slide_ms = self.window.value * self._unit_ms, self.slide.value * self._unit_ms
         cost = panes(self.events, window_ms, slide_ms)
         text = f"{said(seen)} An event is in W / S = {cost:.3g} sliding windows, in 1 tumbling one."
