@@ -19,6 +19,7 @@ from random import Random
 from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.alerts import Alert
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
@@ -32,7 +33,10 @@ from lab.widgets.windowscope import Event, compare, crossing
 PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
 PLAYER_EVERY_S = 0.1
-WARM_UP_S = 8  # the first micro-batches compile
+WARM_UP_BATCHES, WARM_UP_S = (
+    8,
+    60,
+)  # the first micro-batches compile: so many of each query, or so long at most
 DRAIN_MS = 4_000
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": KEYS, "aggregateFieldName": "paymentAmount"}
 RULE |= {"aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": LIMIT}
@@ -88,12 +92,11 @@ def race_sliding(
         player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=PLAYER_EVERY_S)
         stack.callback(player.stop)
         player.start()
+        _warm_up([query, engine.query])
         _plant(player, seconds)
         time.sleep((max(slides_ms) + DRAIN_MS) / 1_000)
         player.stop()
-        for running in (query, engine.query):
-            if not running.isActive:
-                raise running.exception() or RuntimeError("a query ended by itself")
+        _raise_if_ended([query, engine.query])
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, logs.log("alerts").read()):
             payee, beneficiary = (int(part.partition("=")[2]) for part in alert.key[1:-1].split(";"))
@@ -102,7 +105,7 @@ def race_sliding(
     return [delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
 
 
-def _batch_ms(query) -> float:
+def _batch_ms(query: StreamingQuery) -> float:
     """The median of the newest hundred micro-batches that read something."""
     return median(
         batch.durationMs["triggerExecution"] for batch in query.recentProgress if batch.numInputRows
@@ -128,10 +131,25 @@ def _query(
     return writer.option("checkpointLocation", f"{folder}/sliding").start()
 
 
+def _warm_up(queries: Sequence[StreamingQuery]) -> None:
+    """Waits until the queries' micro-batches are short."""
+    give_up = time.monotonic() + WARM_UP_S
+    while (
+        min(len(query.recentProgress) for query in queries) < WARM_UP_BATCHES and time.monotonic() < give_up
+    ):
+        _raise_if_ended(queries)
+        time.sleep(0.2)
+
+
+def _raise_if_ended(queries: Sequence[StreamingQuery]) -> None:
+    for query in queries:
+        if not query.isActive:
+            raise query.exception() or RuntimeError("a query ended by itself")
+
+
 def _plant(player: Player, seconds: float) -> None:
-    """Asks for pairs at random moments, after the queries have warmed up."""
+    """Asks for pairs at random moments."""
     rng = Random(1)
-    time.sleep(WARM_UP_S)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         player.burst(PAIR)

@@ -97,7 +97,7 @@ def _refusal(writer) -> str:
         query = writer.trigger(**TRIGGERS["real time"]).start()
         query.awaitTermination(REFUSED_WITHIN_S)
     except PySparkException as error:
-        return str(error).partition("To bypass")[0].strip()
+        return str(error).partition("with exception: ")[2].partition(" To bypass")[0] or str(error)
     finally:
         if query:
             query.stop()
