@@ -202,16 +202,12 @@ def said(seen: dict[str, Seen]) -> str:
 def duration(ms: int) -> str:
     """For people.
 
-    >>> duration(450), duration(30_000), duration(420_000)
-    ('450 ms', '30 s', '7 min')
+    >>> duration(450), duration(30_000), duration(420_000), duration(5_400_000), duration(172_800_000)
+    ('450 ms', '30 s', '7 min', '1.5 h', '2 d')
     """
-    return (
-        f"{ms} ms"
-        if ms < 1_000
-        else f"{ms / 1_000:g} s"
-        if ms < 2 * MINUTE_MS
-        else f"{ms / MINUTE_MS:.4g} min"
-    )
+    units = {"d": UNITS["days"], "h": UNITS["hours"], "min": MINUTE_MS, "s": UNITS["seconds"], "ms": 1}
+    name, unit_ms = next((item for item in units.items() if ms >= item[1]), ("ms", 1))
+    return f"{ms / unit_ms:.3g} {name}"
 
 
 class WindowScope(widgets.VBox):
