@@ -13,7 +13,12 @@ from types import ModuleType
 
 _HOMES = {
     "alerts": ("Alert", "AlertTable", "group_key"),
+    "contrast.buckets": ("Buckets", "bucketed"),
+    "contrast.delays": ("race_sliding",),
+    "contrast.mapstate": ("textbook",),
+    "contrast.realtime": ("try_real_time",),
     "contrast.restore": ("Keys", "Snapshot", "compare_restores"),
+    "contrast.sliding": ("cost_of_sliding",),
     "demo": ("first_rules",),
     "doctor": ("doctor",),
     "engine.ends": ("FileLogs", "KafkaLogs"),
@@ -45,6 +50,7 @@ _HOMES = {
     "widgets.look": ("figure",),
     "widgets.ruledesk": ("RuleDesk",),
     "widgets.streampanel": ("StreamPanel",),
+    "widgets.windowscope": ("WindowScope",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)

@@ -1,0 +1,188 @@
+"""Sliding windows on Spark beside the engine, live: how long each takes to say what it saw.
+
+    crossing event        window's end        an event after it has been read        result written
+          ●───── wait ──────┤──────────────── watermark and micro-batches ─────────────────┤
+          ●── micro-batch ──┤ the engine's alert
+
+Expected wait: S/2, since the event may be anywhere between two ends of windows. "Advanced Flink Application Patterns" part 3.
+"""
+
+import json
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lab.alerts import Alert
+from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
+from lab.engine.ends import FileLogs
+from lab.engine.pipeline import start
+from lab.engine.settings import Settings
+from lab.player import Player
+from lab.simulate import Burst
+from lab.widgets.windowscope import Event, compare, crossing
+
+PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
+BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
+PLAYER_EVERY_S = 0.1
+WARM_UP_BATCHES, WARM_UP_S = (
+    8,
+    60,
+)  # the first micro-batches compile: so many of each query, or so long at most
+DRAIN_MS = 4_000
+RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": KEYS, "aggregateFieldName": "paymentAmount"}
+RULE |= {"aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": LIMIT}
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How late the frauds were seen, ms after the event that crossed the limit; one value for each fraud that was seen.
+
+    `slide_ms` 0: the engine, a window per event. `wait`: to the end of the first window that holds the fraud, computed.
+    `total`: to the result, measured. The rest is Spark's: micro-batches, and for sliding windows the watermark.
+    """
+
+    slide_ms: int
+    wait: list[int]
+    total: list[int]
+    missed: int
+    batch_ms: float = 0  # median of the query's micro-batches
+
+    @property
+    def rest(self) -> list[int]:
+        """What micro-batches and watermark took, ms."""
+        return [total - wait for total, wait in zip(self.total, self.wait)]
+
+
+def race_sliding(
+    spark: SparkSession,
+    slides_ms: Sequence[int],
+    window_ms: int = 20_000,
+    seconds: float = 30,
+    rate: float = 20,
+) -> list[Delays]:
+    """Plays payments with planted pairs for some seconds; the engine, and one Spark query with all slides, read the same log.
+
+    The stream goes on until the longest slide has passed, so that each window can end. The engine's delays are first,
+    then one for each slide. Raises what ended a query.
+
+    >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
+    1000
+    """
+    outs: dict[int, dict[Key, int]] = {
+        slide: {} for slide in (0, *slides_ms)
+    }  # 0: the engine; pair -> when it was out
+    with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
+        logs = FileLogs(Path(name, "logs"))
+        logs.create()
+        logs.log("control").append([json.dumps(RULE | {"window": f"{window_ms // 1_000}s"})])
+        query = _query(spark, name, window_ms, slides_ms, outs)
+        stack.callback(query.stop)
+        engine = start(spark, logs, Path(name, "engine"), Settings(key_groups=4, parallelism=1))
+        stack.callback(engine.stop)
+        player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=PLAYER_EVERY_S)
+        stack.callback(player.stop)
+        player.start()
+        _warm_up([query, engine.query])
+        _plant(player, seconds)
+        time.sleep((max(slides_ms) + DRAIN_MS) / 1_000)
+        player.stop()
+        _raise_if_ended([query, engine.query])
+        frauds = _frauds(logs.log("events").read())
+        for alert in map(Alert.from_json, logs.log("alerts").read()):
+            payee, beneficiary = (int(part.partition("=")[2]) for part in alert.key[1:-1].split(";"))
+            outs[0].setdefault((payee, beneficiary), alert.alert_time)
+        batch_ms = {slide: _batch_ms(query if slide else engine.query) for slide in outs}
+    return [delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
+
+
+def _batch_ms(query: StreamingQuery) -> float:
+    """The median of the newest hundred micro-batches that read something."""
+    return median(
+        batch.durationMs["triggerExecution"] for batch in query.recentProgress if batch.numInputRows
+    )
+
+
+def _query(
+    spark: SparkSession,
+    folder: str,
+    window_ms: int,
+    slides_ms: Sequence[int],
+    outs: dict[int, dict[Key, int]],
+):
+    """Starts the one with sliding windows; it notes when each pair was out first."""
+
+    def note(rows: DataFrame, _batch_id: int) -> None:
+        found, now = rows.collect(), time.time_ns() // 1_000_000
+        for row in found:
+            outs[row.slide_ms].setdefault((row.payeeId, row.beneficiaryId), now)
+
+    events = short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/logs/events")
+    writer = over_limit(events, window_ms, slides_ms).writeStream.foreachBatch(note).outputMode("append")
+    return writer.option("checkpointLocation", f"{folder}/sliding").start()
+
+
+def _warm_up(queries: Sequence[StreamingQuery]) -> None:
+    """Waits until the queries' micro-batches are short."""
+    give_up = time.monotonic() + WARM_UP_S
+    while (
+        min(len(query.recentProgress) for query in queries) < WARM_UP_BATCHES and time.monotonic() < give_up
+    ):
+        _raise_if_ended(queries)
+        time.sleep(0.2)
+
+
+def _raise_if_ended(queries: Sequence[StreamingQuery]) -> None:
+    for query in queries:
+        if not query.isActive:
+            raise query.exception() or RuntimeError("a query ended by itself")
+
+
+def _plant(player: Player, seconds: float) -> None:
+    """Asks for pairs at random moments."""
+    rng = Random(1)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        player.burst(PAIR)
+        time.sleep(rng.uniform(*BURST_EVERY_S))
+
+
+def _frauds(lines: Sequence[str]) -> dict[Key, list[Event]]:
+    """The planted pairs' events, in order of arrival."""
+    found: dict[Key, list[Event]] = defaultdict(list)
+    for line in lines:
+        event = json.loads(line)
+        if event["paymentAmount"] > 1_000:
+            key = tuple(event[name] for name in KEYS)
+            found[key].append(Event(event["eventTime"], event["paymentAmount"], event["transactionId"]))
+    return {key: events for key, events in found.items() if len(events) == PAIR.payments}
+
+
+def delays(
+    frauds: dict[Key, list[Event]], window_ms: int, slide_ms: int, out: dict[Key, int], batch_ms: float = 0
+) -> Delays:
+    """What was measured, beside what was to be expected. `out`: when the result of a pair was out, ms since the epoch.
+
+    >>> fraud = {(1, 2): [Event(1_000, 11_000_000, 1), Event(1_300, 11_000_000, 2)]}
+    >>> delays(fraud, 20_000, 1_000, {(1, 2): 2_450})
+    Delays(slide_ms=1000, wait=[700], total=[1150], missed=0, batch_ms=0)
+    """
+    wait, total, missed = [], [], 0
+    for key, events in frauds.items():
+        seen = compare(events, window_ms, slide_ms or window_ms, LIMIT)
+        expected_ms = seen["sliding" if slide_ms else "per event"].delay_ms
+        if key not in out or expected_ms is None:
+            missed += 1
+            continue
+        wait.append(expected_ms)
+        total.append(out[key] - crossing(events, window_ms, LIMIT)[-1].time_ms)
+    return Delays(slide_ms, wait, total, missed, batch_ms)

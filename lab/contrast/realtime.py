@@ -1,0 +1,104 @@
+"""Spark's real-time mode beside micro-batches, on one SQL-only query from topic to topic; and what it refuses.
+
+    events ──► where paymentAmount > 15 ──► large      trigger(processingTime="0 seconds"): plan, run, commit, again
+                                                       trigger(realTime="5 seconds"): one long batch; rows flow through it
+
+Real-time mode came with Spark 4.1. It takes Kafka as a source, and operators that keep no state and call no Python.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lab import broker
+from lab.contrast.sliding import short_batches
+from lab.engine.ends import KafkaLogs
+from lab.logs.kafka import KafkaLog
+from lab.player import Player
+
+TRIGGERS = {"micro-batches": {"processingTime": "0 seconds"}, "real time": {"realTime": "5 seconds"}}
+WARM_UP_SHARE = 1 / 3  # of the events of each run that are not counted
+REFUSED_WITHIN_S = 30
+
+
+@dataclass(frozen=True)
+class RealTime:
+    """What was measured, and what real-time mode says to operators that it does not take."""
+
+    latencies: dict[str, list[int]]  # of each trigger: ms from the append of an event to that of its output
+    refused: dict[str, str]  # of each operator: Spark's words
+
+
+def large(events: DataFrame) -> DataFrame:
+    """Payments over 15; all that is kept of one is the time at which it was appended, in ms."""
+    amount = F.get_json_object(F.col("value").cast("string"), "$.paymentAmount").cast("decimal(18,2)")
+    return events.where(amount > 15).select(F.unix_millis("timestamp").cast("string").alias("value"))
+
+
+def in_python(events: DataFrame) -> DataFrame:
+    """The same rows, through a Python function."""
+    return events.select("value").mapInArrow(lambda batches: batches, "value binary")
+
+
+def in_windows(events: DataFrame) -> DataFrame:
+    """A count in sliding windows."""
+    windows = events.withWatermark("timestamp", "0 seconds").groupBy(
+        F.window("timestamp", "10 seconds", "1 second")
+    )
+    return windows.count().select(F.col("count").cast("string").alias("value"))
+
+
+def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> RealTime:
+    """Starts a broker and a player, runs `large` with each trigger for some seconds, then tries the other two.
+
+    >>> try_real_time(spark).latencies["real time"][:3]  # doctest: +SKIP
+    [11, 9, 10]
+    """
+    latencies, refused = {}, {}
+    with broker.running() as kafka, tempfile.TemporaryDirectory(prefix="lab-realtime-") as folder:
+        logs = KafkaLogs(kafka.address)
+        logs.log("events").create()
+        player = Player("payments", logs.log("events"), rate, burst_every_s=0)
+        player.start()
+        try:
+            for name, trigger in TRIGGERS.items():
+                out = KafkaLog(kafka.address, name.replace(" ", "-"))
+                out.create()
+                writer = _writer(spark, out, large, f"{folder}/{out.topic}")
+                query = writer.trigger(**trigger).start()
+                time.sleep(seconds)
+                query.stop()
+                took = [record.append_ms - int(record.line) for record in out.tail().records()]
+                latencies[name] = took[int(WARM_UP_SHARE * len(took)) :]
+            for name, operator in {"Python": in_python, "sliding windows": in_windows}.items():
+                refused[name] = _refusal(_writer(spark, out, operator, f"{folder}/{name}"))
+        finally:
+            player.stop()
+    return RealTime(latencies, refused)
+
+
+def _writer(spark: SparkSession, out: KafkaLog, operator: Callable[[DataFrame], DataFrame], checkpoint: str):
+    """A query from the events to a topic; only its trigger is missing."""
+    events = short_batches(spark).readStream.format("kafka").option("subscribe", "events")
+    rows = operator(events.option("kafka.bootstrap.servers", out.address).load())
+    writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", out.address)
+    return writer.option("topic", out.topic).option("checkpointLocation", checkpoint).outputMode("update")
+
+
+def _refusal(writer) -> str:
+    """Why real-time mode does not take a query; empty if it does."""
+    query = None
+    try:
+        query = writer.trigger(**TRIGGERS["real time"]).start()
+        query.awaitTermination(REFUSED_WITHIN_S)
+    except PySparkException as error:
+        return str(error).partition("with exception: ")[2].partition(" To bypass")[0] or str(error)
+    finally:
+        if query:
+            query.stop()
+    return ""

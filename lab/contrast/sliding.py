@@ -1,0 +1,90 @@
+"""Sliding windows on Spark: the query, and what it costs. Each event is in W / S windows, and each window is a row of state.
+
+events        ·   ·  ·     ·  ·            S     W
+windows    ├──────────────┤            ├─────┼──────────────┤
+                 ├──────────────┤
+                       ├──────────────┤
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lab.engine.pipeline import SHORT_BATCHES
+from lab.logs.files import FileLog
+
+KEYS = ("payeeId", "beneficiaryId")
+LIMIT = 20_000_000
+FIELDS = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentAmount decimal(18,2)"
+
+
+def over_limit(
+    events: DataFrame, window_ms: int, slides_ms: Sequence[int], limit: float = LIMIT
+) -> DataFrame:
+    """A stream of payments -> windows per pair whose sum is over the limit: slide_ms, payeeId, beneficiaryId, end_ms, total.
+
+    In append mode a window comes once, when the watermark has passed its end: the newest event time of earlier batches.
+    """
+    timed = events.withColumn("at", F.timestamp_millis("eventTime")).withWatermark("at", "0 seconds")
+
+    def of(slide_ms: int) -> DataFrame:
+        window = F.window("at", f"{window_ms} milliseconds", f"{slide_ms} milliseconds")
+        sums = timed.groupBy(window.alias("window"), *KEYS).agg(F.sum("paymentAmount").alias("total"))
+        end = F.unix_millis("window.end").alias("end_ms")
+        return sums.where(F.col("total") > limit).select(
+            F.lit(slide_ms).alias("slide_ms"), *KEYS, end, "total"
+        )
+
+    return reduce(DataFrame.union, map(of, slides_ms))
+
+
+def short_batches(spark: SparkSession) -> SparkSession:
+    """A session beside the given one, with the engine's settings for short micro-batches and one small partition."""
+    session = spark.newSession()
+    for name, value in (SHORT_BATCHES | {"spark.sql.shuffle.partitions": 1}).items():
+        session.conf.set(name, value)
+    return session
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a slide costs on a finished log: panes per event, rows of state at most, MB they take, events a second (without the first batch)."""
+
+    panes: int
+    state_rows: int
+    state_mb: float
+    events_per_second: float
+
+
+def cost_of_sliding(
+    spark: SparkSession, events: Path | str, window_ms: int, slide_ms: int, batches: int = 3
+) -> Cost:
+    """Evaluates a file of payments (JSON lines) with sliding windows.
+
+    >>> cost_of_sliding(spark, "payments.jsonl", 600_000, 60_000).panes  # doctest: +SKIP
+    10
+    """
+    lines = Path(events).read_bytes().splitlines()
+    with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name:
+        log = FileLog(Path(name, "events"))
+        for part in range(batches):
+            log.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
+        stream = short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
+        over = over_limit(stream.json(str(log.folder)), window_ms, [slide_ms])
+        writer = over.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", f"{name}/checkpoint").start()
+        query.awaitTermination()
+    state = [batch.stateOperators[0] for batch in query.recentProgress]
+    measured = [batch for batch in query.recentProgress if batch.numInputRows][1:]
+    seconds = sum(batch.durationMs["triggerExecution"] for batch in measured) / 1_000
+    return Cost(
+        window_ms // slide_ms,
+        max(one.numRowsTotal for one in state),
+        max(one.memoryUsedBytes for one in state) / 1e6,
+        sum(batch.numInputRows for batch in measured) / seconds,
+    )

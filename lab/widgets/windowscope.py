@@ -1,0 +1,391 @@
+"""One key's events, and the windows that three ways of windowing put over them: which of them sees the fraud, and when.
+
+    tumbling     ├──────────────────┤├──────────────────┤        reports when a window ends
+    sliding      ├──────────────────┤                            the same, and a new one starts every S
+                      ├──────────────────┤
+    per event         ├─────────────────●                        ends with an event, reports at once
+    events       ·   ·   ·     $ $    $ $    ·    ·
+
+Source of the idea: "Advanced Flink Application Patterns" part 3, figure 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import escape
+from random import Random
+from typing import NamedTuple
+
+import ipywidgets as widgets
+
+from lab.widgets.look import BLUE, CSS, FAINT, ORANGE, RED, figure
+
+MINUTE_MS = 60_000
+STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
+UNITS = {"days": 86_400_000, "hours": 3_600_000, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
+LANES = ("tumbling", "sliding", "per event")
+LANE_TOP = {
+    "per event": 1,
+    "sliding": 2.1,
+    "tumbling": 2.6,
+}  # events are below 0, the lanes one above the other
+LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0}
+
+
+class Event(NamedTuple):
+    """An event of the key: ms since the epoch, amount, id."""
+
+    time_ms: int
+    amount: int | float | Decimal
+    id: int
+
+
+class Window(NamedTuple):
+    """A window with events in it. Its result is out at `end_ms`."""
+
+    start_ms: int
+    end_ms: int
+    events: tuple[Event, ...]
+
+    @property
+    def total(self) -> int | float | Decimal:
+        """The sum of its events' amounts."""
+        return sum(event.amount for event in self.events)
+
+
+def story(seed: int = 1) -> list[Event]:
+    """Three hours of one account: small payments, and four large ones within a quarter of an hour, around 11:00.
+
+    >>> [event.amount for event in story() if event.amount > 20]
+    [31, 28, 33, 29]
+    """
+    rng = Random(seed)
+    small = [(minute + rng.randrange(8), rng.randint(1, 4)) for minute in range(4, 180, 16)]
+    large = [(51, 31), (56, 28), (63, 33), (67, 29)]
+    paid = sorted(small + large)
+    return [
+        Event(STORY_MS + minute * MINUTE_MS, amount, number)
+        for number, (minute, amount) in enumerate(paid, 1)
+    ]
+
+
+def sliding(events: Sequence[Event], window_ms: int, slide_ms: int) -> list[Window]:
+    """The windows [start, start + W) that hold events, a start every S: without its end, as in Flink and Spark.
+
+    >>> [(window.start_ms, window.total) for window in sliding([Event(12, 5, 1), Event(20, 7, 2)], 20, 10)]
+    [(0, 5), (10, 12), (20, 7)]
+    """
+    starts = {
+        start
+        for event in events
+        for start in range(event.time_ms // slide_ms * slide_ms, event.time_ms - window_ms, -slide_ms)
+    }
+    return [
+        Window(start, start + window_ms, tuple(e for e in events if start <= e.time_ms < start + window_ms))
+        for start in sorted(starts)
+    ]
+
+
+def tumbling(events: Sequence[Event], window_ms: int) -> list[Window]:
+    """Sliding windows that slide by their own length: each event is in one.
+
+    >>> [(window.start_ms, window.total) for window in tumbling([Event(12, 5, 1), Event(20, 7, 2)], 20)]
+    [(0, 5), (20, 7)]
+    """
+    return sliding(events, window_ms, window_ms)
+
+
+def per_event(events: Sequence[Event], window_ms: int) -> list[Window]:
+    """For each event in order of arrival the window [t − W, t] of what arrived until then, both ends included.
+
+    >>> [(window.end_ms, window.total) for window in per_event([Event(12, 5, 1), Event(20, 7, 2)], 20)]
+    [(12, 5), (20, 12)]
+    """
+    return [
+        Window(
+            last.time_ms - window_ms,
+            last.time_ms,
+            tuple(e for e in events[: place + 1] if last.time_ms - window_ms <= e.time_ms <= last.time_ms),
+        )
+        for place, last in enumerate(events)
+    ]
+
+
+def panes(events: Sequence[Event], window_ms: int, slide_ms: int) -> float:
+    """In how many sliding windows an event is, on average: W / S.
+
+    >>> panes([Event(12, 5, 1), Event(20, 7, 2)], 20, 10)
+    2.0
+    """
+    windows = sliding(events, window_ms, slide_ms)
+    return sum(len(window.events) for window in windows) / len(events)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one approach made of the events: all its windows, those over the limit, and how long the first of them took."""
+
+    windows: list[Window]
+    over: list[Window]
+    delay_ms: int | None  # from the event that completes the fraud to the report; None: no report
+
+
+def compare(events: Sequence[Event], window_ms: int, slide_ms: int, limit: float) -> dict[str, Seen]:
+    """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
+
+    >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, limit=10)
+    >>> {lane: seen[lane].delay_ms for lane in seen}
+    {'tumbling': None, 'sliding': 10, 'per event': 0}
+    """
+    every = {
+        "tumbling": tumbling(events, window_ms),
+        "sliding": sliding(events, window_ms, slide_ms),
+        "per event": per_event(events, window_ms),
+    }
+    over = {lane: [window for window in every[lane] if window.total > limit] for lane in LANES}
+    fraud = crossing(events, window_ms, limit)
+    return {
+        lane: Seen(every[lane], over[lane], over[lane][0].end_ms - fraud[-1].time_ms if over[lane] else None)
+        for lane in LANES
+    }
+
+
+def crossing(events: Sequence[Event], window_ms: int, limit: float) -> tuple[Event, ...]:
+    """The fraud, whatever the order of arrival: the first events within W, as few as go over the limit, in order of time.
+
+    >>> [event.id for event in crossing([Event(20, 7, 3), Event(5, 1, 1), Event(12, 5, 2)], 20, limit=10)]
+    [2, 3]
+    """
+    in_order = per_event(sorted(events, key=lambda event: event.time_ms), window_ms)
+    newest = list(next((window.events for window in in_order if window.total > limit), ()))
+    while sum(event.amount for event in newest[1:]) > limit:
+        newest.pop(0)
+    return tuple(newest)
+
+
+def rows_of(windows: Sequence[Window]) -> list[int]:
+    """A row for each window, from 0, so that windows of a row do not overlap; each takes the first that is free.
+
+    >>> rows_of([Window(0, 20, ()), Window(10, 30, ()), Window(20, 40, ())])
+    [0, 1, 0]
+    """
+    ends: list[int] = []
+    rows = []
+    for window in windows:
+        free = next((row for row, end in enumerate(ends) if end <= window.start_ms), len(ends))
+        ends[free:] = [window.end_ms, *ends[free + 1 :]]
+        rows.append(free)
+    return rows
+
+
+def said(seen: dict[str, Seen]) -> str:
+    """Who saw the fraud and when, in words.
+
+    >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, limit=10))
+    'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; per event: at once.'
+    """
+    if not any(what.over for what in seen.values()):
+        return "No window of that length goes over the limit: there is nothing to see."
+    words, full = [], " the event that crossed the limit"
+    for lane, what in seen.items():
+        if what.delay_ms is None:
+            words.append(f"{lane}: missed it")
+        elif what.delay_ms:
+            words.append(f"{lane}: {'saw it ' if full else ''}{duration(what.delay_ms)} after{full}")
+            full = ""
+        else:
+            words.append(f"{lane}: at once")
+    return "; ".join(words) + "."
+
+
+def duration(ms: int) -> str:
+    """For people.
+
+    >>> duration(450), duration(30_000), duration(420_000), duration(5_400_000), duration(172_800_000)
+    ('450 ms', '30 s', '7 min', '1.5 h', '2 d')
+    """
+    units = {"d": UNITS["days"], "h": UNITS["hours"], "min": MINUTE_MS, "s": UNITS["seconds"], "ms": 1}
+    name, unit_ms = next((item for item in units.items() if ms >= item[1]), ("ms", 1))
+    return f"{ms / unit_ms:.3g} {name}"
+
+
+class WindowScope(widgets.VBox):
+    """A timeline of one key with sliders for the window W, the slide S and the limit on its sum.
+
+    `events`: (time in ms since the epoch, amount, id), in order of arrival; default: `story()`. `window_ms`, `slide_ms`,
+    `limit`: where the sliders stand first. Windows start at multiples of S since the epoch. Raises ValueError without events.
+
+    >>> scope = WindowScope()
+    >>> scope.seen["tumbling"].delay_ms, scope.seen["sliding"].delay_ms, scope.seen["per event"].delay_ms
+    (None, 480000, 0)
+    >>> scope.window.value = 120
+    >>> scope.seen["tumbling"].delay_ms
+    3180000
+    """
+
+    def __init__(
+        self,
+        events: Sequence[tuple] | None = None,
+        window_ms: int = 60 * MINUTE_MS,
+        slide_ms: int = 15 * MINUTE_MS,
+        limit: float = 110,
+    ):
+        self.events = [Event(*event) for event in (story() if events is None else events)]
+        if not self.events:
+            raise ValueError("events: there are none, expected one or more of (time_ms, amount, id)")
+        unit, self._unit_ms = next(
+            (name, ms) for name, ms in UNITS.items() if window_ms % ms == 0 and slide_ms % ms == 0
+        )
+        wide = {
+            "style": {"description_width": "11em"},
+            "layout": {"width": "34em"},
+            "continuous_update": False,
+        }
+        window, slide = window_ms // self._unit_ms, slide_ms // self._unit_ms
+        self.window = widgets.IntSlider(window, 1, 3 * window, description=f"window W, {unit}", **wide)
+        self.slide = widgets.IntSlider(slide, 1, window, description=f"slide S, {unit}", **wide)
+        total = float(sum(event.amount for event in self.events))
+        self.limit = widgets.FloatSlider(
+            limit, min=0, max=max(total, limit), description="limit, sum >", **wide
+        )
+        self.said = widgets.HTML()
+        self.figure = figure(height=480)
+        self._prepare()
+        for control in (self.window, self.slide, self.limit):
+            control.observe(self._draw, "value")
+        style = widgets.HTML(f"<style>{CSS.read_text()}</style>")
+        super().__init__([style, self.window, self.slide, self.limit, self.figure, self.said])
+        self._draw()
+
+    @property
+    def seen(self) -> dict[str, Seen]:
+        """What each lane sees as the sliders stand."""
+        unit_ms = self._unit_ms
+        return compare(self.events, self.window.value * unit_ms, self.slide.value * unit_ms, self.limit.value)
+
+    def _prepare(self) -> None:
+        fig = self.figure
+        quiet = {"mode": "lines+markers", "line": {"color": BLUE, "width": 1.5, "dash": "dot"}}
+        quiet["marker"] = {
+            "symbol": "line-ns",
+            "size": 8,
+            "line": {"color": BLUE, "width": 1.5},
+        }  # where one ends
+        over = {"mode": "lines", "line": {"color": RED, "width": 4}}
+        fig.add_scatter(name="window", hoverinfo="text", **quiet)
+        fig.add_scatter(name="window over the limit", hoverinfo="text", **over)
+        diamond = {"symbol": "diamond", "size": 10, "color": RED}
+        fig.add_scatter(name="its result is out", mode="markers", marker=diamond, hoverinfo="text")
+        largest = float(max(event.amount for event in self.events))
+        sizes = [7 + 15 * float(event.amount) / largest for event in self.events]
+        fig.add_scatter(
+            name="event (size: amount)",
+            x=[clock(event.time_ms) for event in self.events],
+            y=[-0.25] * len(self.events),
+            text=[f"event {e.id}: {e.amount}" for e in self.events],
+            mode="markers",
+            hoverinfo="text+x",
+            marker={"size": sizes, "color": BLUE, "symbol": "circle"},
+        )
+        ticks = {
+            "tickvals": [-0.25, 0.5, 1.7, 2.6],
+            "ticktext": ["events", "per event", "sliding", "tumbling"],
+        }
+        fig.update_layout(yaxis=ticks | {"range": [-0.6, 2.95], "showgrid": False, "zeroline": False})
+        fig.update_layout(
+            xaxis={"title": {"text": "event time (UTC)"}}, margin={"l": 80, "r": 20, "t": 20, "b": 45}
+        )
+
+    def _draw(self, _change: dict | None = None) -> None:
+        if self.slide.value > self.window.value or self.slide.max != self.window.value:
+            self.slide.max = self.window.value  # moves the slide, too, where it has to
+        seen = self.seen
+        lines: dict[bool, list[tuple]] = {False: [], True: []}
+        reports: list[tuple] = []
+        for lane, what in seen.items():
+            rows = rows_of(what.windows) if lane != "per event" else range(len(what.windows))
+            step = LANE_HEIGHT[lane] / max(len(set(rows)) - 1, 1)
+            for window, row in zip(what.windows, rows):
+                y, is_over = LANE_TOP[lane] - row * step, window in what.over
+                text = f"{lane}: {clock(window.start_ms):%H:%M:%S} – {clock(window.end_ms):%H:%M:%S}, sum {window.total}"
+                start, end = clock(window.start_ms), clock(window.end_ms)
+                lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
+                if is_over:
+                    reports.append((end, y, f"{text}: out at {end:%H:%M:%S}"))
+        fraud = crossing(self.events, self.window.value * self._unit_ms, self.limit.value)
+        with self.figure.batch_update():
+            for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
+                trace.x, trace.y, trace.text = [list(column) for column in zip(*points)] or ([], [], [])
+            self.figure.data[3].marker.color = [ORANGE if e in fraud else BLUE for e in self.events]
+            self.figure.data[3].marker.symbol = ["star" if e in fraud else "circle" for e in self.events]
+            self.figure.layout.shapes = self._marks(fraud)
+            self.figure.layout.annotations = self._verdicts(seen)
+            window_ms = self.window.value * self._unit_ms
+            first, last = (
+                self.events[0].time_ms - window_ms / 3,
+                max(e.time_ms for e in self.events) + window_ms,
+            )
+            self.figure.layout.xaxis.range = [clock(first), clock(last)]
+        self._say(seen)
+
+    def _marks(self, fraud: Sequence[Event]) -> list[dict]:
+        """A faint line up from each event, and a band from the first event of the fraud to its last."""
+        shapes = [
+            _shape("line", event.time_ms, event.time_ms, line={"color": FAINT, "width": 1})
+            for event in self.events
+        ]
+        if fraud:
+            first_ms, last_ms = fraud[0].time_ms, fraud[-1].time_ms
+            shapes.append(
+                _shape("rect", first_ms, last_ms, fillcolor=ORANGE, opacity=0.15, line={"width": 0})
+            )
+        return shapes
+
+    def _verdicts(self, seen: dict[str, Seen]) -> list[dict]:
+        """At the right of each lane: whether it saw the fraud."""
+        if not any(what.over for what in seen.values()):
+            return []
+        words = {
+            lane: "✗ missed" if what.delay_ms is None else f"✓ after {duration(what.delay_ms)}"
+            for lane, what in seen.items()
+        }
+        words |= {lane: "✓ at once" for lane, what in seen.items() if what.delay_ms == 0}
+        heights = {"tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
+        return [
+            {
+                "text": text,
+                "x": 1,
+                "xref": "paper",
+                "xanchor": "right",
+                "y": heights[lane],
+                "showarrow": False,
+            }
+            for lane, text in words.items()
+        ]
+
+    def _say(self, seen: dict[str, Seen]) -> None:
+        missed = any(what.delay_ms is None for what in seen.values())
+        kind = "" if not any(what.over for what in seen.values()) else "bad" if missed else "good"
+        window_ms, slide_ms = self.window.value * self._unit_ms, self.slide.value * self._unit_ms
+        cost = panes(self.events, window_ms, slide_ms)
+        text = f"{said(seen)} An event is in W / S = {cost:.3g} sliding windows, in 1 tumbling one."
+        self.said.value = (
+            f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
+        )
+
+
+def clock(ms: float) -> datetime:
+    """UTC, as plotly's axes take it."""
+    return datetime.fromtimestamp(ms / 1_000, UTC).replace(tzinfo=None)
+
+
+def _shape(kind: str, first_ms: float, last_ms: float, **how) -> dict:
+    return {
+        "type": kind,
+        "x0": clock(first_ms),
+        "x1": clock(last_ms),
+        "y0": -0.6,
+        "y1": 2.95,
+        "layer": "below",
+    } | how
