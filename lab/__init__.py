@@ -32,7 +32,7 @@ _HOMES = {
     "placement": ("placement",),
     "player": ("Player",),
     "reference": ("Reference",),
-    "replay": ("Replayed", "read_rules", "replay"),
+    "replay": ("Replayed", "Source", "read_rules", "replay"),
     "rescale": ("rescale",),
     "rules": ("BadRule", "Route", "Rule", "RuleBook", "parse_message"),
     "schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Field", "Schema"),

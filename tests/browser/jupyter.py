@@ -120,22 +120,39 @@ class Watched:
         if urlparse(url).hostname not in ("127.0.0.1", "localhost", None):
             self.elsewhere.append(url)
 
-    def run_all(self, address: str, token: str, notebook: str, timeout_s: float = 180) -> None:
-        """Opens a notebook in JupyterLab, runs all its cells and waits until they are done."""
+    def open(self, address: str, token: str, notebook: str) -> None:
+        """Opens a notebook in JupyterLab and waits for its kernel."""
+        self.page.goto(f"{address}/lab/tree/{notebook}?token={token}&reset")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
+
+    def run(self, menu: str, timeout_s: float = 180) -> None:
+        """Chooses an entry of the menu *Run* and waits until no cell runs any more."""
         page = self.page
-        page.goto(f"{address}/lab/tree/{notebook}?token={token}&reset")
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
         for _ in range(10):  # the kernel says that it is idle a little before it takes anything
             page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+            page.get_by_role("menuitem", name=menu, exact=True).click()
             with suppress(TimeoutError):
                 page.wait_for_function(
                     f"() => {PROMPTS}.some(p => /[*0-9]/.test(p.textContent))", timeout=4_000
                 )
                 break
         page.wait_for_function(
-            f"() => {PROMPTS}.every(p => /[0-9]/.test(p.textContent)) &&"
+            f"() => {PROMPTS}.every(p => !p.textContent.includes('*')) &&"
             " document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle'",
             timeout=timeout_s * 1000,
         )
+
+    def run_all(self, address: str, token: str, notebook: str) -> None:
+        """Opens a notebook, and runs all its cells; each has a number then."""
+        self.open(address, token, notebook)
+        self.run("Run All Cells")
+        assert self.page.evaluate(f"{PROMPTS}.every(p => /[0-9]/.test(p.textContent))")
+
+    def run_up_to(self, text: str) -> None:
+        """Runs the cells up to the one that holds a text, and that one."""
+        cell = self.page.locator(f".jp-CodeCell:has-text('{text}')").first
+        cell.locator(".cm-content").click()
+        self.run("Run All Above Selected Cell")
+        cell.locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,11 +44,11 @@ def jupyter() -> Iterator[tuple[str, str]]:
         yield place
 
 
-def keep(page: Page, name: str) -> None:
+def keep(part: Page | Locator, name: str) -> None:
     """Keeps a picture for the README, if that is wanted."""
     if PICTURES:
-        page.wait_for_timeout(1500)
-        page.screenshot(path=PICTURES / f"{name}.png")
+        time.sleep(1.5)
+        part.screenshot(path=PICTURES / f"{name}.png")
 
 
 def nothing_went_wrong(watched: Watched) -> None:
@@ -108,7 +109,6 @@ def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(bro
     page = watched.page
     watched.run_all(*jupyter, "notebooks/00-start-here.ipynb")
     nothing_went_wrong(watched)
-    keep(page, "lesson-0")
     cell = page.locator(".jp-CodeCell:has-text('lab.ControlRoom(studio)')")
     cell.locator(".cm-content").click()
     page.keyboard.press("Control+Enter")
@@ -130,6 +130,32 @@ def test_lesson_7_runs_on_kafka(browser, jupyter):
     expect(room.last).to_have_text("stopped")
     assert watched.page.locator(".lab-table tr:has-text('5 v1')").count() > 0
     watched.page.close()
+
+
+@pytest.mark.parametrize(
+    ("notebook", "cell", "name"),
+    [
+        ("03-custom-windows", "WindowScope(", "window-scope"),
+        ("05-rescaling-keyed-state", "KeyGroupScope(", "key-group-scope"),
+    ],
+)
+def test_the_scopes_of_the_lessons_move(browser, jupyter, notebook, cell, name):
+    watched = Watched(browser, height=1300)
+    page = watched.page
+    watched.open(*jupyter, f"notebooks/{notebook}.ipynb")
+    watched.run_up_to(cell)
+    scope = page.locator(".jp-OutputArea-output:has(.js-plotly-plot):has(.lab-said)").last
+    said = scope.locator(".lab-said").last
+    expect(said).not_to_be_empty()
+    before = said.inner_text()
+    slider = scope.locator(".widget-slider .noUi-handle").nth(1)
+    slider.focus()
+    for _ in range(2):
+        slider.press("ArrowRight")
+    expect(said).not_to_have_text(before)
+    keep(scope, name)
+    nothing_went_wrong(watched)
+    page.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
