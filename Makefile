@@ -53,7 +53,7 @@ room: setup ## open the control room, rules and alerts as one web page (this mac
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 test: setup ## run the tests
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
 browser: setup ## the lessons and the control room in a real browser (Chromium; 4 minutes)
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)

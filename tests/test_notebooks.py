@@ -25,10 +25,14 @@ PARTS = (
 )
 LEFT = """
 import sys, threading, psutil
-context = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark")
+context = sys.modules.get("pyspark.core.context")
 left = [thread.name for thread in threading.enumerate() if thread.name in ("player", "engine")]
 left += ["Spark"] if context and context.SparkContext._active_spark_context else []
-left += ["broker" for p in psutil.Process().children(True) if any("lab.broker" in word for word in p.cmdline())]
+for process in psutil.Process().children(recursive=True):
+    try:
+        left += ["broker"] if any("lab.broker" in word for word in process.cmdline()) else []
+    except psutil.Error:
+        pass  # it has ended
 left
 """
 every_source = pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
