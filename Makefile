@@ -62,8 +62,8 @@ pictures: setup ## make the pictures of docs/pictures anew, with the browser
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
-	@$(PY) -m pytest -m soak -s tests/soak $(ARGS)
-	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
+	@$(PY) -m pytest -m soak -s $(ARGS)
+	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes
 	@$(PY) -m tests.bench $(ARGS)

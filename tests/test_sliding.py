@@ -76,7 +76,7 @@ def test_state_grows_with_the_panes_of_an_event(spark, tmp_path):
     assert six.state_mb > one.state_mb and one.events_per_second > 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_race_sees_every_fraud_after_its_wait_and_leaves_nothing_behind(spark):
     before = set(Path(gettempdir()).glob("lab-sliding-*"))
     engine, two = race_sliding(spark, [2_000], seconds=4)
@@ -90,7 +90,7 @@ def test_the_race_sees_every_fraud_after_its_wait_and_leaves_nothing_behind(spar
     assert not spark._jsparkSession.streams().active()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_real_time_mode_is_faster_than_micro_batches_and_refuses_python_and_windows(spark, kafka):
     started = time.monotonic()
     tried = try_real_time(spark, seconds=7)

@@ -77,7 +77,7 @@ def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
     held(tmp_path / "checkpoint").release()  # it let go
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_separate_executor_processes_give_the_same_alerts(tmp_path):
     write(FileLogs(tmp_path), EVENTS, RULES)
     script = f"""

@@ -1,6 +1,7 @@
 """The engine's stages against the reference, over random logs."""
 
 import json
+import os
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +15,8 @@ from lab.schema import LOGINS
 from lab.testing import Entry, Stages
 from tests.strategies import MINUTE, cuts, logs
 
-CHECKED = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "150"))  # random logs; `make soak` takes more
+CHECKED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def batches(log: list[Entry], at: list[int]) -> list[list[Entry]]:
