@@ -15,7 +15,7 @@ from lab.reference import Held, aggregate_of
 from lab.rules import Rule, symbol
 from lab.schema import PAYMENTS, plain
 from lab.widgets.backtest import span
-from lab.widgets.look import GREY, ORANGE, PALETTE, figure
+from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class AlertFeed(widgets.VBox):
                 self.over_time,
                 self.said,
                 self.window,
+                Fit(),
             ]
         )
         self.add_class("lab")

@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.past import Aggregates, Past
 from lab.rules import Rule
-from lab.widgets.look import BLUE, ORANGE, figure
+from lab.widgets.look import BLUE, ORANGE, Fit, figure
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": SECOND}
@@ -82,7 +82,7 @@ class Backtest(widgets.VBox):
         self._following = False
         self.limit.observe(self._slid, "value")
         self.window.observe(self._slid, "value")
-        super().__init__([self.limit, self.window, self.said, self.figure])
+        super().__init__([self.limit, self.window, self.said, self.figure, Fit()])
         self.show(None)
 
     def again(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from lab.keygroups import placed_ids
 from lab.placement import PLACEMENTS, Move, moves
-from lab.widgets.look import CSS, ORANGE, SKY, figure
+from lab.widgets.look import ORANGE, SKY, Fit, figure
 
 if TYPE_CHECKING:
     from lab.studio import Studio
@@ -125,8 +125,7 @@ class KeyGroupScope(widgets.VBox):
         self._prepare()
         for control in (self.before, self.after, self.placement):
             control.observe(self._draw, "value")
-        style = widgets.HTML(f"<style>{CSS.read_text()}</style>")
-        super().__init__([style, self.before, self.after, self.placement, self.figure, self.said])
+        super().__init__([self.before, self.after, self.placement, self.figure, self.said, Fit()])
         self._draw()
 
     @property
@@ -158,6 +157,7 @@ class KeyGroupScope(widgets.VBox):
             self.figure.add_bar(
                 name=name,
                 orientation="h",
+                width=0.85,
                 hoverinfo="text",
                 textposition="inside",
                 insidetextanchor="middle",

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from lab.watch import PERCENTILES, STAGES
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure
 
 if TYPE_CHECKING:
     from lab.studio import Studio
@@ -51,7 +51,7 @@ class LatencyScope(widgets.VBox):
                 "pattern": {"shape": PATTERNS[stage], "fgcolor": "white", "size": 5},
             }
             self.stages.add_bar(x=[], y=[], name=stage, orientation="h", marker=marker)
-        super().__init__([self.said, self.histogram, self.stages])
+        super().__init__([self.said, self.histogram, self.stages, Fit()])
         self.add_class("lab")
         self._shown = -1
         self.show(np.empty(0), {})

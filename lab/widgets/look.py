@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anywidget
 import plotly.graph_objects as go
 
 # Okabe and Ito's palette, "Color Universal Design", 2008
@@ -10,6 +11,12 @@ SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
 FAINT = "rgba(138, 138, 138, 0.25)"
 CSS = Path(__file__).with_name("lab.css")
+
+
+class Fit(anywidget.AnyWidget):
+    """Beside figures in a box: has them take the width that the box gets, and brings the kit's style sheet."""
+
+    _esm, _css = Path(__file__).with_name("fit.js"), CSS
 
 
 def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layout) -> go.FigureWidget:

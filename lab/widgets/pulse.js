@@ -19,9 +19,6 @@ function render({ model, el }) {
   model.on("change:text change:kind change:beating", show);
   const timer = setInterval(show, 1000);
   show();
-  // figures look at their width only when the window changes; they were made before they had a place
-  const place = new ResizeObserver(() => window.dispatchEvent(new Event("resize")));
-  requestAnimationFrame(() => place.observe(el.closest(".lab-room") ?? el));
-  return () => { clearInterval(timer); place.disconnect(); };
+  return () => clearInterval(timer);
 }
 export default { render };

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.widgets.look import BLUE, ORANGE, figure
+from lab.widgets.look import BLUE, ORANGE, Fit, figure
 
 if TYPE_CHECKING:
     from lab.studio import Studio
@@ -36,7 +36,7 @@ class StreamPanel(widgets.VBox):
             },
         )
         self.rates.layout.yaxis.rangemode = "tozero"
-        super().__init__([self._controls(), self.facts, self.rates])
+        super().__init__([self._controls(), self.facts, self.rates, Fit()])
         self.add_class("lab")
 
     def _controls(self) -> widgets.Widget:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import ipywidgets as widgets
 
-from lab.widgets.look import BLUE, CSS, FAINT, ORANGE, RED, figure
+from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure
 
 MINUTE_MS = 60_000
 STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
@@ -254,8 +254,7 @@ class WindowScope(widgets.VBox):
         self._prepare()
         for control in (self.window, self.slide, self.limit):
             control.observe(self._draw, "value")
-        style = widgets.HTML(f"<style>{CSS.read_text()}</style>")
-        super().__init__([style, self.window, self.slide, self.limit, self.figure, self.said])
+        super().__init__([self.window, self.slide, self.limit, self.figure, self.said, Fit()])
         self._draw()
 
     @property
@@ -317,8 +316,6 @@ class WindowScope(widgets.VBox):
         with self.figure.batch_update():
             for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
                 trace.x, trace.y, trace.text = [list(column) for column in zip(*points)] or ([], [], [])
-            self.figure.data[3].marker.color = [ORANGE if e in fraud else BLUE for e in self.events]
-            self.figure.data[3].marker.symbol = ["star" if e in fraud else "circle" for e in self.events]
             self.figure.layout.shapes = self._marks(fraud)
             self.figure.layout.annotations = self._verdicts(seen)
             window_ms = self.window.value * self._unit_ms
@@ -327,6 +324,10 @@ class WindowScope(widgets.VBox):
                 max(e.time_ms for e in self.events) + window_ms,
             )
             self.figure.layout.xaxis.range = [clock(first), clock(last)]
+        # by itself: in a batch, the traces that do not get a property of another lose their own in the browser
+        look = {True: (ORANGE, "star"), False: (BLUE, "circle")}
+        colours, symbols = zip(*(look[event in fraud] for event in self.events))
+        self.figure.data[3].marker.update(color=colours, symbol=symbols)
         self._say(seen)
 
     def _marks(self, fraud: Sequence[Event]) -> list[dict]:
