@@ -9,23 +9,21 @@ form ◄──► draft ◄──► text                 rules in force ──�
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
-import traitlets
 
 from lab.past import Past
-from lab.rules import FUNCTIONS, BadRule, Rule, RuleBook, parse_message
-from lab.schema import PAYMENTS, Schema, plain
+from lab.rules import BadRule, Rule, RuleBook, parse_message
+from lab.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
+from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
     from lab.studio import Studio
 
-SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
 SHOWN_ACKS = 4
 BACKTEST_EVERY = 4  # updates
@@ -53,12 +51,12 @@ class RuleDesk(widgets.VBox):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
         self._acks_seen, self._acks, self._fired, self._updates = 0, [], Counter(), 0
-        self._following = False
+        self._draft: Rule | None = None
         self.table = Table(
             ("rule", "version", "state", "meaning", "alerts"), "Rules", (0, 1, 4), (3,), "no rule is in force"
         )
         self.table.observe(self._chosen, "selected")
-        self.backtest = Backtest(Past(schema) if past is None else past, self._tuned)
+        self.backtest = Backtest(Past(schema) if past is None else past, self._load)
         self.said, self.acks = widgets.HTML(), widgets.HTML()
         self._make_controls()
         super().__init__(
@@ -77,22 +75,7 @@ class RuleDesk(widgets.VBox):
         self._propose()
 
     def _make_controls(self) -> None:
-        numeric = [field.name for field in self.schema.fields if field.numeric]
-        names = [n for n in self.schema.names if n not in (self.schema.id_field, self.schema.time_field)]
-        style = {"style": {"description_width": "6em"}, "layout": {"width": "24em"}}
-        self.rule_id = widgets.BoundedIntText(
-            min=1, max=(1 << 53) - 1, value=1, description="rule id", **style
-        )
-        self.group_by = Picks("grouped by", names)
-        self.function = widgets.Dropdown(options=FUNCTIONS, description="function", **style)
-        self.field = widgets.Dropdown(
-            options=[("events", None), *zip(numeric, numeric)], description="of", **style
-        )
-        self.unique = Picks("unique", names)
-        self.filter = widgets.Text(description="only where", placeholder="paymentType=CSH", **style)
-        self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if", **style)
-        self.limit = widgets.Text(description="limit", **style)
-        self.window = widgets.Text(description="window", placeholder="10s, 20m, 24h, 30d", **style)
+        self.form = RuleForm(self.schema, self._form_changed)
         self.text = widgets.Textarea(
             placeholder=EXAMPLE,
             rows=5,
@@ -100,17 +83,8 @@ class RuleDesk(widgets.VBox):
             layout={"width": "98%"},
             style={"description_width": "3em"},
         )
-        self._form = (self.rule_id, self.group_by, self.function, self.field, self.unique, self.filter)
-        self._form += (self.operator, self.limit, self.window)
-        for control in self._form:
-            control.observe(self._form_changed, "value")
-        self.text.observe(self._text_changed, "value")
-        left = widgets.VBox([self.rule_id, self.group_by, self.filter, self.function, self.field])
-        right = widgets.VBox([self.operator, self.limit, self.window, self.unique])
-        self.editor = widgets.Tab(
-            [widgets.HBox([left, right], layout={"flex_flow": "row wrap"}), self.text],
-            titles=["Form", "Text"],
-        )
+        self.text.observe(lambda change: self._judge(), "value")
+        self.editor = widgets.Tab([self.form, self.text], titles=["Form", "Text"])
         button = {"layout": {"width": "auto"}}
         self.publish = widgets.Button(
             description="Publish", icon="paper-plane", button_style="primary", **button
@@ -210,48 +184,15 @@ class RuleDesk(widgets.VBox):
         self._load(parse_message(json.dumps(message), self.schema).rule)
 
     def _load(self, rule: Rule) -> None:
+        """Makes a rule the draft: one that was chosen, or that the backtest's sliders made."""
         message = {name: value for name, value in rule.to_dict().items() if name != "version"}
-        self.text.value = json.dumps(message, indent=1)
-        self._judge()
-
-    def _tuned(self, rule: Rule) -> None:
-        """The sliders of the backtest moved."""
-        self._following = True
-        self.limit.value = plain(rule.limit)
-        self.window.value = rule.to_dict()["window"]
-        self._following = False
-        self.text.value = self._form_text()
-
-    def _form_changed(self, change: dict) -> None:
-        if not self._following:
-            self.text.value = self._form_text()
-
-    def _form_text(self) -> str:
-        """The form as a control message; what is wrong in it is for `parse_message` to say."""
-        filter: dict[str, list] = {}
-        for part in filter_parts(self.filter.value):
-            name, values = part
-            numeric = name in self.schema.names and self.schema.field(name).numeric
-            filter[name] = [_number(value) if numeric else value for value in values]
-        message = {
-            "ruleId": self.rule_id.value,
-            "ruleState": self._draft.state if self._draft else "ACTIVE",
-            "groupingKeyNames": list(self.group_by.value),
-            "filter": filter or None,
-            "aggregateFieldName": self.field.value,
-            "aggregatorFunctionType": self.function.value,
-            "unique": list(self.unique.value) or None,
-            "limitOperatorType": self.operator.value,
-            "limit": _number(self.limit.value),
-            "window": self.window.value,
-        }
-        return json.dumps({name: value for name, value in message.items() if value is not None}, indent=1)
-
-    def _text_changed(self, change: dict) -> None:
-        if not self._following:
+        text = json.dumps(message, indent=1)
+        if self.text.value == text:
             self._judge()
+        self.text.value = text
 
-    _draft: Rule | None = None
+    def _form_changed(self) -> None:
+        self.text.value = self.form.message(self._draft.state if self._draft else "ACTIVE")
 
     def _judge(self) -> None:
         """Says whether the draft is a rule, and tries it on past events."""
@@ -264,27 +205,11 @@ class RuleDesk(widgets.VBox):
             self._say(f"Not a rule yet: {problem}", "bad")
         elif self._draft:
             self._say(self._draft.describe(), "good")
-            self._fill_form(self._draft)
+            self.form.fill(self._draft)
         else:
             self._say(f"A {message.kind} message", "good")
         self.publish.disabled = bool(problem)
         self.backtest.show(self._draft)
-
-    def _fill_form(self, rule: Rule) -> None:
-        self._following = True
-        try:
-            self.rule_id.value = rule.rule_id
-            self.group_by.value, self.unique.value = rule.keys, rule.unique
-            self.function.value, self.field.value, self.operator.value = (
-                rule.function,
-                rule.field,
-                rule.symbol,
-            )
-            parts = (f"{name}={'|'.join(plain(value) for value in values)}" for name, values in rule.filter)
-            self.filter.value = "; ".join(parts)
-            self.limit.value, self.window.value = plain(rule.limit), rule.to_dict()["window"]
-        finally:
-            self._following = False
 
     def _publish(self, message: str) -> None:
         try:
@@ -297,52 +222,3 @@ class RuleDesk(widgets.VBox):
         self.said.value = (
             f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
         )
-
-
-class Picks(widgets.VBox):
-    """Buttons that stay down, in the order in which they were pressed: `value`.
-
-    >>> picks = Picks("grouped by", ["payeeId", "beneficiaryId"])
-    >>> picks.buttons["beneficiaryId"].value = picks.buttons["payeeId"].value = True
-    >>> picks.value
-    ('beneficiaryId', 'payeeId')
-    """
-
-    value = traitlets.Tuple()
-
-    def __init__(self, label: str, names: Sequence[str]):
-        look = {"layout": {"width": "auto"}, "tooltip": f"{label} this field"}
-        self.buttons = {name: widgets.ToggleButton(description=name, **look) for name in names}
-        for name, button in self.buttons.items():
-            button.observe(lambda change, name=name: self._pressed(name, change["new"]), "value")
-        row = widgets.HBox(list(self.buttons.values()), layout={"flex_flow": "row wrap"})
-        super().__init__([widgets.Label(label), row])
-
-    def _pressed(self, name: str, down: bool) -> None:
-        if down != (name in self.value):
-            others = tuple(other for other in self.value if other != name)
-            self.value = (*others, name) if down else others
-
-    @traitlets.observe("value")
-    def _set(self, change: dict) -> None:
-        for name, button in self.buttons.items():
-            button.value = name in self.value
-
-
-def filter_parts(text: str) -> list[tuple[str, list[str]]]:
-    """The filter of the form: `field=value|value; field=value`.
-
-    >>> filter_parts("action=login|payment; country=KR")
-    [('action', ['login', 'payment']), ('country', ['KR'])]
-    """
-    parts = [part.partition("=") for part in text.split(";") if part.strip()]
-    return [(name.strip(), [value.strip() for value in values.split("|")]) for name, _, values in parts]
-
-
-def _number(text: str) -> int | str:
-    """A number as JSON has it, with every digit; other text stays as it is, to be refused with its reason."""
-    try:
-        value = Decimal(text.replace(",", "").replace("_", ""))
-        return int(value) if value == value.to_integral_value() else str(value)
-    except (InvalidOperation, ValueError, OverflowError):
-        return text

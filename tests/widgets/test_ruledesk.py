@@ -41,7 +41,7 @@ def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
     desk, _ = desk_with(past, *rules)
     for number, alerts in ((1, 2), (2, 1197), (3, 4), (4, 279)):
         desk.table.selected = str(number)
-        assert desk.rule_id.value == number
+        assert desk.form.rule_id.value == number
         assert parse_message(desk.text.value, PAYMENTS).rule.describe() in desk.table.rows[number - 1]
         assert f"<b>{alerts:,}</b> alerts" in desk.backtest.said.value
 
@@ -50,7 +50,7 @@ def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
     desk, sent = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.table.selected = "3"
     desk.backtest.limit.value = desk.backtest.limit.value / 2
-    assert desk.limit.value == "5000000" == str(json.loads(desk.text.value)["limit"])
+    assert desk.form.limit.value == "5000000" == str(json.loads(desk.text.value)["limit"])
     rule = parse_message(desk.text.value, PAYMENTS).rule
     expected = int(past.aggregates(rule).over(rule, 5e6).sum())
     assert expected > 4 and f"<b>{expected}</b> alerts" in desk.backtest.said.value
@@ -65,16 +65,16 @@ def test_a_slider_that_only_rounds_leaves_the_rule_alone(past):
     desk.backtest.limit.value = (
         desk.backtest.limit.value + desk.backtest.limit.step / 3
     )  # as a browser rounds
-    assert desk.limit.value == "20000000.01"
+    assert desk.form.limit.value == "20000000.01"
     desk.backtest.limit.value = desk.backtest.limit.value + desk.backtest.limit.step
-    assert desk.limit.value != "20000000.01"
+    assert desk.form.limit.value != "20000000.01"
 
 
 def test_the_window_slider_changes_the_window(past):
     desk, _ = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.table.selected = "1"
     desk.backtest.window.value = 60 * 86_400_000
-    assert desk.window.value == "60d"
+    assert desk.form.window.value == "60d"
     assert "<b>3</b> alerts" in desk.backtest.said.value or "alerts" in desk.backtest.said.value
     assert json.loads(desk.text.value)["window"] == "60d"
 
@@ -83,19 +83,21 @@ def test_a_mistake_is_said_while_typing_and_cannot_be_published(past):
     desk, sent = desk_with(past)
     desk.text.value = SUM.replace("payeeId", "payeId")
     assert "did you mean payeeId?" in desk.said.value and desk.publish.disabled
+    desk.text.value = ""
+    assert "Not a rule yet" in desk.said.value and desk.publish.disabled
     desk.text.value = SUM
     assert desk.publish.disabled is False
-    desk.limit.value = "much"
+    desk.form.limit.value = "much"
     assert "limit" in desk.said.value and desk.publish.disabled
     assert sent == []
 
 
 def test_the_form_makes_the_rule_that_it_shows(past):
     desk, sent = desk_with(past)
-    desk.group_by.value = ("beneficiaryId", "payeeId")
-    desk.function.value, desk.field.value = "SUM", "paymentAmount"
-    desk.filter.value, desk.operator.value = "paymentType=CSH", ">="
-    desk.limit.value, desk.window.value = "20000000.01", "30d"
+    desk.form.group_by.value = ("beneficiaryId", "payeeId")
+    desk.form.function.value, desk.form.field.value = "SUM", "paymentAmount"
+    desk.form.filter.value, desk.form.operator.value = "paymentType=CSH", ">="
+    desk.form.limit.value, desk.form.window.value = "20000000.01", "30d"
     desk.publish.click()
     rule = parse_message(json.dumps(sent[0]), PAYMENTS).rule
     assert rule.describe() == (
@@ -105,7 +107,7 @@ def test_the_form_makes_the_rule_that_it_shows(past):
 
 def test_a_filter_on_a_number_compares_numbers():
     desk = RuleDesk(LOGINS)
-    desk.filter.value = "userId=7|8; action=login"
+    desk.form.filter.value = "userId=7|8; action=login"
     assert (
         parse_message(desk.text.value, LOGINS)
         .rule.describe()
