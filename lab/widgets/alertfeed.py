@@ -4,7 +4,6 @@ import csv
 import io
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -15,7 +14,7 @@ from lab.reference import Held, aggregate_of
 from lab.rules import Rule, symbol
 from lab.schema import PAYMENTS, plain
 from lab.widgets.backtest import span
-from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure
+from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure, sentence
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class AlertFeed(widgets.VBox):
                 self.behind.data[2].update(x=times * 2, y=[float(alert.limit)] * 2)
 
     def _say(self, text: str) -> None:
-        self.said.value = f'<div class="lab-said" role="status" aria-live="polite">{escape(text)}</div>'
+        self.said.value = sentence(text)
 
     # -- export --------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.past import Aggregates, Past
 from lab.rules import Rule
-from lab.widgets.look import BLUE, ORANGE, Fit, figure
+from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": SECOND}
@@ -94,7 +94,7 @@ class Backtest(widgets.VBox):
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
         if rule is None or not len(self.past):
-            self.said.value = _said("No past events yet." if rule else "No rule to try.", "")
+            self.said.value = sentence("No past events yet." if rule else "No rule to try.")
             self.limit.disabled = self.window.disabled = True
             return
         wanted = (*_essence(rule), self.past.arrived)
@@ -148,8 +148,8 @@ class Backtest(widgets.VBox):
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())
         first, last = self.past.span
-        self.said.value = _said(
-            f"A limit of {rule.limit:,} over {span(rule.window_ms)} would have raised <b>{alerts:,}</b> alert{'s' * (alerts != 1)} in the last "
+        self.said.value = sentence(
+            f"A limit of {rule.limit:,} over {span(rule.window_ms)} would have raised {alerts:,} alert{'s' * (alerts != 1)} in the last "
             f"{roughly(last - first)} ({len(self.past):,} events).",
             "good",
         )
@@ -170,7 +170,3 @@ def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
     limit = rule.limit if rule.function == "COUNT_WITH_RESET" else None
     return (*(rule.keys, rule.filter, rule.function, rule.field, rule.unique, rule.window_ms, limit),)
-
-
-def _said(text: str, kind: str) -> str:
-    return f'<div class="lab-said {kind}" role="status" aria-live="polite">{text}</div>'

@@ -1,7 +1,5 @@
 """All widgets on one studio: as a cell of a notebook, or as a page of its own."""
 
-from html import escape
-
 import ipywidgets as widgets
 
 from lab.demo import first_rules
@@ -11,6 +9,7 @@ from lab.teach import dataset
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
+from lab.widgets.look import sentence
 from lab.widgets.pulse import Pulse
 from lab.widgets.ruledesk import RuleDesk
 from lab.widgets.streampanel import StreamPanel
@@ -94,7 +93,7 @@ class FrontDoor(widgets.VBox):
 
     def _open(self) -> None:
         self.start.disabled = True
-        self.said.value = '<div class="lab-said" role="status">Starting…</div>'
+        self.said.value = sentence("Starting…")
         rules = STREAMS[self.stream.value]()
         try:
             if self.room:
@@ -102,7 +101,7 @@ class FrontDoor(widgets.VBox):
             self.room = ControlRoom(Studio(self.stream.value, self.engine.value, rate=RATE, rules=rules))
             self.children, self.said.value = [*self.children[:4], self.room], ""
         except Exception as error:  # noqa: BLE001  (no Java, no room, no jars: a button's errors go nowhere else)
-            self.said.value = f'<div class="lab-said bad" role="alert">{escape(str(error))}</div>'
+            self.said.value = sentence(str(error), "bad")
         finally:
             self.start.disabled, self.start.description = False, "Start anew"
 

@@ -8,7 +8,6 @@ Placements and counts are those of `lab.placement`. Source of the idea: figure 5
 """
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 import ipywidgets as widgets
@@ -16,7 +15,7 @@ import numpy as np
 
 from lab.keygroups import placed_ids
 from lab.placement import PLACEMENTS, Move, moves
-from lab.widgets.look import ORANGE, SKY, Fit, figure
+from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
 
 if TYPE_CHECKING:
     from lab.studio import Studio
@@ -202,4 +201,4 @@ class KeyGroupScope(widgets.VBox):
                 yaxis={"tickvals": ticks, "ticktext": names, "range": [ticks[-1] + 0.6, -0.6]},
             )
         text = said(p, q, self.move, self.runs, self.unit)
-        self.said.value = f'<div class="lab-said" role="status" aria-live="polite">{escape(text)}</div>'
+        self.said.value = sentence(text)

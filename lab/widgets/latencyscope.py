@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from lab.watch import PERCENTILES, STAGES
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure, sentence
 
 if TYPE_CHECKING:
     from lab.studio import Studio
@@ -85,7 +85,7 @@ class LatencyScope(widgets.VBox):
                     trace.update(x=around[trace.name], y=[f"p{p:g}" for p in PERCENTILES[:3]])
 
     def _say(self, text: str) -> None:
-        self.said.value = f'<div class="lab-said" role="status">{text}</div>'
+        self.said.value = sentence(text)
 
 
 def around_percentiles(stages: Mapping[str, np.ndarray]) -> dict[str, list[float]]:

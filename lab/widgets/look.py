@@ -1,5 +1,6 @@
 """How the widgets look: colours that colour-blind people can tell apart, figures that fit a light and a dark theme."""
 
+from html import escape
 from pathlib import Path
 
 import anywidget
@@ -17,6 +18,15 @@ class Fit(anywidget.AnyWidget):
     """Beside figures in a box: has them take the width that the box gets, and brings the kit's style sheet."""
 
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
+
+
+def sentence(text: str, kind: str = "") -> str:
+    """A line of text for an `ipywidgets.HTML`, read aloud when it changes; `kind`: good, bad or neither.
+
+    >>> sentence("1 < 2", "good")
+    '<div class="lab-said good" role="status" aria-live="polite">1 &lt; 2</div>'
+    """
+    return f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
 
 
 def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layout) -> go.FigureWidget:

@@ -9,7 +9,6 @@ form ◄──► draft ◄──► text                 rules in force ──�
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -18,6 +17,7 @@ from lab.past import Past
 from lab.rules import BadRule, Rule, RuleBook, parse_message
 from lab.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
+from lab.widgets.look import sentence
 from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import Table
 
@@ -142,7 +142,7 @@ class RuleDesk(widgets.VBox):
                 else str(ack.get("controlType", ""))
             )
             text = f"accepted {what}" if good else f"rejected: {ack['reason']}"
-            lines.append(f'<div class="lab-said {"good" if good else "bad"}">{escape(text)}</div>')
+            lines.append(sentence(text, "good" if good else "bad"))
         self.acks.value = f'<div role="log" aria-label="Acknowledgements">{"".join(lines)}</div>'
 
     def _apply(self, message: str) -> str:
@@ -219,6 +219,4 @@ class RuleDesk(widgets.VBox):
             self._say(f"Not published: {error}", "bad")
 
     def _say(self, text: str, kind: str) -> None:
-        self.said.value = (
-            f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
-        )
+        self.said.value = sentence(text, kind)

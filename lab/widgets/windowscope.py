@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from html import escape
 from random import Random
 from typing import NamedTuple
 
 import ipywidgets as widgets
 
-from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure
+from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
 
 MINUTE_MS = 60_000
 STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
@@ -371,9 +370,7 @@ class WindowScope(widgets.VBox):
         window_ms, slide_ms = self.window.value * self._unit_ms, self.slide.value * self._unit_ms
         cost = panes(self.events, window_ms, slide_ms)
         text = f"{said(seen)} An event is in W / S = {cost:.3g} sliding windows, in 1 tumbling one."
-        self.said.value = (
-            f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
-        )
+        self.said.value = sentence(text, kind)
 
 
 def clock(ms: float) -> datetime:

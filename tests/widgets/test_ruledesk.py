@@ -43,7 +43,7 @@ def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
         desk.table.selected = str(number)
         assert desk.form.rule_id.value == number
         assert parse_message(desk.text.value, PAYMENTS).rule.describe() in desk.table.rows[number - 1]
-        assert f"<b>{alerts:,}</b> alerts" in desk.backtest.said.value
+        assert f" {alerts:,} alerts" in desk.backtest.said.value
 
 
 def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
@@ -53,7 +53,7 @@ def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
     assert desk.form.limit.value == "5000000" == str(json.loads(desk.text.value)["limit"])
     rule = parse_message(desk.text.value, PAYMENTS).rule
     expected = int(past.aggregates(rule).over(rule, 5e6).sum())
-    assert expected > 4 and f"<b>{expected}</b> alerts" in desk.backtest.said.value
+    assert expected > 4 and f" {expected} alerts" in desk.backtest.said.value
     desk.publish.click()
     assert sent[0]["limit"] == 5_000_000 and sent[0]["ruleId"] == 3
 
@@ -75,7 +75,7 @@ def test_the_window_slider_changes_the_window(past):
     desk.table.selected = "1"
     desk.backtest.window.value = 60 * 86_400_000
     assert desk.form.window.value == "60d"
-    assert "<b>3</b> alerts" in desk.backtest.said.value or "alerts" in desk.backtest.said.value
+    assert " 3 alerts" in desk.backtest.said.value  # the pair that pays over 35 days is caught as well
     assert json.loads(desk.text.value)["window"] == "60d"
 
 
@@ -159,4 +159,4 @@ def test_the_reference_agrees_with_the_count_shown(past):
     reference.control(text)
     for line in first:
         reference.event(line)
-    assert f"<b>{len(reference.alerts):,}</b> alerts" in desk.backtest.said.value
+    assert f" {len(reference.alerts):,} alerts" in desk.backtest.said.value
