@@ -1,6 +1,8 @@
 """A studio in the kernel: the engine's stages on a live stream, without Java."""
 
 import json
+import subprocess
+import sys
 import time
 from threading import active_count
 
@@ -102,3 +104,23 @@ def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
 def test_a_wrong_argument_is_named_with_what_would_be_right(arguments, said):
     with pytest.raises(ValueError, match=said):
         Studio(**arguments)
+
+
+@pytest.mark.slow
+def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown():
+    script = f"""
+import time
+from lab.studio import Studio
+with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
+    deadline = time.monotonic() + 90
+    while len(studio.alerts) < 100 and time.monotonic() < deadline:
+        time.sleep(0.2)
+        studio.read()
+    print(len(studio.alerts) >= 100, studio.state())
+    studio._engine.query.stop()
+    print(studio.state())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=170)
+    running, ended = done.stdout.splitlines()
+    assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr
+    assert ended == "('bad', 'the engine ended: its query was stopped')"
