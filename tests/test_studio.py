@@ -120,7 +120,9 @@ with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
     studio._engine.query.stop()
     print(studio.state())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=170)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=170
+    )
     running, ended = done.stdout.splitlines()
     assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr
     assert ended == "('bad', 'the engine ended: its query was stopped')"
