@@ -16,27 +16,35 @@ FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
+setup: java .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
 
-.venv/.ready: requirements.txt requirements-dev.txt pyproject.toml
-	@$(PY) -c 'import pip; $(NEW_ENOUGH)' 2>/dev/null || { \
-	  for python in $(PYTHONS); do \
+.PHONY: java
+java: .venv/.made
+	@$(PY) -I lab/doctor.py --java-only
+
+.venv/.made:
+	@for python in $(PYTHONS); do \
 	    if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then \
-	      echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv; exit; \
+	      echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv && touch $@; exit; \
 	    fi; \
 	  done; \
 	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
-	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1; }
-	@$(PY) -I lab/doctor.py --java-only
+	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
+
+# all that does without Java
+.venv/.packages: .venv/.made requirements.txt requirements-dev.txt pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
-	@$(PY) -m lab.jars
 	@echo "Compiling the engine's kernels"
 	@$(PY) -c 'from lab.engine import compile_kernels; compile_kernels()'
+	@touch $@
+
+.venv/.ready: .venv/.packages
+	@$(PY) -m lab.jars
 	@echo "Laying out Spark's classes for a fast start"
 	@$(PY) -m lab.faststart || true
 	@touch $@
@@ -48,7 +56,7 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 	@.venv/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-room: setup ## open the control room, rules and alerts as one web page (this machine only)
+room: .venv/.packages ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
 	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
