@@ -21,7 +21,7 @@ setup: java .venv/.ready ## create .venv, install the pinned packages, fetch the
 
 .PHONY: java
 java: .venv/.made
-	@$(PY) -I lab/doctor.py --java-only
+	@$(PY) -I lab/machine/doctor.py --java-only
 
 .venv/.made:
 	@for python in $(PYTHONS); do \
@@ -44,9 +44,9 @@ java: .venv/.made
 	@touch $@
 
 .venv/.ready: .venv/.packages
-	@$(PY) -m lab.jars
+	@$(PY) -m lab.machine.jars
 	@echo "Laying out Spark's classes for a fast start"
-	@$(PY) -m lab.faststart || true
+	@$(PY) -m lab.machine.faststart || true
 	@touch $@
 
 demo: setup ## play a payment stream with planted fraud through the engine and show the alerts

@@ -25,8 +25,8 @@ from zoneinfo import ZoneInfo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lab import simulate
-from lab.simulate import DAY_MS, HOUR_MS, MINUTE_MS, Burst
+from lab.stream import simulate
+from lab.stream.simulate import DAY_MS, HOUR_MS, MINUTE_MS, Burst
 
 HERE = Path(__file__).resolve().parent
 PAYMENTS = {

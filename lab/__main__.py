@@ -2,7 +2,7 @@
 
 import sys
 
-from lab.cli import main
+from lab.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

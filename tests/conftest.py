@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from lab import broker, jars
-from lab.session import session
+from lab.machine import broker, jars
+from lab.machine.session import session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from lab.rules import CONTROLS, OPERATORS
+from lab.model.rules import CONTROLS, OPERATORS
 
 MINUTE = 60_000
 KEYS = ([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])

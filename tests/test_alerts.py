@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.alerts import Alert, AlertTable, group_key
+from lab.model.alerts import Alert, AlertTable, group_key
 
 ALERT = Alert(
     rule_id=1,

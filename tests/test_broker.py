@@ -11,8 +11,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from lab import broker, doctor, ports
-from lab.cli import FAILED, OK, main
+from lab.cli.main import FAILED, OK, main
+from lab.machine import broker, doctor, ports
 
 
 def produce(one: broker.Broker, topic: str, value: bytes) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli import FAILED, OK, STOPPED, USAGE, main
+from lab.apps.replay import replay
+from lab.cli.main import FAILED, OK, STOPPED, USAGE, main
 from lab.engine.ends import FileLogs
-from lab.replay import replay
-from lab.simulate import payments, to_json
+from lab.stream.simulate import payments, to_json
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)"
 LINES = [to_json(event) for event in payments(seed=3, events=300, start_ms=0, rate_per_s=1, payees=9)]
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lab.cli.replayed", interrupted)
+    monkeypatch.setattr("lab.cli.main.replayed", interrupted)
     assert main(command()) == STOPPED
     assert capsys.readouterr().err.strip() == "lab: stopped"
 

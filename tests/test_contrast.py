@@ -8,10 +8,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lab.contrast import mapstate
-from lab.reference import Reference, run
-from lab.rules import Rule
-from lab.schema import PAYMENTS
-from lab.simulate import HOUR_MS, write_payments
+from lab.model.reference import Reference, run
+from lab.model.rules import Rule
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import HOUR_MS, write_payments
 
 FUNCTIONS = {"SUM": 60, "AVG": 13, "MIN": 9, "MAX": 18.5, "COUNT": 5}
 OFTEN = {"MIN": "LESS_EQUAL"}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.schema import SCHEMAS
-from lab.simulate import MAX_DISORDER_MS
+from lab.model.schema import SCHEMAS
+from lab.stream.simulate import MAX_DISORDER_MS
 
 DATASETS = Path(__file__).parents[1] / "datasets"
 _spec = importlib.util.spec_from_file_location("datasets_make", DATASETS / "make.py")

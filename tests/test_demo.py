@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from lab import demo
-from lab.reference import Reference
-from lab.schema import PAYMENTS
-from lab.simulate import to_json
+from lab.apps import demo
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import to_json
 
 
 @pytest.mark.parametrize("rate, seconds", [(20, 6), (100, 45), (500, 10)])

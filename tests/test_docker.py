@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from lab import broker
+from lab.machine import broker
 
 COMPOSE = Path(__file__).parents[1] / "docker" / "compose.yaml"
 

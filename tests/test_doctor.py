@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import doctor
+from lab.machine import doctor
 
 
 def fake_java(folder: Path, version: str) -> Path:

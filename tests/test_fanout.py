@@ -5,11 +5,11 @@ import gzip
 import pytest
 
 from lab import dataset
+from lab.apps.replay import read_rules
 from lab.contrast.fanout import more_rules, sent
 from lab.engine.settings import Settings
-from lab.replay import read_rules
-from lab.rules import RuleBook
-from lab.schema import PAYMENTS
+from lab.model.rules import RuleBook
+from lab.model.schema import PAYMENTS
 
 SETTINGS = Settings(PAYMENTS)
 LINES = gzip.decompress((dataset("payments") / "payments.jsonl.gz").read_bytes()).splitlines()[:500]

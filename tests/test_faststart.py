@@ -1,6 +1,6 @@
 """Sessions use the archive of Spark's classes when there is one, and only then."""
 
-from lab import faststart
+from lab.machine import faststart
 
 
 def test_without_an_archive_java_is_told_nothing(tmp_path, monkeypatch):

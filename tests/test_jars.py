@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import jars
+from lab.machine import jars
 
 COORDINATES = "org.example:thing:1.0"
 CONTENT = b"a jar"

@@ -6,7 +6,7 @@ A Java program with flink-core and flink-runtime 1.20.0 called `MathUtils.murmur
 import numpy as np
 import pytest
 
-from lab.keygroups import (
+from lab.model.keygroups import (
     flink_default_key_groups,
     flink_key_group,
     flink_murmur,

@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from lab.past import Past
-from lab.reference import Reference
-from lab.replay import read_rules
-from lab.rules import parse_message
-from lab.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.apps.backtest import Past
+from lab.apps.replay import read_rules
+from lab.model.reference import Reference
+from lab.model.rules import parse_message
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
 from lab.teach import dataset
 
 FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}

@@ -7,7 +7,16 @@ from math import lcm
 import numpy as np
 import pytest
 
-from lab.placement import PLACEMENTS, by_range, by_spark_hash, compare, moves, range_ids, round_robin, union
+from lab.state.placement import (
+    PLACEMENTS,
+    by_range,
+    by_spark_hash,
+    compare,
+    moves,
+    range_ids,
+    round_robin,
+    union,
+)
 
 STEPS = [(3, 4), (4, 2), (2, 5), (5, 6), (8, 7)]
 

@@ -11,11 +11,11 @@ import pexpect
 import pytest
 
 from lab import logs
-from lab.cli import FAILED, OK, USAGE, main
+from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
-from lab.player import CHUNK, Player
-from lab.schema import SCHEMAS
-from lab.simulate import MAX_DISORDER_MS, SPIKES, Burst
+from lab.model.schema import SCHEMAS
+from lab.stream.player import CHUNK, Player
+from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, Burst
 
 WALL_MS = 1_700_000_000_000
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from lab.alerts import Alert
 from lab.contrast.race import WAYS, alert_set, race, scenario, truth
 from lab.engine.settings import Settings
-from lab.schema import PAYMENTS
-from lab.testing import Stages
+from lab.engine.stages import Stages
+from lab.model.alerts import Alert
+from lab.model.schema import PAYMENTS
 
 LOG = scenario(seed=3, events=800)
 

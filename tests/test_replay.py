@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.apps.replay import Replayed, read_rules, replay
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
-from lab.replay import Replayed, read_rules, replay
-from lab.rules import BadRule
-from lab.schema import LOGINS, MAX_LINE_BYTES, SCHEMAS
+from lab.model.rules import BadRule
+from lab.model.schema import LOGINS, MAX_LINE_BYTES, SCHEMAS
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}

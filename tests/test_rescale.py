@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lab import rescale as module
-from lab.cli import FAILED, OK, main
+from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint import Batches, give_up, read_record, write_record
 from lab.engine.ends import LOGS, FileLogs
 from lab.engine.held import CheckpointInUse, held
 from lab.engine.settings import Settings
-from lab.rescale import CannotRescale, rescale
+from lab.state import rescale as module
+from lab.state.rescale import CannotRescale, rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, run, write
 
 
@@ -185,8 +185,8 @@ def test_the_command_tells_before_and_after(spark, tmp_path, capsys, monkeypatch
 
 
 def test_a_run_takes_the_parallelism_of_its_checkpoint(tmp_path):
-    from lab.cli import parser
-    from lab.options import settings_of
+    from lab.cli.main import parser
+    from lab.cli.options import settings_of
 
     Settings(parallelism=5).bind(tmp_path)
     options = parser().parse_args(["run"])

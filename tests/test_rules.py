@@ -5,8 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.rules import CONTROLS, FUNCTIONS, OPERATORS, BadRule, Message, Route, Rule, RuleBook, parse_message
-from lab.schema import LOGINS, PAYMENTS
+from lab.model.rules import (
+    CONTROLS,
+    FUNCTIONS,
+    OPERATORS,
+    BadRule,
+    Message,
+    Route,
+    Rule,
+    RuleBook,
+    parse_message,
+)
+from lab.model.schema import LOGINS, PAYMENTS
 
 DEMO = {
     "ruleId": 1,

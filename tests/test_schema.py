@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.schema import FLIGHTS, LOGINS, MAX_LINE_BYTES, PAYMENTS, SCHEMAS, BadRecord, Field, Schema
+from lab.model.schema import FLIGHTS, LOGINS, MAX_LINE_BYTES, PAYMENTS, SCHEMAS, BadRecord, Field, Schema
 
 LONG = Field("n", "long")
 TEXT = Field("s", "string")

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from lab import simulate
-from lab.schema import SCHEMAS
-from lab.simulate import HOUR_MS, MAX_DISORDER_MS, MINUTE_MS, Burst
+from lab.model.schema import SCHEMAS
+from lab.stream import simulate
+from lab.stream.simulate import HOUR_MS, MAX_DISORDER_MS, MINUTE_MS, Burst
 
 STREAMS = {
     "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=simulate.spikes(5_000)),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from lab.contrast.skew import fullest, heavier, shares
-from lab.keygroups import placed_ids, spark_hash
-from lab.reference import key_group_of
+from lab.model.keygroups import placed_ids, spark_hash
+from lab.model.reference import key_group_of
 
 
 def test_shares_are_counted_in_the_key_groups_that_the_engine_takes():

@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import pytest
 
-from lab import state
-from lab.cli import OK, main
+from lab.cli.main import OK, main
 from lab.engine.ends import FileLogs
 from lab.engine.held import held
 from lab.engine.settings import Settings
-from lab.schema import PAYMENTS
+from lab.model.schema import PAYMENTS
+from lab.state import read as state
 from tests.engine.test_pipeline import EVENTS, RULES, run, write
 
 KEYS = ("payeeId", "beneficiaryId", "paymentType")

@@ -8,10 +8,10 @@ from threading import active_count
 
 import pytest
 
+from lab.apps.studio import Studio
 from lab.engine.ends import FileLogs
-from lab.reference import Reference
-from lab.schema import PAYMENTS
-from lab.studio import Studio
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
 
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
@@ -110,7 +110,7 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(arguments, said):
 def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown():
     script = f"""
 import time
-from lab.studio import Studio
+from lab.apps.studio import Studio
 with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
     deadline = time.monotonic() + 90
     while len(studio.alerts) < 100 and time.monotonic() < deadline:

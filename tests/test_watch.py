@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.alerts import Alert
-from lab.cli import OK, main
+from lab.apps.watch import STAGES, Latencies
+from lab.cli.main import OK, main
 from lab.engine.ends import FileLogs
-from lab.watch import STAGES, Latencies
+from lab.model.alerts import Alert
 
 
 def alert(event_id: int, log_time: int, alert_time: int) -> str:

@@ -5,9 +5,9 @@ from collections import Counter
 from contextlib import closing
 
 from lab.engine.ends import LOGS, KafkaLogs
-from lab.reference import COUNTS, Reference, run
-from lab.schema import PAYMENTS
-from lab.simulate import payments, to_json
+from lab.model.reference import COUNTS, Reference, run
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import payments, to_json
 
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
@@ -27,8 +27,8 @@ def events(count: int, seed: int = 3) -> list[str]:
 
 
 def publish(logs: KafkaLogs, *messages: str) -> list[str]:
-    from lab.changes import key_of
-    from lab.rules import BadRule
+    from lab.apps.control import key_of
+    from lab.model.rules import BadRule
 
     def key(message: str) -> str:
         try:

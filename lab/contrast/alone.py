@@ -22,10 +22,10 @@ from lab.engine.decode import decode_records
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
 from lab.logs.files import Segment
-from lab.reference import run
-from lab.rules import Rule, RuleBook
-from lab.schema import PAYMENTS
-from lab.simulate import write_payments
+from lab.model.reference import run
+from lab.model.rules import Rule, RuleBook
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import write_payments
 
 KEY, VALUE, CENTS = "payeeId", "paymentAmount", 100
 Alerts = dict[int, int]  # event id -> aggregate in cents

@@ -21,13 +21,13 @@ from statistics import median
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.alerts import Alert
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
-from lab.player import Player
-from lab.simulate import Burst
+from lab.model.alerts import Alert
+from lab.stream.player import Player
+from lab.stream.simulate import Burst
 from lab.widgets.windowscope import Event, compare, crossing
 
 PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit

@@ -17,7 +17,7 @@ from lab.contrast.alone import VALUE, at_once, rule_of
 from lab.engine.chunklog import ChunkLog
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
-from lab.schema import PAYMENTS
+from lab.model.schema import PAYMENTS
 
 
 class CountingState(dict):

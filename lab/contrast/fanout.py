@@ -21,8 +21,8 @@ from lab.engine.decode import MicroBatch, decode_records
 from lab.engine.route import route
 from lab.engine.settings import Settings
 from lab.logs.files import Segment
-from lab.rules import Rule, RuleBook
-from lab.schema import Schema
+from lab.model.rules import Rule, RuleBook
+from lab.model.schema import Schema
 
 KEYS = (["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"], ["paymentType"])
 FUNCTIONS = ("SUM", "AVG", "MAX", "COUNT")
@@ -57,7 +57,7 @@ def sent(
 
     `merged`: rules with the same keys and filter share a copy. `trimmed`: only fields that a rule reads travel.
 
-    >>> from lab.schema import PAYMENTS
+    >>> from lab.model.schema import PAYMENTS
     >>> book = RuleBook(PAYMENTS)
     >>> for number, limit in ((1, 50), (2, 90)):
     ...     _ = book.apply(f"{number},(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)")

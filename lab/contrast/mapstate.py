@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from lab.alerts import Alert, group_key
+from lab.apps.replay import check_rules
 from lab.logs.files import FileLog
-from lab.reference import Held, aggregate_of
-from lab.replay import check_rules
-from lab.rules import Rule
-from lab.schema import PAYMENTS, Schema
+from lab.model.alerts import Alert, group_key
+from lab.model.reference import Held, aggregate_of
+from lab.model.rules import Rule
+from lab.model.schema import PAYMENTS, Schema
 
 OUTPUT = "alert string"
 SECOND_MS = 1000
@@ -91,7 +91,7 @@ class MapStateWindow(StatefulProcessor):
 
 
 def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
-    """A stream of the schema's events -> a stream of the rule's alerts, as the JSON text of `lab.alerts.Alert`.
+    """A stream of the schema's events -> a stream of the rule's alerts, as the JSON text of `lab.model.alerts.Alert`.
 
     The rule must have a key: Spark's operator knows no global group.
     """

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from lab.alerts import Alert
-from lab.reference import Reference
-from lab.rules import Route, RuleBook
-from lab.schema import PAYMENTS
+from lab.model.alerts import Alert
+from lab.model.reference import Reference
+from lab.model.rules import Route, RuleBook
+from lab.model.schema import PAYMENTS
 
 WAYS = ("two copies", "travelling", "log order")
 START_MS = 1_735_689_600_000  # 2025-01-01 00:00 UTC

@@ -15,11 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab import broker
 from lab.contrast.sliding import short_batches
 from lab.engine.ends import KafkaLogs
 from lab.logs.kafka import KafkaLog
-from lab.player import Player
+from lab.machine import broker
+from lab.stream.player import Player
 
 TRIGGERS = {"micro-batches": {"processingTime": "0 seconds"}, "real time": {"realTime": "5 seconds"}}
 WARM_UP_SHARE = 1 / 3  # of the events of each run that are not counted

@@ -5,7 +5,7 @@
     old subtask 2   ▕ k6 k0 k5 …   ▏          ranges   keys lie in order of key-groups: at most one run in each file
 
 The model of "A Deep Dive into Rescalable State": a snapshot is one file for each subtask; a new subtask opens the files that
-hold something of its own. Keys are hashed to key-groups first and key-groups to subtasks by ranges (`lab.keygroups`); for
+hold something of its own. Keys are hashed to key-groups first and key-groups to subtasks by ranges (`lab.model.keygroups`); for
 `naive` and `index` the files are in the order of a hash table, as a heap backend without key-groups would write them.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.keygroups import mixed
-from lab.schema import html_table
+from lab.model.keygroups import mixed
+from lab.model.schema import html_table
 
 WAYS = ("naive", "index", "ranges")
 READ_AT_ONCE = 1 << 20  # bytes
@@ -186,7 +186,7 @@ def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> Costs
 
 def keys_of(checkpoint: Path, spark, key_groups: int = 128) -> Keys:
     """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
-    from lab.state import sizes_by_group
+    from lab.state.read import sizes_by_group
 
     hashes, sizes = sizes_by_group(checkpoint, spark=spark)
     return Keys.of(hashes, sizes, key_groups)

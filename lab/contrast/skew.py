@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lab.keygroups import digest, key_groups_of
+from lab.model.keygroups import digest, key_groups_of
 
 
 def heavier(values: Sequence, share: float, heavy: object, seed: int = 1) -> list:

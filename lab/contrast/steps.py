@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from lab.alerts import Alert
 from lab.contrast import mapstate
 from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
 from lab.engine.columns import pack, unpack
@@ -28,8 +27,9 @@ from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
-from lab.rules import Rule
-from lab.schema import PAYMENTS
+from lab.model.alerts import Alert
+from lab.model.rules import Rule
+from lab.model.schema import PAYMENTS
 
 KEY_GROUPS = 16
 FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decimal(18,2)"

@@ -4,7 +4,7 @@
 def compile_kernels() -> None:
     """Has Numba compile the window loop into its cache, so that the first micro-batch need not wait for it."""
     from lab.engine.settings import Settings
-    from lab.testing import Stages
+    from lab.engine.stages import Stages
 
     rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     with Stages(Settings()) as stages:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from lab.engine.columns import Columns
-from lab.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
+from lab.model.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
 
 
 @dataclass

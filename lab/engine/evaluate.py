@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
-from lab.alerts import Alert, group_key
 from lab.engine import rulebooks, shared, window
 from lab.engine.chunklog import ChunkLog
 from lab.engine.columns import Columns, in_log_order, now_ms, unpack
 from lab.engine.settings import Settings
 from lab.engine.store import MEASURING, RouteStore
-from lab.keygroups import placed_ids
-from lab.reference import LATE_POLICIES
-from lab.rules import Route, Rule, RuleBook
+from lab.model.alerts import Alert, group_key
+from lab.model.keygroups import placed_ids
+from lab.model.reference import LATE_POLICIES
+from lab.model.rules import Route, Rule, RuleBook
 
 FATES = {
     window.EVALUATED: "evaluated",

@@ -20,9 +20,9 @@ from lab.engine.columns import Columns, in_log_order, now_ms, take, to_batch, to
 from lab.engine.decode import MicroBatch, decode
 from lab.engine.settings import Settings
 from lab.engine.store import halves
-from lab.keygroups import digest, key_groups_of, placed_ids
-from lab.rules import Filter, Route, Rule, RuleBook
-from lab.schema import Schema
+from lab.model.keygroups import digest, key_groups_of, placed_ids
+from lab.model.rules import Filter, Route, Rule, RuleBook
+from lab.model.schema import Schema
 
 ROUTED = "key_group int, kind string, payload binary"
 Routed = tuple[int, str, bytes]

@@ -9,8 +9,8 @@ itself has left before a crash is passed over and written again. So routing and 
 import os
 from pathlib import Path
 
-from lab.rules import RuleBook
-from lab.schema import Schema
+from lab.model.rules import RuleBook
+from lab.model.schema import Schema
 
 KEPT = 100  # files
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.engine.checkpoint import VERSION, read_record, write_record
-from lab.reference import LATE_POLICIES
-from lab.schema import PAYMENTS, Schema
+from lab.model.reference import LATE_POLICIES
+from lab.model.schema import PAYMENTS, Schema
 
 FIXED = ("schema", "key_groups", "parallelism")
 
@@ -44,7 +44,7 @@ class Settings:
     def bind(self, checkpoint: Path) -> None:
         """Writes what must not change beside a new checkpoint; raises ValueError if it differs from an old one's.
 
-        The parallelism of a stopped engine can be changed: `lab.rescale`. Half way through that, no engine may start.
+        The parallelism of a stopped engine can be changed: `lab.state.rescale`. Half way through that, no engine may start.
         """
         mine = {name: value for name, value in asdict(self).items() if name in FIXED}
         record = read_record(checkpoint)

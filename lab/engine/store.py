@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from lab.engine import shared, window
 from lab.engine.columns import Columns
 from lab.engine.window import Batch, Rules, Store
-from lab.rules import FUNCTIONS, OPERATORS, Route, Rule
-from lab.schema import Schema
+from lab.model.rules import FUNCTIONS, OPERATORS, Route, Rule
+from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096

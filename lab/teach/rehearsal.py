@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from lab.alerts import Alert, AlertTable
+from lab.apps.run import Report, raise_if_failed
 from lab.engine.columns import now_ms
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
-from lab.live import Report, raise_if_failed
-from lab.player import Player
+from lab.model.alerts import Alert, AlertTable
+from lab.stream.player import Player
 
 POLL_S, START_S, WARM_S, DRAIN_S = 0.02, 60, 20, 5
 AT_REST_S = 0.6  # an engine this far behind its stream is not catching up any more

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.alerts import Alert, utc
-from lab.past import Past
-from lab.reference import Held, aggregate_of
-from lab.rules import Rule, symbol
-from lab.schema import PAYMENTS, plain
+from lab.apps.backtest import Past
+from lab.model.alerts import Alert, utc
+from lab.model.reference import Held, aggregate_of
+from lab.model.rules import Rule, symbol
+from lab.model.schema import PAYMENTS, plain
 from lab.widgets.backtest import span
 from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure, sentence
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
-    from lab.studio import Studio
+    from lab.apps.studio import Studio
 
 KEPT, SHOWN = 5_000, 60
 BINS = 120  # of the picture of alerts over time

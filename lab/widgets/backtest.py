@@ -8,8 +8,8 @@ from decimal import Decimal
 import ipywidgets as widgets
 import numpy as np
 
-from lab.past import Aggregates, Past
-from lab.rules import Rule
+from lab.apps.backtest import Aggregates, Past
+from lab.model.rules import Rule
 from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000

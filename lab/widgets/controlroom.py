@@ -2,9 +2,9 @@
 
 import ipywidgets as widgets
 
-from lab.demo import first_rules
-from lab.replay import read_rules
-from lab.studio import KEY_GROUPS, Studio
+from lab.apps.demo import first_rules
+from lab.apps.replay import read_rules
+from lab.apps.studio import KEY_GROUPS, Studio
 from lab.teach import dataset
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope

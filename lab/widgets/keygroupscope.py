@@ -4,7 +4,7 @@
              task 1   ▕ 4 │ 5 │ 6 ▏                     task 1   ▕ 3̸ │ 4 ▏          hatched: it comes from another task
              task 2   ▕ 7 │ 8 │ 9 ▏                     …
 
-Placements and counts are those of `lab.placement`. Source of the idea: figure 5 of "A Deep Dive into Rescalable State".
+Placements and counts are those of `lab.state.placement`. Source of the idea: figure 5 of "A Deep Dive into Rescalable State".
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 import ipywidgets as widgets
 import numpy as np
 
-from lab.keygroups import placed_ids
-from lab.placement import PLACEMENTS, Move, moves
+from lab.model.keygroups import placed_ids
+from lab.state.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
 
 if TYPE_CHECKING:
-    from lab.studio import Studio
+    from lab.apps.studio import Studio
 
 MOST_TASKS = 8
 EQUAL_KEY_GROUPS = 128
@@ -33,7 +33,7 @@ STAYS, MOVES = "stays", "moves (hatched)"
 
 
 class HasKeyGroups(Protocol):
-    """What is taken from a `lab.state.State`."""
+    """What is taken from a `lab.state.read.State`."""
 
     parallelism: int
 
@@ -85,7 +85,7 @@ class KeyGroupScope(widgets.VBox):
     """Tasks and their key-groups at two parallelisms, with sliders for both and a choice of placement.
 
     `state`: a `lab.State`, bytes for each key-group, or nothing: 128 equal ones. `before`, `after`, `placement` (a key of
-    `lab.placement.PLACEMENTS`): where the controls stand first; those of the state unless told.
+    `lab.state.placement.PLACEMENTS`): where the controls stand first; those of the state unless told.
     Raises ValueError without key-groups, or with a placement that is not there.
 
     >>> scope = KeyGroupScope([100] * 10)

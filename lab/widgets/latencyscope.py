@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 import numpy as np
 
-from lab.watch import PERCENTILES, STAGES
+from lab.apps.watch import PERCENTILES, STAGES
 from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure, sentence
 
 if TYPE_CHECKING:
-    from lab.studio import Studio
+    from lab.apps.studio import Studio
 
 BUDGET_MS = 500
 NEWEST = 2_000  # alerts that are shown

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.past import Past
-from lab.rules import BadRule, Rule, RuleBook, parse_message
-from lab.schema import PAYMENTS, Schema
+from lab.apps.backtest import Past
+from lab.model.rules import BadRule, Rule, RuleBook, parse_message
+from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence
 from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
-    from lab.studio import Studio
+    from lab.apps.studio import Studio
 
 EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
 SHOWN_ACKS = 4

@@ -7,8 +7,8 @@ from decimal import Decimal, InvalidOperation
 import ipywidgets as widgets
 import traitlets
 
-from lab.rules import FUNCTIONS, Rule
-from lab.schema import Schema, plain
+from lab.model.rules import FUNCTIONS, Rule
+from lab.model.schema import Schema, plain
 
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
@@ -46,7 +46,7 @@ class Picks(widgets.VBox):
 class RuleForm(widgets.HBox):
     """Controls for the attributes of a rule on events of a schema; `changed` is called when somebody changes one.
 
-    >>> from lab.schema import PAYMENTS
+    >>> from lab.model.schema import PAYMENTS
     >>> form = RuleForm(PAYMENTS, lambda: None)
     >>> form.limit.value, form.window.value, form.group_by.value = "20", "5m", ("payeeId",)
     >>> json.loads(form.message("PAUSE"))["window"]

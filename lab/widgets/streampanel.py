@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from lab.widgets.look import BLUE, ORANGE, Fit, figure
 
 if TYPE_CHECKING:
-    from lab.studio import Studio
+    from lab.apps.studio import Studio
 
 KEPT_S = 120
 

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.engine.settings import Settings
-from lab.session import session
-from lab.simulate import DAY_MS
+from lab.machine.session import session
+from lab.stream.simulate import DAY_MS
 from tests.bench import data, shares, state
 from tests.bench.drive import Json, Run, replay
 from tests.bench.limit import duckdb_seconds

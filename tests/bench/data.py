@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from lab.logs.files import FileLog
-from lab.simulate import DAY_MS, write_payments
+from lab.stream.simulate import DAY_MS, write_payments
 
 SEGMENT = 100_000  # events
 

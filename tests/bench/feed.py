@@ -7,7 +7,7 @@ import sys
 import time
 
 from lab.logs import kafka_place
-from lab.session import session
+from lab.machine.session import session
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab import broker
+from lab.apps.run import Report
+from lab.apps.watch import Latencies
 from lab.engine.ends import KafkaLogs
-from lab.live import Report
-from lab.watch import Latencies
+from lab.machine import broker
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
 LATENCY_TARGETS = {50: 300, 99: 500}  # percentile -> ms

@@ -14,8 +14,8 @@ from pathlib import Path
 from lab.contrast.restore import compare_restores, keys_of
 from lab.engine import pipeline
 from lab.engine.settings import Settings
-from lab.rescale import rescale
-from lab.session import session
+from lab.machine.session import session
+from lab.state.rescale import rescale
 from tests.bench.data import Payments, rule
 
 BYTES_PER_EVENT = 105  # measured: three routes, each keyed by a string among others

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from lab.engine.settings import Settings
+from lab.engine.stages import Stages
 from lab.logs.files import FileLog
-from lab.testing import Stages
 from tests.bench.data import Payments
 
 STAGES = ("decode and route", "evaluate")
 
 
 class TimedStages(Stages):
-    """`lab.testing.Stages` over prepared segments, with a timer round each stage."""
+    """`lab.engine.stages.Stages` over prepared segments, with a timer round each stage."""
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
-from lab.schema import PAYMENTS
-from lab.simulate import HOUR_MS
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import HOUR_MS
 from tests.bench.data import Payments, same_window_rules
 from tests.bench.drive import Json, replay
 from tests.bench.stages import TimedStages

@@ -5,8 +5,8 @@ import tempfile
 from pyspark.sql import SparkSession
 
 from lab.contrast import mapstate
-from lab.rules import parse_message
-from lab.schema import PAYMENTS
+from lab.model.rules import parse_message
+from lab.model.schema import PAYMENTS
 from tests.bench.data import PAYEE, Payments, rule
 
 FIELDS = "transactionId long, eventTime long, payeeId long, beneficiaryId long, paymentAmount decimal(18,2)"

@@ -16,7 +16,7 @@ from urllib.parse import urlparse
 
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
-from lab import ports
+from lab.machine import ports
 
 ROOT = Path(__file__).parent.parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lab.engine import decode
 from lab.engine.decode import decode_records
 from lab.logs.files import Segment
-from lab.schema import LOGINS, MAX_LINE_BYTES, PAYMENTS, BadRecord
+from lab.model.schema import LOGINS, MAX_LINE_BYTES, PAYMENTS, BadRecord
 
 NUMBERS = [
     "1",

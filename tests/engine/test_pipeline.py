@@ -12,9 +12,9 @@ from lab.engine import pipeline
 from lab.engine.ends import FileLogs
 from lab.engine.held import CheckpointInUse, held
 from lab.engine.settings import Settings
-from lab.reference import Reference
-from lab.schema import PAYMENTS
-from lab.simulate import payments, to_json
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import payments, to_json
 
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
@@ -83,7 +83,7 @@ def test_separate_executor_processes_give_the_same_alerts(tmp_path):
     script = f"""
 import sys
 from pathlib import Path
-from lab.session import session
+from lab.machine.session import session
 from lab.engine.settings import Settings
 from {__name__} import run
 with session("local-cluster[2,1,1024]") as spark:

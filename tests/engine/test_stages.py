@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lab.engine import chunklog, store
 from lab.engine.settings import Settings
-from lab.reference import COUNTS, LATE_POLICIES, Reference, run
-from lab.schema import LOGINS
-from lab.testing import Entry, Stages
+from lab.engine.stages import Entry, Stages
+from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
+from lab.model.schema import LOGINS
 from tests.strategies import MINUTE, cuts, logs
 
 EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "150"))  # random logs; `make soak` takes more

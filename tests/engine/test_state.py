@@ -4,9 +4,9 @@ import json
 
 from lab.engine.chunklog import MERGED_AT_ONCE
 from lab.engine.settings import Settings
-from lab.schema import PAYMENTS
-from lab.simulate import HOUR_MS, MINUTE_MS
-from lab.testing import Stages
+from lab.engine.stages import Stages
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import HOUR_MS, MINUTE_MS
 
 RULES = ((["payeeId"], "SUM"), (["beneficiaryId"], "UNIQUE_COUNT"), (["payeeId", "beneficiaryId"], "MAX"))
 WINDOW_MS = 10 * MINUTE_MS

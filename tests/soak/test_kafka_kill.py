@@ -10,9 +10,9 @@ from threading import Thread
 
 import pytest
 
-from lab import broker
 from lab.engine.ends import KafkaLogs
-from lab.simulate import payments, to_json
+from lab.machine import broker
+from lab.stream.simulate import payments, to_json
 from tests.soak.test_kill import CHANGES, RULES
 from tests.topics import assert_equal, counted, expected, publish
 

@@ -14,9 +14,9 @@ import pytest
 
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog, Segment
-from lab.reference import COUNTS, Reference
-from lab.schema import PAYMENTS
-from lab.simulate import payments, to_json
+from lab.model.reference import COUNTS, Reference
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import payments, to_json
 
 KILLS, SEGMENTS, EVENTS_PER_SEGMENT, PAUSE_S = 10, 700, 40, 0.2
 RULES = [

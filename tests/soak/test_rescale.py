@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.apps.replay import replay
 from lab.engine.checkpoint import read_record
 from lab.logs.files import FileLog
-from lab.replay import replay
-from lab.simulate import HOUR_MS
+from lab.stream.simulate import HOUR_MS
 from tests.bench.data import Payments
 
 EVENTS, SEGMENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 40, 2
@@ -34,8 +34,8 @@ from pathlib import Path
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
-from lab.rescale import rescale
-from lab.session import session
+from lab.state.rescale import rescale
+from lab.machine.session import session
 
 master, what, folder, number = sys.argv[1:]
 folder, number = Path(folder), int(number)

@@ -5,10 +5,10 @@ import io
 import time
 from decimal import Decimal
 
-from lab.alerts import Alert
-from lab.past import Past
-from lab.reference import Reference
-from lab.schema import PAYMENTS
+from lab.apps.backtest import Past
+from lab.model.alerts import Alert
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
 from lab.widgets.alertfeed import BINS, KEPT, SHOWN, AlertFeed, building_up
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"

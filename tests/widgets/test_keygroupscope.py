@@ -1,4 +1,4 @@
-"""The picture of a rescale shows what `lab.placement` counts."""
+"""The picture of a rescale shows what `lab.state.placement` counts."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.contrast.restore import Keys, Snapshot
-from lab.placement import PLACEMENTS, by_range, compare
+from lab.state.placement import PLACEMENTS, by_range, compare
 from lab.widgets.keygroupscope import MOVES, STAYS, KeyGroupScope, runs
 
 SIZES = [100, 0, 250, 30, 90, 60, 10, 400, 70, 20, 55, 5, 160, 80, 40, 130]
@@ -14,7 +14,7 @@ SIZES = [100, 0, 250, 30, 90, 60, 10, 400, 70, 20, 55, 5, 160, 80, 40, 130]
 
 @dataclass
 class Read:
-    """As much of a `lab.state.State` as the widget takes."""
+    """As much of a `lab.state.read.State` as the widget takes."""
 
     parallelism: int
 

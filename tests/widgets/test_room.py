@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from lab.studio import Studio
+from lab.apps.studio import Studio
 from lab.widgets.controlroom import ControlRoom, FrontDoor
 from lab.widgets.latencyscope import LatencyScope, around_percentiles
 from lab.widgets.pulse import BAD, GOOD, Pulse

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from lab.past import Past
-from lab.reference import Reference
-from lab.replay import read_rules
-from lab.rules import RuleBook, parse_message
-from lab.schema import LOGINS, PAYMENTS
+from lab.apps.backtest import Past
+from lab.apps.replay import read_rules
+from lab.model.reference import Reference
+from lab.model.rules import RuleBook, parse_message
+from lab.model.schema import LOGINS, PAYMENTS
 from lab.teach import dataset
 from lab.widgets.ruledesk import RuleDesk
 

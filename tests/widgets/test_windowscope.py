@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from lab.reference import Reference
-from lab.schema import PAYMENTS
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
 from lab.widgets.windowscope import (
     Event,
     WindowScope,

@@ -1,0 +1,166 @@
+"""Past events to try rules on, in this process and in no time: the engine's own compiled windows, without Spark.
+
+lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
+                                                                          └──► what another limit would have raised
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine.columns import Columns, concat, take
+from lab.engine.decode import decode_records
+from lab.engine.route import matching, routed
+from lab.engine.settings import Settings
+from lab.engine.store import MEASURING, RouteStore
+from lab.logs.files import Segment
+from lab.model.rules import Rule
+from lab.model.schema import Schema
+
+ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """A rule's aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders)."""
+
+    times: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+
+    def over(self, rule: Rule, limit: float) -> np.ndarray:
+        """Which of them alert at another limit.
+
+        >>> from lab.model.schema import PAYMENTS
+        >>> from lab.model.rules import parse_message
+        >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+        >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).over(rule, 50).tolist()
+        [False, True]
+        """
+        return rule.relation(self.values, limit)
+
+
+class Past:
+    """The newest events, `at_most` of them, in order of arrival.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> from lab.model.rules import parse_message
+    >>> past = Past(PAYMENTS)
+    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
+    2
+    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    >>> past.aggregates(rule).values.tolist()
+    [30.0, 50.01]
+    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
+    [Decimal('30.00'), Decimal('20.01')]
+    """
+
+    def __init__(self, schema: Schema, at_most: int = 200_000):
+        self.schema, self.at_most = schema, at_most
+        self._parts: list[Columns] = []
+        self.arrived = 0  # all that ever came
+
+    def __len__(self) -> int:
+        return sum(len(part["logTime"]) for part in self._parts)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Smallest and largest event time, ms; (0, 0) without events."""
+        if not self._parts:
+            return 0, 0
+        times = self._columns()[self.schema.time_field]
+        return int(np.min(times)), int(np.max(times))
+
+    def add(self, lines: Iterable[str | bytes]) -> int:
+        """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
+        data = b"\n".join(
+            (line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines
+        )
+        if not data:
+            return 0
+        columns, kept, _ = decode_records(Segment(0, 0, "", data), self.schema)
+        if len(kept):
+            columns = {name: _bare(values) for name, values in columns.items()}
+            columns["logTime"] = self.arrived + np.arange(len(kept))
+            columns["source"] = np.zeros(len(kept), np.int64)
+            self.arrived += len(kept)
+            self._parts.append(columns)
+            if len(self) > 1.25 * self.at_most:
+                whole = self._columns()
+                newest = len(whole["logTime"]) - self.at_most
+                self._parts = [{name: values[newest:] for name, values in whole.items()}]
+        return len(kept)
+
+    def _columns(self) -> Columns:
+        if len(self._parts) > 1:
+            self._parts = [{name: concat([part[name] for part in self._parts]) for name in self._parts[0]}]
+        return self._parts[0]
+
+    # -- a rule on them ------------------------------------------------------------------------------------------------
+
+    def aggregates(self, rule: Rule) -> Aggregates:
+        """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
+        if rule.function != "COUNT_WITH_RESET":
+            rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
+        if not self._parts:
+            return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
+        columns = self._routed(rule)
+        with TemporaryDirectory(prefix="lab-past-") as folder:
+            active = replace(rule, state="ACTIVE")
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,))
+            _, found = store.evaluate(columns, Settings.max_out_of_orderness_ms, 0)
+        rows, high, low, count = (found[:, column] for column in (0, 2, 3, 4))
+        values = count.astype(float)
+        if rule.function in MEASURING:
+            values = (high * 2.0**32 + low) / 10 ** self.schema.field(rule.field).scale
+            values = values / count if rule.function == "AVG" else np.round(values, 9)
+        return Aggregates(columns["time"][rows], columns["id"][rows], values)
+
+    def _routed(self, rule: Rule) -> Columns:
+        columns = self._columns()
+        return routed(columns, matching(columns, rule.route, self.schema), rule.route, [rule], self.schema)
+
+    def window(self, rule: Rule, event_id: int) -> list[dict]:
+        """The events in the rule's window that ends with an event, as {field: value}, in order of event time.
+
+        Empty if the event is not among these; without what arrived after it. One id at several times: the newest is meant.
+        """
+        if not self._parts:
+            return []
+        columns, schema = self._columns(), self.schema
+        rows = matching(columns, rule.route, schema)
+        found = np.flatnonzero(np.asarray(columns[schema.id_field])[rows] == event_id)
+        if not len(found):
+            return []
+        last = rows[found[-1]]
+        times = np.asarray(columns[schema.time_field])
+        end_ms = times[last]
+        inside = (times[rows] >= end_ms - rule.window_ms) & (times[rows] <= end_ms) & (rows <= last)
+        for name in rule.keys:
+            values = _plain(columns[name])
+            inside &= values[rows] == values[last]
+        rows = rows[inside]
+        rows = rows[np.argsort(times[rows], kind="stable")]
+        events = {name: self._values(name, rows) for name in schema.names}
+        return [dict(zip(events, values)) for values in zip(*events.values())]
+
+    def _values(self, name: str, rows: np.ndarray) -> list:
+        field, values = self.schema.field(name), take(self._columns()[name], rows)
+        values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+        if not field.scale:
+            return values
+        return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
+
+
+def _bare(values: pa.Array) -> np.ndarray | pa.Array:
+    """As the compiled windows take it: numbers without nulls are a NumPy array."""
+    return values.to_numpy() if pa.types.is_int64(values.type) and not values.null_count else values
+
+
+def _plain(values: np.ndarray | pa.Array) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)

@@ -1,0 +1,138 @@
+"""`lab rules`: changes to the rules, sent to the control log and answered by the engine; and rules tried out on past events."""
+
+import json
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.apps.replay import check_rules, read_rules
+from lab.apps.run import POLL_S, logs_of
+from lab.engine.ends import FileLogs
+from lab.model.alerts import Alert, utc
+from lab.model.rules import BadRule, RuleBook, parse_message
+from lab.model.schema import SCHEMAS, Schema, plain
+
+
+def add(options: Namespace) -> None:
+    """Sends rules, or control commands, to the engine."""
+    send(options, rules_of(options.rule))
+
+
+def change(options: Namespace, state: str) -> None:
+    """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
+    message: dict = {"ruleId": options.rule_id}
+    rule = in_force(logs_of(options), SCHEMAS[options.schema]).rules.get(options.rule_id)
+    if rule and state != "DELETE":
+        message = rule.to_dict()
+    send(options, [json.dumps(message | {"ruleState": state})])
+
+
+def in_force(logs, schema: Schema) -> RuleBook:
+    """The rules as the control log gives them."""
+    book = RuleBook(schema)
+    for message in logs.log("control").read():
+        book.apply(message)
+    return book
+
+
+def rules_of(text: str) -> list[str]:
+    """The argument itself, or what is in the file of that name."""
+    path = Path(text)
+    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text
+    return [text] if is_rule and not path.is_file() else read_rules(path)
+
+
+def key_of(message: str, schema: Schema) -> str:
+    """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
+
+    >>> key_of('{"ruleId": 7, "ruleState": "DELETE"}', SCHEMAS["payments"])
+    '7'
+    """
+    parsed = parse_message(message, schema)
+    return str(parsed.rule_id or parsed.control)
+
+
+def send(options: Namespace, messages: Sequence[str]) -> None:
+    """Publishes control messages and shows the answers. Raises BadRule for one that is rejected."""
+    keys = [key_of(message, SCHEMAS[options.schema]) for message in messages]
+    logs = logs_of(options)
+    logs.create()
+    acks, alerts = logs.log("acks").tail(new=True), None
+    if getattr(options, "first_alert", False):
+        alerts = logs.log("alerts").tail(new=True)
+    started = time.monotonic()
+    waiting, answers = set(logs.log("control").publish(messages, keys)), []
+    while waiting and time.monotonic() < started + options.timeout:
+        for ack in map(json.loads, acks.read()):
+            if ack["place"] in waiting:
+                waiting.remove(ack["place"])
+                answers.append(ack)
+                print(_answer(ack), f"({time.monotonic() - started:.2f} s)")
+        time.sleep(POLL_S)
+    if waiting:
+        where = logs.log("control")
+        print(f"queued in {where}: no answer within {options.timeout:g} s, the next `lab run` will read it")
+    elif alerts:
+        _wait_for_alert(alerts, answers, started + options.timeout)
+    if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
+        raise BadRule(rejected[0])
+
+
+def _answer(ack: dict) -> str:
+    if ack["status"] == "rejected":
+        return f"rejected: {ack['reason']}"
+    if "ruleId" in ack:
+        return f"accepted: rule {ack['ruleId']} version {ack['version']} {ack['ruleState']}"
+    said = {name: value for name, value in ack.items() if name not in ("status", "place", "logTime")}
+    return "accepted: " + json.dumps(said)
+
+
+def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float) -> None:
+    """Tells how long it took from the publishing of one of the rules to its first alert."""
+    published = {(ack["ruleId"], ack["version"]): ack["logTime"] for ack in acks if "version" in ack}
+    while time.monotonic() < deadline:
+        for alert in map(Alert.from_json, alerts.read()):
+            if log_time := published.get((alert.rule_id, alert.rule_version)):
+                waited = alert.alert_time - log_time
+                print(
+                    f"first alert {waited:,} ms after the rule was published: {alert.key} {plain(alert.aggregate)}"
+                )
+                return
+        time.sleep(POLL_S)
+    print("no alert of it yet")
+
+
+def show(options: Namespace) -> None:
+    """Prints the rules that the control log gives."""
+    logs = logs_of(options)
+    if isinstance(logs, FileLogs) and not logs.path("control").is_dir():
+        path = logs.path("control").absolute()
+        raise FileNotFoundError(f"{path}: there is no control log; `lab rules add` or `lab run` makes one")
+    rules = in_force(logs, SCHEMAS[options.schema]).sorted()
+    for rule in rules:
+        print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
+    if not rules:
+        print("no rule is in force")
+
+
+def backtest(options: Namespace) -> None:
+    """What the rule would have alerted, who most, and what first."""
+    from lab.cli.main import replayed
+
+    rules = rules_of(options.rule)
+    for rule in check_rules(rules, SCHEMAS[options.schema]).sorted():
+        print(f"rule {rule.rule_id}: {rule.describe()}")
+    alerts = replayed(options, rules).alerts
+    keys = Counter(alert.key for alert in alerts)
+    print(f"{len(alerts):,} alerts, {len(keys):,} groups")
+    for key, count in keys.most_common(options.top):
+        print(f"{count:8,}  {key}")
+    if alerts:
+        print("first:")
+    for alert in alerts[: options.top]:
+        aggregate = plain(alert.aggregate)
+        print(
+            f"  {utc(alert.event_time)}  rule {alert.rule_id}  {alert.key}  {aggregate}  event {alert.event_id}"
+        )

@@ -1,0 +1,268 @@
+"""What would these rules have alerted? Evaluates a finished file of events, all rules in force before the first one.
+
+    payments.jsonl ──► segments of a log ──► the engine, a few large micro-batches ──┐
+                  └──► one event at a time ──► lab.reference ────────────────────────┴──► Replayed
+
+Both give the same alerts in the same order, whatever the settings of the engine.
+"""
+
+import gzip
+import json
+import time
+import zlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from itertools import accumulate, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+from lab.model.alerts import Alert, AlertTable
+from lab.model.reference import COUNTS, Reference
+from lab.model.rules import BadRule, RuleBook
+from lab.model.schema import Schema, html_table
+
+ENGINES = ("spark", "reference")
+SEGMENT_EVENTS = 500_000  # in a micro-batch, unless the number of batches is given
+POLL_S = 0.5
+
+Rules = Sequence[str | bytes]
+Progress = Callable[[int, int], None]  # events done, lines to do
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came out of a replay. `seconds`: from the first micro-batch's start to the last one's end."""
+
+    engine: str
+    alert_lines: list[str]  # JSON, sorted by event time, event id, rule id
+    acks: list[dict]
+    dead_letters: list[dict]
+    counts: dict[str, int]
+    batches: int
+    seconds: float
+
+    @cached_property
+    def alerts(self) -> AlertTable:
+        return AlertTable(map(Alert.from_json, self.alert_lines))
+
+    @property
+    def events(self) -> int:
+        """Records in, good and bad."""
+        return self.counts["records"]
+
+    @property
+    def events_per_second(self) -> float:
+        return self.events / self.seconds if self.seconds else 0.0
+
+    def summary(self) -> dict[str, str | int | float]:
+        """The run in one line, as `lab replay` prints it."""
+        return {
+            "engine": self.engine,
+            "events": self.events,
+            "alerts": len(self.alert_lines),
+            "dead_letters": self.counts["deadLetters"],
+            "duplicates": self.counts["duplicates"],
+            "dropped_late": self.counts["droppedLate"],
+            "seconds": round(self.seconds, 3),
+            "events_per_second": round(self.events_per_second, 1),
+        }
+
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        return html_table(summary, [summary.values()]) + self.alerts._repr_html_()
+
+
+def replay(
+    events: Path | str,
+    rules: Rules,
+    *,
+    engine: str = "spark",
+    settings: Settings | None = None,
+    batches: int | None = None,
+    spark=None,
+    progress: Progress | None = None,
+) -> Replayed:
+    """Evaluates a file of events (JSON lines or CSV, also .gz) or the folder of an events log.
+
+    `batches`: how many micro-batches to cut it into; few and large is fastest. `spark`: a session to use, else one
+    is made. Raises BadRule before anything starts if a rule would be rejected, OSError if the file cannot be read.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
+    if batches is not None and batches < 1:
+        raise ValueError(f"batches: {batches}, expected 1 or more")
+    settings = settings or Settings()
+    check_rules(rules, settings.schema)
+    source = Source(Path(events))
+    if engine == "reference":
+        return _one_at_a_time(source, rules, settings, progress or _silent)
+    return _on_spark(source, rules, settings, batches, spark, progress or _silent)
+
+
+def read_rules(path: Path | str) -> list[str]:
+    """The rules of a file: a JSON list of them, or one JSON or plain rule per line. Raises BadRule."""
+    text = Path(path).read_text("utf-8", errors="surrogateescape").removeprefix("\ufeff").strip()
+    if not text.startswith("["):
+        return [line for line in text.splitlines() if line.strip()]
+    try:
+        rules = json.loads(text, parse_float=str)  # as text, every digit of a limit stays
+    except json.JSONDecodeError as error:
+        raise BadRule(f"{path} is not a JSON list: {error}") from None
+    return [json.dumps(rule) for rule in rules]
+
+
+def check_rules(rules: Rules, schema: Schema) -> RuleBook:
+    """The rules in force once all are applied; raises BadRule if one would be rejected."""
+    book = RuleBook(schema)
+    for number, rule in enumerate(rules, 1):
+        ack = book.apply(rule)
+        if ack["status"] == "rejected":
+            raise BadRule(f"rule {number} of {len(rules)}: {ack['reason']}")
+    return book
+
+
+class Source:
+    """The lines of a file, or of the segments in a log's folder."""
+
+    def __init__(self, path: Path):
+        if path.is_dir():
+            self._files = [(file, f"{path.name}/{file.name}") for file in FileLog(path).segments()]
+        else:
+            self._files = [(path, path.name)]
+        lengths = [sum(1 for _ in self._lines(file)) for file, _ in self._files]
+        self._starts = [0, *accumulate(lengths)]
+
+    def __len__(self) -> int:
+        """How many lines, blank ones included."""
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines without their ends."""
+        lines = (line.rstrip(b"\r\n") for file, _ in self._files for line in self._lines(file))
+        return islice(lines, len(self))  # a log may grow meanwhile
+
+    def place(self, index: int) -> str:
+        """Where line `index` stands, for people: `payments.jsonl:1`."""
+        file = bisect_right(self._starts, index) - 1
+        return f"{self._files[file][1]}:{index - self._starts[file] + 1}"
+
+    @staticmethod
+    def _lines(path: Path) -> Iterator[bytes]:
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                yield from file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise OSError(f"{path} is not a whole gzip file: {error}") from None
+
+
+def _silent(done: int, lines: int) -> None:
+    pass
+
+
+def _sorted(lines: list[str]) -> list[str]:
+    def place(line: str) -> tuple[int, int, int, str]:
+        alert = json.loads(line)
+        return alert["eventTime"], alert["eventId"], alert["ruleId"], line
+
+    return sorted(lines, key=place)
+
+
+def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
+    from lab.engine.decode import dead_letter
+
+    reference = Reference(
+        settings.schema,
+        late_policy=settings.late_policy,
+        max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+        key_groups=settings.key_groups,
+    )
+    for rule in rules:
+        reference.control(rule)
+    letters: list[dict] = []
+    started = time.monotonic()
+    for index, line in enumerate(source):
+        if line.strip():
+            reference.event(line, source.place(index))
+        if len(reference.dead_letters) > len(letters):
+            letters.append(json.loads(dead_letter(**reference.dead_letters[-1], raw=line)))
+        if index % 1000 == 0:
+            progress(index, len(source))
+    seconds = time.monotonic() - started
+    progress(len(source), len(source))
+    alerts = _sorted([alert.to_json() for alert in reference.alerts])
+    return Replayed("reference", alerts, reference.acks, letters, dict(reference.counts), 1, seconds)
+
+
+def _on_spark(
+    source: Source, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
+) -> Replayed:
+    from lab.engine.ends import FileLogs
+    from lab.engine.pipeline import start
+    from lab.machine.session import session
+
+    batches = batches or -(-len(source) // SEGMENT_EVENTS) or 1
+    settings = replace(settings, max_segments_per_batch=1)
+    with (
+        nullcontext(spark) if spark else session(f"local[{settings.parallelism}]") as on,
+        TemporaryDirectory(prefix="lab-replay-") as name,
+    ):
+        logs = FileLogs(Path(name, "logs"))
+        logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
+        starts = _cut(source, logs.log("events"), batches)
+        engine = start(on, logs, Path(name, "checkpoint"), settings, once=True)
+        done, seconds = _run(engine, logs, source, progress)
+        letters = [json.loads(line) for line in logs.log("deadLetters").read()]
+        for letter in letters:
+            letter["place"] = _original(letter["place"], source, starts)
+        counts = Counter(dict.fromkeys(COUNTS, 0))
+        for line in logs.log("stats").read():
+            counts.update({name: count for name, count in json.loads(line).items() if name in COUNTS})
+        acks = [json.loads(line) for line in logs.log("acks").read()]
+        acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
+        alerts = _sorted(logs.log("alerts").read())
+    return Replayed("spark", alerts, acks, letters, dict(counts), done, seconds)
+
+
+def _cut(source: Source, log: FileLog, segments: int) -> list[int]:
+    """Writes the lines as segments of about equal length; returns the line that each starts with."""
+    segments = min(segments, len(source))
+    starts = [number * len(source) // segments for number in range(segments)]
+    lines = iter(source)
+    for first, end in zip(starts, [*starts[1:], len(source)]):
+        log.append(islice(lines, end - first), log_time_ms=0)
+    return starts
+
+
+def _original(place: str, source: Source, starts: list[int]) -> str:
+    """`events/0000000000000-00000002.jsonl:7` of the cut log as the place it came from."""
+    segment, _, line = place.rpartition(":")
+    number = int(segment.removesuffix(".jsonl").rpartition("-")[2])
+    return source.place(starts[number] + int(line) - 1)
+
+
+def _run(engine, logs, source: Source, progress: Progress) -> tuple[int, float]:
+    """Waits until all is read; returns how many micro-batches it took, and the seconds from first start to last end."""
+    stats, done, first = logs.log("stats").tail(), 0, None
+    try:
+        ended = False
+        while not ended:
+            ended = engine.query.awaitTermination(POLL_S)
+            first = first or next(iter(engine.query.recentProgress), None)  # Spark keeps the newest hundred
+            done += sum(json.loads(line).get("records", 0) for line in stats.read())
+            progress(done, len(source))
+    finally:
+        engine.stop()
+    last = engine.query.lastProgress
+    seconds = last.durationMs["triggerExecution"] / 1000
+    return last.batchId + 1, seconds + (_time(last.timestamp) - _time(first.timestamp)).total_seconds()
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,179 @@
+"""`lab run`: the engine on logs that grow, as files or Kafka topics."""
+
+import json
+import signal
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from lab.cli.options import Usage
+from lab.engine.settings import Settings
+from lab.logs import KAFKA, kafka_place
+from lab.model.reference import COUNTS
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import SCHEMAS, Schema
+
+OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
+OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats"}
+COUNT_WORDS = {  # what became of the records; together they are all
+    "evaluated": "evaluated",
+    "storedLate": "stored late",
+    "duplicates": "duplicates",
+    "droppedLate": "dropped late",
+    "deadLetters": "dead letters",
+}
+REPORT_S, POLL_S = 1.0, 0.1
+OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
+
+
+def logs_of(options: Namespace):
+    """The logs that the arguments name: FileLogs or KafkaLogs. Raises Usage if they are some of each.
+
+    Folders not named are beside the alerts, or beside the rules; topics not named are called as the logs are.
+    """
+    from lab.engine.ends import FileLogs, KafkaLogs
+
+    named = {log: where for option, log in OPTIONS.items() if (where := getattr(options, option, None))}
+    places = [*named.values(), *([options.logs] if options.logs else [])]
+    kafka = [where for where in places if where.startswith(KAFKA)]
+    if not kafka:
+        beside = named.get("alerts", named.get("control"))
+        folder = options.logs or (Path(beside).absolute().parent if beside else "logs")
+        return FileLogs(Path(folder), {log: Path(where) for log, where in named.items()})
+    addresses = {kafka_place(where)[0] for where in kafka}
+    if len(kafka) < len(places) or len(addresses) > 1:
+        raise Usage(
+            f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka broker"
+        )
+    return KafkaLogs(addresses.pop(), {log: kafka_place(where)[1] for log, where in named.items()})
+
+
+@contextmanager
+def stop_signals() -> Iterator[Event]:
+    """Ctrl-C and SIGTERM set the event; the second one interrupts. Enter it after Spark, which has its own handler."""
+    stopped = Event()
+
+    def stop(number: int, frame: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_if_failed(engine) -> None:
+    """Raises what ended the engine's query, if something did."""
+    if not engine.query.isActive:
+        raise engine.query.exception() or RuntimeError("the query ended by itself")
+
+
+# -- lab run -----------------------------------------------------------------------------------------------------------
+
+
+class Report:
+    """What an engine did since the report began, read from its stats log."""
+
+    def __init__(self, stats):
+        self._tail, self.total = stats.tail(new=True), Counter()
+        self._last: dict[int, dict] = {}  # by key-group
+
+    @property
+    def held(self) -> int:
+        """Events held in windows, as far as this run has seen their key-groups."""
+        return sum(stats["heldEvents"] for stats in self._last.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of durable state, of the same key-groups."""
+        return sum(self.state_sizes.values())
+
+    @property
+    def state_sizes(self) -> dict[int, int]:
+        """The bytes of durable state of each key-group that this run has seen."""
+        return {key_group: stats["stateBytes"] for key_group, stats in sorted(self._last.items())}
+
+    def read(self) -> Counter[str]:
+        """What came since the last call."""
+        new: Counter[str] = Counter()
+        for line in self._tail.read():
+            stats = json.loads(line)
+            before = self._last.get(stats["keyGroup"])
+            if (
+                not before or before["batch"] < stats["batch"]
+            ):  # a batch run again after a crash tells it again
+                self._last[stats["keyGroup"]] = stats
+                new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
+        self.total.update(new)
+        return new
+
+
+def run(logs, checkpoint: Path, settings: Settings) -> None:
+    """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
+    from rich.console import Console
+
+    from lab.engine.pipeline import start
+    from lab.machine.session import session
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    logs.create()
+    check_schema(logs.log("control"), settings.schema)
+    console.print("continues from" if (checkpoint / "lab.json").exists() else "new checkpoint", checkpoint)
+    console.print("starting Spark")
+    conf = {} if settings.short_batches else OPTIMISING
+    with session(f"local[{settings.parallelism}]", conf=conf) as spark, stop_signals() as stopped:
+        report = Report(logs.log("stats"))
+        engine = start(spark, logs, checkpoint, settings)
+        try:
+            console.print(f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
+            started = last = time.monotonic()
+            while not stopped.wait(REPORT_S):
+                raise_if_failed(engine)
+                new, now = report.read(), time.monotonic()
+                if new:
+                    rate = new["records"] / (now - last)
+                    console.print(
+                        f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
+                        f"{report.held:10,} events held  {new['deadLetters']:,} dead letters"
+                    )
+                last = now
+        finally:
+            engine.stop()
+            report.read()
+        total = report.total
+        console.print(
+            f"stopped after {time.monotonic() - started:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
+            f"{total['deadLetters']:,} dead letters; start it again and it continues"
+        )
+
+
+def default_checkpoint(logs) -> Path:
+    """Where an engine remembers unless it is told: beside folders of logs; for topics, in the current folder."""
+    return getattr(logs, "folder", Path()) / "checkpoint"
+
+
+def check_schema(control, schema: Schema) -> None:
+    """Raises Usage if the control log's rules are all for events of another schema."""
+
+    def fit(message: str, other: Schema) -> bool:
+        try:
+            return parse_message(message, other).kind == "rule"
+        except BadRule:
+            return False
+
+    messages = control.read()
+    if not any(fit(message, schema) for message in messages):
+        for other in SCHEMAS.values():
+            if any(fit(message, other) for message in messages):
+                raise Usage(
+                    f"the rules in {control} are for {other.name}, this engine's events are {schema.name}: "
+                    f"--schema {other.name}, or another control log"
+                )

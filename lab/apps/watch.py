@@ -1,0 +1,135 @@
+"""`lab alerts` and `lab latency`: what a running engine gives, and how fast.
+
+Where the time of an alert goes, on the clocks of the broker and of this machine:
+
+    event appended ──wait──► micro-batch ──plan──► decode ──► route ──► evaluate ──► alert made ──deliver──► alert appended
+                             begins                starts    starts    starts
+"""
+
+import json
+import time
+from argparse import Namespace
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from lab.apps.run import POLL_S, logs_of, stop_signals
+from lab.model.alerts import Alert, utc
+from lab.model.schema import plain
+
+STAGES = ("wait", "plan", "decode", "route", "evaluate", "deliver")
+PERCENTILES = (50, 90, 99, 99.9)
+
+
+class Latencies:
+    """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`.
+
+    Of files the append time of an alert is not known: it ends with the making of the alert.
+    """
+
+    def __init__(self, logs, at_most: int = 100_000):
+        self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
+        self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
+        self._batches: dict[int, dict[str, int]] = {}  # number -> times
+
+    def read(self) -> int:
+        """Takes in what came since the last call; returns how many alerts."""
+        records = self._alerts.records()
+        for record in records:
+            alert = json.loads(record.line)
+            self._alerted.append(
+                (alert["logTime"], alert["alertTime"], record.append_ms or alert["alertTime"])
+            )
+        for record in self._stats.records():
+            stats = json.loads(record.line)
+            if "decode" in stats["times"]:
+                self._batches[stats["batch"]] = stats["times"]
+        return len(records)
+
+    def total(self) -> np.ndarray:
+        """ms from the append of the event to that of its alert, for each alert."""
+        logged, _, appended = self._columns()
+        return appended - logged
+
+    def stages(self) -> dict[str, np.ndarray]:
+        """The same by stage, for the alerts whose micro-batch is known; the stages of an alert add up to its total."""
+        times = sorted(self._batches.values(), key=lambda times: times["evaluate"])
+        columns = np.array(
+            [[of[name] for name in ("start", "decode", "route", "evaluate")] for of in times], np.int64
+        )
+        logged, made, appended = self._columns()
+        if not len(times):
+            return {stage: np.empty(0, np.int64) for stage in STAGES}
+        batch = np.searchsorted(columns[:, 3], made, side="right") - 1
+        known = batch >= 0
+        start, decode, route, evaluate = columns[batch[known]].T
+        ends = [logged[known], start, decode, route, evaluate, made[known], appended[known]]
+        return dict(zip(STAGES, np.diff(ends, axis=0)))
+
+    def _columns(self) -> np.ndarray:
+        return np.array(self._alerted, np.int64).reshape(-1, 3).T
+
+    def table(self) -> Table:
+        """Percentiles in ms, in all and by stage."""
+        table = Table(
+            "ms", title=f"From the append of an event to that of its alert, {len(self._alerted):,} alerts"
+        )
+        for percentile in PERCENTILES:
+            table.add_column(f"p{percentile:g}", justify="right")
+        for stage, values in self.stages().items():
+            table.add_row(stage, *percentiles(values))
+        table.add_section()
+        table.add_row("total", *percentiles(self.total()), style="bold")
+        return table
+
+    def close(self) -> None:
+        self._alerts.close()
+        self._stats.close()
+
+
+def percentiles(values: Iterable[float]) -> list[str]:
+    """For people; dashes when there are no values."""
+    values = np.asarray(values)
+    return (
+        [f"{value:,.0f}" for value in np.percentile(values, PERCENTILES)]
+        if len(values)
+        else ["–"] * len(PERCENTILES)
+    )
+
+
+def alerts(options: Namespace) -> None:
+    """Prints the alerts of a log; with `--follow`, those to come, as they come."""
+    tail = logs_of(options).log("alerts").tail(new=options.follow)
+    with stop_signals() as stopped:
+        while not stopped.is_set():
+            for line in tail.read():
+                print(line if options.json else describe(Alert.from_json(line)), flush=True)
+            if not options.follow:
+                return
+            stopped.wait(POLL_S)
+
+
+def describe(alert: Alert) -> str:
+    """An alert in a line of text."""
+    took = f"  {alert.alert_time - alert.log_time:5} ms" if alert.log_time else ""
+    held = f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}"
+    return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}  {alert.key}  {held}  event {alert.event_id}{took}"
+
+
+def latency(options: Namespace) -> None:
+    """Watches for a while and prints the table."""
+    latencies = Latencies(logs_of(options))
+    console = Console(highlight=False)
+    with stop_signals() as stopped, console.status(f"watching for {options.seconds} s") as status:
+        end = time.monotonic() + options.seconds
+        while time.monotonic() < end and not stopped.wait(1):
+            latencies.read()
+            total = latencies.total()
+            status.update(
+                f"{max(end - time.monotonic(), 0):.0f} s left, {len(total):,} alerts, p50 {percentiles(total)[0]} ms"
+            )
+    console.print(latencies.table())
+    latencies.close()

@@ -1,0 +1,72 @@
+"""`lab broker`: its commands, what they do and say."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from lab.cli.options import add_command, at_least
+from lab.machine import broker, jars
+
+
+def add_commands(commands) -> None:
+    """Adds `lab broker start`, `stop` and `status` to the command line."""
+    help = "a Kafka broker on this machine, without Docker"
+    group = commands.add_parser("broker", help=help).add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    place = f"its data and logs ({broker.default_folder()})"
+    for name, run, help in (
+        ("start", start, "start it: it goes on when the command has ended"),
+        ("stop", stop, "stop it; its data stay"),
+        ("status", status, "does it run, where, and does it answer? exit code 1 if not"),
+    ):
+        command = add_command(group, name, run, help, schema=False)
+        command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
+        if name == "start":
+            port = {"type": at_least(1), "default": broker.PORT, "metavar": "N"}
+            command.add_argument("--port", **port, help="of 127.0.0.1 (%(default)s)")
+
+
+def start(options: Namespace) -> None:
+    """Starts the broker, or finds that it runs already, and prints its address and how to stop it."""
+    before = broker.status(options.folder)
+    if not before:
+        if jars.missing("broker"):
+            print("Kafka's jars are not here yet: about 44 MB, once", file=sys.stderr)
+        print("starting Kafka", file=sys.stderr)
+    started = broker.start(options.folder, options.port)
+    print(f"Kafka {'runs already' if started == before else 'runs'} at {started.address} (pid {started.pid})")
+    print(f"data and log in {started.folder}; `lab broker stop{_where(started)}` ends it, the data stay")
+
+
+def stop(options: Namespace) -> None:
+    """Stops the broker in order; after 30 s by force, and says so."""
+    running = broker.status(options.folder)
+    if not running:
+        print(_none(options))
+    elif running.stop():
+        print(f"stopped; data in {running.folder}")
+    else:
+        print(f"did not stop within {broker.STOP_S} s and was killed: its next start takes longer")
+
+
+def status(options: Namespace) -> None:
+    """Prints the broker's address. Raises BrokerError if it does not run or does not answer."""
+    running = broker.status(options.folder)
+    if not running:
+        raise broker.BrokerError(_none(options))
+    if not running.answers():
+        raise broker.BrokerError(
+            f"the broker of {running.folder} (pid {running.pid}) does not answer at {running.address}; "
+            f"see broker.log there, or stop it: lab broker stop{_where(running)}"
+        )
+    print(f"Kafka runs at {running.address} (pid {running.pid}), data and log in {running.folder}")
+
+
+def _none(options: Namespace) -> str:
+    folder = (options.folder or broker.default_folder()).expanduser().resolve()
+    return f"no broker runs in {folder}; `lab broker start` starts one"
+
+
+def _where(running: broker.Broker) -> str:
+    return "" if running.folder == broker.default_folder().resolve() else f" --folder {running.folder}"

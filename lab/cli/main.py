@@ -1,0 +1,343 @@
+"""The command `lab`: reads its arguments, calls the module that does the work, and turns errors into one line.
+
+Results go to stdout, progress and summaries to stderr. Exit codes: 0 ok, 1 failed, 2 usage or a bad rule, 130 stopped.
+"""
+
+import argparse
+import json
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from lab.cli import broker as brokercli
+from lab.cli import checkpoint as checkpointcli
+from lab.cli import simulate as simulatecli
+from lab.cli.options import (
+    RULES_FORMAT,
+    Usage,
+    add_command,
+    add_engine_options,
+    add_logs_options,
+    at_least,
+    settings_of,
+)
+from lab.model.rules import BadRule
+
+OK, FAILED, USAGE, STOPPED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["doctor"]:  # it reads its own arguments
+        from lab.machine import doctor
+
+        return doctor.main(arguments[1:])
+    options = parser().parse_args(arguments)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        options.run(options)
+        return OK
+    except KeyboardInterrupt:
+        print("\nlab: stopped", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # the reader of our output has gone, as in `lab rules list | head -1`
+        sys.stdout = None
+        return OK
+    except Exception as error:
+        if options.debug:
+            raise
+        print(f"lab: {one_line(error)}", file=sys.stderr)
+        return USAGE if isinstance(error, BadRule | Usage) else FAILED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def one_line(error: Exception) -> str:
+    """What an error says; of a failed query, the error of the Python worker that failed."""
+    text = str(error).strip() or repr(error)
+    if type(error).__module__.startswith("pyspark"):
+        raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: .*$", text, re.MULTILINE)
+        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of every command."""
+    top = argparse.ArgumentParser(
+        prog="lab",
+        description="Rules that change at run time, evaluated on event streams, on Spark.",
+        epilog="Start with `lab demo`. Help on a command: `lab replay --help`.",
+    )
+    top.add_argument("--version", action="version", version=f"lab {metadata.version('lab')}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _demo(commands)
+    _replay(commands)
+    _run(commands)
+    _rules(commands)
+    _alerts(commands)
+    _latency(commands)
+    simulatecli.add_command_to(commands)
+    brokercli.add_commands(commands)
+    checkpointcli.add_commands(commands)
+    commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
+    return top
+
+
+# -- lab demo ----------------------------------------------------------------------------------------------------------
+
+
+def _demo(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab.apps import demo
+
+        demo.run(options.seconds, options.rate)
+
+    help = "play a payment stream with planted fraud through the engine and show the alerts"
+    command = add_command(commands, "demo", run, help, schema=False)
+    command.add_argument(
+        "--seconds", type=at_least(6), default=45, metavar="N", help="length of the stream (45)"
+    )
+    command.add_argument(
+        "--rate", type=at_least(20), default=500, metavar="N", help="events per second (500)"
+    )
+
+
+# -- lab replay --------------------------------------------------------------------------------------------------------
+
+
+def _replay(commands) -> None:
+    command = add_command(
+        commands,
+        "replay",
+        _run_replay,
+        "evaluate rules on a finished file of events",
+        f"""\
+examples:
+  lab replay datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out alerts.jsonl
+  lab replay logins.csv --schema logins --rules rules.txt --out alerts.jsonl --engine reference
+
+All rules apply before the first event. The alerts are sorted by event time, event id and rule id. The last line
+of the output is one JSON object that sums the run up.
+
+{RULES_FORMAT}""",
+    )
+    command.add_argument(
+        "events", type=Path, help="JSON lines or CSV, also .gz; or the folder of an events log"
+    )
+    command.add_argument(
+        "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
+    )
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="ALERTS", help="written: one alert per line"
+    )
+    command.add_argument(
+        "--dead-letters", type=Path, metavar="FILE", help="written: bad records and why they are bad"
+    )
+    command.add_argument(
+        "--engine",
+        choices=("spark", "reference"),
+        default="spark",
+        help="reference: slow, obvious, no Spark (spark)",
+    )
+    command.add_argument(
+        "--batches",
+        type=at_least(1),
+        metavar="N",
+        help="micro-batches to cut the file into (few and large: fastest)",
+    )
+    add_engine_options(command)
+
+
+def _run_replay(options: argparse.Namespace) -> None:
+    from lab.apps.replay import read_rules
+
+    outputs = [path for path in (options.out, options.dead_letters) if path]
+    for path in outputs:
+        if not path.parent.is_dir():
+            raise Usage(f"{path}: there is no folder {path.parent}")
+    result = replayed(options, read_rules(options.rules))
+    for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    print(json.dumps(result.summary()))
+
+
+def replayed(options: argparse.Namespace, rules: Sequence[str]):
+    """Replays `options.events` with a progress bar, and sums up for people."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from lab.apps.replay import replay
+    from lab.apps.run import COUNT_WORDS
+
+    settings = settings_of(options)
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Starting", total=None)
+
+        def progress(done: int, lines: int) -> None:
+            bar.update(task, description="Events" if done else "Starting", completed=done, total=lines)
+
+        result = replay(
+            options.events,
+            rules,
+            engine=options.engine,
+            settings=settings,
+            batches=getattr(options, "batches", None),
+            progress=progress,
+        )
+    counts = ", ".join(f"{result.counts[name]:,} {words}" for name, words in COUNT_WORDS.items())
+    console.print(f"{result.events:,} records: {counts}.", soft_wrap=True)
+    rate = f"{result.events_per_second:,.0f} events/s"
+    console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
+    for letter in result.dead_letters[:3]:
+        console.print(f"Dead letter {letter['place']}: {letter['reason']}", markup=False, soft_wrap=True)
+    if len(result.dead_letters) > 3:
+        console.print(
+            f"… and {len(result.dead_letters) - 3:,} more dead letters: --dead-letters FILE", markup=False
+        )
+    return result
+
+
+# -- lab run, lab rules ------------------------------------------------------------------------------------------------
+
+
+def _run(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab.apps import run as live
+
+        logs = live.logs_of(options)
+        checkpoint = options.checkpoint or live.default_checkpoint(logs)
+        live.run(logs, checkpoint, settings_of(options, checkpoint))
+
+    command = add_command(
+        commands,
+        "run",
+        run,
+        "run the engine on live logs until Ctrl-C",
+        """\
+examples:
+  lab run --logs logs                               in logs/: events, control, alerts, acks, deadLetters, stats
+  lab run --events in/events --rules in/rules --alerts out/alerts          acks and so on go to out/
+  lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); it makes those that are not there
+  lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
+
+Then, in other terminals, with the same --logs: `lab simulate payments --to …/events`, `lab rules add …`, `lab alerts --follow`.
+
+Started again with the same checkpoint it continues where it was: no alert is lost or given twice.
+""",
+    )
+    add_logs_options(
+        command,
+        {
+            "--events": "read: segments of events",
+            "--rules": "read: the control log",
+            "--alerts": "written",
+            "--acks": "written: an answer to each control message (beside the alerts)",
+            "--dead-letters": "written: bad records and why they are bad (beside the alerts)",
+            "--stats": "written: counts of each micro-batch (beside the alerts)",
+        },
+    )
+    command.add_argument(
+        "--checkpoint", type=Path, metavar="FOLDER", help="where it remembers (beside the alerts' folder)"
+    )
+    add_engine_options(command)
+
+
+def _rules(commands) -> None:
+    from lab.apps import control as changes
+
+    group = commands.add_parser("rules", help="change, list and try out rules").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    shared = {
+        "--rules": "the control log",
+        "--acks": "the engine's answers (beside the rules)",
+        "--alerts": "the engine's alerts (beside the rules)",
+    }
+
+    def sends(name: str, run, help: str, argument: str, meaning: str, epilog: str = "", **kind) -> None:
+        command = add_command(group, name, run, help, epilog)
+        command.add_argument(argument, help=meaning, **kind)
+        add_logs_options(command, shared)
+        command.add_argument(
+            "--timeout",
+            type=float,
+            default=15,
+            metavar="S",
+            help="how long to wait for the answer (%(default)s s)",
+        )
+        if name == "add":
+            command.add_argument(
+                "--first-alert",
+                action="store_true",
+                help="wait for the rule's first alert too, and tell how long it took",
+            )
+
+    example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
+    sends("add", changes.add, "add or update rules", "rule", "its text, or a file of rules", example)
+    for name, state, help in (
+        ("pause", "PAUSE", "let a rule rest: its history goes on, it does not alert"),
+        ("activate", "ACTIVE", "let a paused rule alert again"),
+        ("delete", "DELETE", "remove a rule"),
+    ):
+
+        def change(options: argparse.Namespace, state: str = state) -> None:
+            changes.change(options, state)
+
+        sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
+    command = add_command(
+        group, "list", changes.show, "show the rules in force, as the control log gives them"
+    )
+    add_logs_options(command, {"--rules": shared["--rules"]})
+    command = add_command(
+        group,
+        "backtest",
+        changes.backtest,
+        "what would a rule have alerted on a past log?",
+        f"""\
+example:
+  lab rules backtest '7,(active),(payeeId),,(paymentAmount),(SUM),(>),(100),(60)' datasets/payments/payments.jsonl.gz
+
+{RULES_FORMAT}""",
+    )
+    command.add_argument("rule", help="its text, or a file of rules")
+    command.add_argument("events", type=Path, help="a file of events, or the folder of an events log")
+    command.add_argument(
+        "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
+    )
+    command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
+    add_engine_options(command)
+
+
+# -- lab alerts, lab latency -------------------------------------------------------------------------------------------
+
+WATCHED = {"--alerts": "the engine's alerts", "--stats": "its counts of each micro-batch (beside the alerts)"}
+
+
+def _alerts(commands) -> None:
+    from lab.apps import watch
+
+    command = add_command(
+        commands, "alerts", watch.alerts, "show the alerts of a running engine", schema=False
+    )
+    add_logs_options(command, {"--alerts": WATCHED["--alerts"]})
+    command.add_argument("--follow", action="store_true", help="those to come, until Ctrl-C")
+    command.add_argument("--json", action="store_true", help="as they are in the log, a JSON object a line")
+
+
+def _latency(commands) -> None:
+    from lab.apps import watch
+
+    help = "how long after its event does an alert come, and where does the time go?"
+    command = add_command(commands, "latency", watch.latency, help, schema=False)
+    add_logs_options(command, WATCHED)
+    command.add_argument(
+        "--seconds", type=at_least(1), default=30, metavar="N", help="how long to watch (%(default)s)"
+    )

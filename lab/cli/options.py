@@ -1,0 +1,138 @@
+"""What the commands of `lab` have in common: their options, and how these become settings."""
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+from lab.engine.checkpoint import read_record
+from lab.engine.settings import Settings
+from lab.logs import kafka_place
+from lab.model.reference import LATE_POLICIES
+from lab.model.schema import SCHEMAS
+
+DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SETTINGS = Settings()
+RULES_FORMAT = """\
+A rule is JSON or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
+
+  {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregateFieldName": "paymentAmount",
+   "aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": 50, "window": "20m"}
+  1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)
+"""
+
+
+class Usage(Exception):
+    """The arguments do not fit together; the text says what would."""
+
+
+def add_command(
+    commands, name: str, run: Callable, help: str, epilog: str = "", schema: bool = True
+) -> argparse.ArgumentParser:
+    """Adds a command that calls `run` with its options."""
+    command = commands.add_parser(
+        name,
+        help=help,
+        description=help[0].upper() + help[1:] + "." * (not help.endswith("?")),
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run)
+    command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    if schema:
+        command.add_argument(
+            "--schema", choices=SCHEMAS, default="payments", help="of the events (%(default)s)"
+        )
+    return command
+
+
+def add_engine_options(command: argparse.ArgumentParser) -> None:
+    """Adds what `settings_of` reads."""
+    group = command.add_argument_group("engine")
+    for name, meaning in (
+        ("key_groups", "units of keyed state: the maximum parallelism"),
+        ("parallelism", "partitions of the stateful stage"),
+    ):
+        option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
+        group.add_argument(option, type=int, metavar="N", help=f"{meaning} ({default}, or the checkpoint's)")
+    group.add_argument(
+        "--throughput",
+        dest="short_batches",
+        action="store_false",
+        default=None,
+        help="for tens of thousands of events a second: longer micro-batches, less work an event",
+    )
+    default = SETTINGS.late_policy
+    group.add_argument(
+        "--late-policy",
+        choices=LATE_POLICIES,
+        default=default,
+        help=f"what becomes of late events ({default})",
+    )
+    group.add_argument(
+        "--max-out-of-orderness",
+        dest="max_out_of_orderness_ms",
+        type=_duration_ms,
+        default=SETTINGS.max_out_of_orderness_ms,
+        metavar="TIME",
+        help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
+    )
+
+
+def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
+    """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
+    group = command.add_argument_group(
+        "logs",
+        "A log is a folder of segments, or a topic: kafka://HOST:PORT/TOPIC. --logs names the place of them all.",
+    )
+    group.add_argument(
+        "--logs",
+        type=place,
+        metavar="WHERE",
+        help="a folder (logs), or kafka://HOST:PORT, of every log not named",
+    )
+    for option, meaning in logs.items():
+        group.add_argument(option, type=place, metavar="WHERE", help=meaning)
+
+
+def place(text: str) -> str:
+    """The type of an argument that names the place of logs."""
+    if "://" in text:
+        try:
+            kafka_place(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def settings_of(options: argparse.Namespace, checkpoint: Path | None = None) -> Settings:
+    """The engine's settings that the arguments give; those left out are the checkpoint's, if there is one, or the defaults."""
+    names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    record = (read_record(checkpoint) if checkpoint else None) or {}
+    given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
+    try:
+        return Settings(SCHEMAS[options.schema], **given)
+    except ValueError as error:
+        raise Usage(str(error)) from None
+
+
+def _duration_ms(text: str) -> int:
+    match = re.fullmatch("([0-9]{1,12})(ms|[smhd])", text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m"
+        )
+    return int(match[1]) * DURATION_MS[match[2]]
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number, {least} or more")
+        return int(text)
+
+    return number

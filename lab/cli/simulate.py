@@ -1,0 +1,164 @@
+"""`lab simulate`: plays a generator into a log until it is told to stop, with a display and keys that change it."""
+
+import os
+import select
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+from lab.cli.options import Usage, add_command, at_least
+from lab.stream.player import SCHEMAS, Player
+
+SEGMENT_S, KAFKA_S = 0.2, 0.01  # how often events reach a folder, and Kafka
+POLL_S = 0.1
+FASTER = 1.2
+BURST_KEYS = {
+    "payments": {"p": "pair", "b": "beneficiary", "s": "surge"},
+    "logins": {str(number): kind for number, kind in enumerate(SCHEMAS["logins"].kinds, start=1)},
+}
+
+
+def add_command_to(commands) -> None:
+    """Adds `lab simulate` to the command line."""
+    command = add_command(
+        commands,
+        "simulate",
+        run,
+        "play a live stream of payments or logins into a log",
+        """\
+examples:
+  lab simulate payments --to logs/events                                   then, elsewhere: lab run --logs logs
+  lab simulate logins --rate 50 --to kafka://127.0.0.1:9092/logins
+
+Keys, in a terminal: + and - change the rate by 20 %, p, b and s plant a burst (pair, beneficiary, surge; for logins
+1 to 5, an episode), space pauses, q quits. A burst comes on top of the rate.
+""",
+        schema=False,
+    )
+    command.add_argument("schema", choices=SCHEMAS, metavar="payments|logins", help="what the events are")
+    command.add_argument("--to", required=True, metavar="WHERE", help="a folder, or kafka://host:port/topic")
+    command.add_argument("--rate", type=_rate, default=500, metavar="N", help="events per second (500)")
+    command.add_argument("--seconds", type=at_least(1), metavar="N", help="how long (until Ctrl-C)")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="another one, other events (1)")
+    command.add_argument(
+        "--bursts", type=at_least(0), default=10, metavar="S", help="plant one every S seconds; 0: none (10)"
+    )
+
+
+def _rate(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r}, expected events per second, above 0 and up to 1000000")
+    return number
+
+
+def run(options: Namespace) -> None:
+    """Plays until Ctrl-C, SIGTERM, q, or the end of `--seconds`."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from lab.apps.run import stop_signals
+    from lab.logs import opened
+    from lab.logs.files import FileLog
+
+    try:
+        sink = opened(options.to)
+    except ValueError as error:
+        raise Usage(f"--to: {error}") from None
+    sink.create()
+    many = (
+        {"payees": 100_000, "beneficiaries": 100_000} if options.schema == "payments" else {"users": 100_000}
+    )
+    player = Player(
+        options.schema,
+        sink,
+        options.rate,
+        seed=options.seed,
+        every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
+        burst_every_s=options.bursts,
+        seconds=options.seconds or float("inf"),
+        **many,
+    )
+    console = Console(stderr=True, highlight=False)
+    console.print(f"{options.schema} to {options.to}; Ctrl-C ends it", soft_wrap=True)
+    shown = (
+        Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
+    )
+    began = time.monotonic()
+    with stop_signals() as stopped, terminal_keys() as keys, shown as display:
+        player.start()
+        try:
+            while player.is_alive() and not stopped.is_set():
+                for key in keys(POLL_S):
+                    if not pressed(player, key):
+                        stopped.set()
+                if display:
+                    display.update(status(player, BURST_KEYS if keys is not no_keys else {}), refresh=True)
+        finally:
+            player.stop()
+            sink.close()
+    if player.error:
+        raise player.error
+    bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
+    console.print(f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}", soft_wrap=True)
+
+
+def pressed(player: Player, key: str) -> bool:
+    """Does what the key asks for; False if it asks for the end."""
+    if key in "+=":
+        player.rate = min(player.rate * FASTER, 1_000_000)
+    elif key in "-_":
+        player.rate = max(player.rate / FASTER, 0.1)
+    elif key == " ":
+        player.resume() if player.paused else player.pause()
+    elif key in BURST_KEYS[player.schema]:
+        player.burst(BURST_KEYS[player.schema][key])
+    return key != "q"
+
+
+def status(player: Player, burst_keys: dict[str, dict[str, str]]) -> str:
+    """What the display says; the second line, if there are keys, which they are."""
+    state = "[yellow]paused[/]" if player.paused else "playing"
+    behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.rate else ""
+    planted = "  ".join(f"{kind} {count}" for kind, count in player.bursts.items() if count)
+    text = (
+        f"{state}  rate {player.rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "
+        f"sent {player.sent:,}{behind}  {planted}"
+    )
+    if keys := burst_keys.get(player.schema):
+        plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in keys.items())
+        text += f"\n[dim]keys: [bold]+ -[/] rate  {plant}  [bold]space[/] pause  [bold]q[/] quit[/]"
+    return text
+
+
+def no_keys(seconds: float) -> str:
+    """Waits, and nothing was pressed: there is no terminal to read from."""
+    time.sleep(seconds)
+    return ""
+
+
+@contextmanager
+def terminal_keys() -> Iterator[Callable[[float], str]]:
+    """A function that waits up to so many seconds and returns what was pressed, without Enter."""
+    fd = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
+    if fd is None or os.tcgetpgrp(fd) != os.getpgrp():  # in the background the terminal is not ours
+        yield no_keys
+        return
+    import termios
+    import tty
+
+    def keys(seconds: float) -> str:
+        ready = select.select([fd], [], [], seconds)[0]
+        return os.read(fd, 64).decode(errors="replace") if ready else ""
+
+    before = termios.tcgetattr(fd)
+    tty.setcbreak(fd)
+    try:
+        yield keys
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)

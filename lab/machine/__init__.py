@@ -1,0 +1,1 @@
+"""Java, Spark and Kafka on this computer: found, fetched, started, examined."""

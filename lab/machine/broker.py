@@ -1,0 +1,289 @@
+"""A real Apache Kafka broker without Docker: one process that is broker and controller, on this machine's loopback only.
+
+The jars come from the cache (`lab.machine.jars`), the binding that makes Kafka log comes with PySpark. All else is in one folder:
+
+    server.properties, log4j2.properties    written at each start
+    data/                                   formatted at the first start, kept by later ones
+    broker.json                             pid and port of the process started last
+    broker.log, java.out                    what Kafka logs, and what its Java prints
+
+The process outlives the one that started it. `running` gives a throw-away one.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from lab.machine import jars, ports
+from lab.machine.doctor import java
+
+HOST, PORT = "127.0.0.1", 9092
+START_S, STOP_S, POLL_S = 60, 30, 0.05
+MARK = "-Dlab.broker="  # on the command line of each broker, with its folder: nothing else is ever signalled
+# a small heap, no concurrent collector, no second compiler: the cores belong to the query
+JAVA_OPTIONS = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
+LOG_BINDING = ("slf4j-api-2", "log4j-slf4j2-impl-")  # of PySpark's jars
+PROPERTIES = Path(__file__).with_name("broker.properties").read_text()
+LOGGING = Path(__file__).with_name("broker-log4j2.properties").read_text()
+METADATA_REQUEST = struct.pack(">ihhih3si", 17, 3, 1, 7, 3, b"lab", 0)  # version 1, of no topic
+_children: dict[int, subprocess.Popen] = {}  # those that this process started, so that it reaps them
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start or is not there; the message says why and what would help."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that was started: its folder, its port, its process.
+
+    >>> Broker(Path("/tmp/kafka"), 9092, 4711).address
+    '127.0.0.1:9092'
+    """
+
+    folder: Path
+    port: int
+    pid: int
+
+    @property
+    def address(self) -> str:
+        """What Kafka clients call the bootstrap server."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there and is this broker, not another program that got its number."""
+        return self._process() is not None
+
+    def answers(self) -> bool:
+        """Whether it serves clients now."""
+        return self.alive and answers(self.port)
+
+    def stop(self) -> bool:
+        """Ends it in order; False if it did not end within 30 s and was killed. None running: nothing happens."""
+        process = self._process()
+        if process:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except psutil.TimeoutExpired:
+                self.kill()
+                return False
+        self._forget()
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would: nothing is flushed, closed or told to anybody."""
+        if process := self._process():
+            process.kill()
+            process.wait(STOP_S)
+        self._forget()
+
+    def restart(self) -> "Broker":
+        """Stops it if it runs, and starts it on the same port with the same data."""
+        self.stop()
+        return start(self.folder, self.port)
+
+    def _process(self) -> psutil.Process | None:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            process = psutil.Process(self.pid)
+            if f"{MARK}{self.folder}" in process.cmdline():
+                return process
+        return None
+
+    def _forget(self) -> None:
+        if (child := _children.pop(self.pid, None)) is not None:
+            child.poll()
+
+
+def default_folder() -> Path:
+    """Where the broker is when nobody says otherwise: beside the jars' cache."""
+    return jars.cache().parent / "broker"
+
+
+def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
+    """Starts the folder's broker and returns when it answers, after about 3 s; returns it if it runs already.
+
+    `port` 0 takes a free one. Raises BrokerError (port taken, folder in use, died while starting), JavaMissing, JarsError.
+    """
+    folder = _resolved(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(folder):
+        if broker := status(folder):
+            if port in (0, broker.port):
+                _wait(broker, 0)
+                return broker
+            raise BrokerError(
+                f"{folder} is in use by a broker on port {broker.port} (pid {broker.pid}), which is not {port}: "
+                "stop it first, or take another folder"
+            )
+        program, class_path = java().path, _class_path()
+        port = port or ports.free_port()
+        if not ports.is_free(port):
+            if (broker := at(port)) and broker.folder == folder:  # somebody removed broker.json
+                _note(broker)
+                return broker
+            raise BrokerError(f"port {port} is taken by {holder(port)}: stop it, or take another port")
+        filled = PROPERTIES.format(host=HOST, port=port, controller=ports.free_port())
+        (folder / "server.properties").write_text(filled)
+        (folder / "log4j2.properties").write_text(LOGGING)
+        if not (folder / "data" / "meta.properties").exists():
+            _format(folder, program, class_path)
+        return _launch(folder, port, [program, *JAVA_OPTIONS, f"{MARK}{folder}", *class_path])
+
+
+def status(folder: Path | str | None = None) -> Broker | None:
+    """The folder's broker if its process runs; None also when another program has got the number of one that died."""
+    folder = _resolved(folder)
+    try:
+        said = json.loads((folder / "broker.json").read_text())
+        broker = Broker(folder, int(said["port"]), int(said["pid"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return broker if broker.alive else None
+
+
+@contextmanager
+def running(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]:
+    """A broker for the length of the `with`, by default on a free port and in a folder that is removed at the end.
+
+    >>> with running() as broker:  # doctest: +SKIP
+    ...     KafkaAdminClient(bootstrap_servers=broker.address)
+    """
+    place = Path(tempfile.mkdtemp(prefix="lab-broker-")) if folder is None else _resolved(folder)
+    try:
+        start(place, port)
+        yield status(place)
+    finally:
+        if broker := status(place):  # also one that was restarted
+            broker.stop()
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+# -- who is there ------------------------------------------------------------------------------------------------------
+
+
+def answers(port: int) -> bool:
+    """Whether a Kafka broker on the loopback's port says that it serves clients."""
+    with suppress(OSError, struct.error), socket.create_connection((HOST, port), timeout=2) as client:
+        client.sendall(METADATA_REQUEST)
+        _, correlation, brokers = struct.unpack(">iii", client.recv(12))
+        return correlation == 7 and brokers == 1
+    return False
+
+
+def at(port: int) -> Broker | None:
+    """The broker of this module that listens on the port, in whatever folder."""
+    process = ports.listener(port)
+    marks = [word for word in ports.words(process) if word.startswith(MARK)]
+    return Broker(Path(marks[0].removeprefix(MARK)), port, process.pid) if marks else None
+
+
+def holder(port: int) -> str:
+    """Who listens on the port, in words."""
+    if broker := at(port):
+        return f"the broker of {broker.folder} (pid {broker.pid})"
+    process = ports.listener(port)
+    program = Path((ports.words(process) or ["another program"])[0]).name
+    return f"{program} (pid {process.pid})" if process else program
+
+
+# -- the process -------------------------------------------------------------------------------------------------------
+
+
+def _resolved(folder: Path | str | None) -> Path:
+    return Path(folder or default_folder()).expanduser().resolve()
+
+
+def _class_path() -> list[str]:
+    """Kafka's jars, and those of PySpark's that make it log."""
+    spark = Path(find_spec("pyspark").origin).parent / "jars"
+    binding = [jar for name in LOG_BINDING for jar in sorted(spark.glob(f"{name}*.jar"))]
+    return ["-cp", os.pathsep.join(map(str, [*binding, *jars.fetch("broker")]))]
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    with (folder / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _format(folder: Path, program: str, class_path: list[str]) -> None:
+    cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", "server.properties"]
+    command = [program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *class_path, *tool]
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()[-3:]
+        raise BrokerError("\n".join([f"{folder / 'data'} could not be formatted:", *said]))
+
+
+def _launch(folder: Path, port: int, java_command: list[str]) -> Broker:
+    log = folder / "broker.log"
+    log_start = log.stat().st_size if log.exists() else 0
+    logging = "-Dlog4j2.configurationFile=log4j2.properties"
+    command = [*java_command, logging, "kafka.Kafka", "server.properties"]
+    with (folder / "java.out").open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    _children[process.pid] = process
+    broker = Broker(folder, port, process.pid)
+    try:
+        _note(broker)
+        _wait(broker, log_start)
+    except BaseException:  # also Ctrl-C
+        broker.kill()
+        raise
+    return broker
+
+
+def _note(broker: Broker) -> None:
+    (broker.folder / "broker.json").write_text(json.dumps({"pid": broker.pid, "port": broker.port}))
+
+
+def _wait(broker: Broker, log_start: int) -> None:
+    deadline = time.monotonic() + START_S
+    while not answers(broker.port):
+        child = _children.get(broker.pid)
+        if not broker.alive if child is None else child.poll() is not None:
+            raise BrokerError(f"the broker died while starting. {_telling(broker.folder, log_start)}")
+        if time.monotonic() > deadline:
+            raise BrokerError(f"no answer within {START_S} s. {_telling(broker.folder, log_start)}")
+        time.sleep(POLL_S)
+
+
+def _telling(folder: Path, log_start: int) -> str:
+    """What the log says since `log_start` of why a broker did not start."""
+    said = []
+    for name, start in (("java.out", 0), ("broker.log", log_start)):
+        with suppress(FileNotFoundError):
+            said += (folder / name).read_bytes()[start:].decode(errors="replace").splitlines()
+    telling = [
+        line for line in said if re.search(r"\b(ERROR|FATAL)\b|^\S+(Exception|Error)\b|^Caused by", line)
+    ]
+    lines = list(dict.fromkeys(telling or said))[:5]
+    return "\n".join([f"Its log {folder / 'broker.log'} says:", *(f"  {line}" for line in lines)])

@@ -1,0 +1,156 @@
+"""Java archives that pip cannot bring: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
+
+Ivy, which ships inside PySpark, does the download, so neither Maven nor a second tool is needed.
+`python -m lab.machine.jars` fetches every group.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from lab.machine.doctor import JavaMissing, java
+
+
+def _pinned() -> dict[str, dict[str, str]]:
+    groups: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
+        if not line.startswith("#"):
+            group, coordinates, sha256 = line.split()
+            groups.setdefault(group, {})[coordinates] = sha256
+    return groups
+
+
+GROUPS = _pinned()  # group -> coordinates -> sha256
+
+IVY_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="${cache}"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>"""
+IVY_MODULE = """<ivy-module version="2.0">
+  <info organisation="lab" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>%s</dependencies>
+</ivy-module>"""
+IVY_DEPENDENCY = '<dependency org="%s" name="%s" rev="%s" transitive="false" conf="default->master"/>'
+TIMEOUT_S = 600
+
+
+class JarsError(RuntimeError):
+    """Jars could not be fetched; the message names them and says what to do."""
+
+
+def cache() -> Path:
+    """The folder of the jars: `$LAB_CACHE/jars`, else `lab/jars` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    base = os.environ.get("LAB_CACHE")
+    if base:
+        return Path(base).expanduser() / "jars"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "jars"
+
+
+def fetch(group: str) -> list[Path]:
+    """The group's jars in the cache; those that are absent or damaged are downloaded first."""
+    if absent := missing(group):
+        _download(absent)
+    return [cache() / _file_name(coordinates) for coordinates in GROUPS[group]]
+
+
+def present(group: str) -> list[Path]:
+    """The group's jars if all are in the cache, else none."""
+    return [] if missing(group) else fetch(group)
+
+
+def missing(group: str) -> dict[str, str]:
+    """Those of the group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
+    if group not in GROUPS:
+        raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
+    return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(cache() / _file_name(c)) != sha256}
+
+
+def _file_name(coordinates: str) -> str:
+    _, artifact, version = coordinates.split(":")
+    return f"{artifact}-{version}.jar"
+
+
+def _sha256(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _download(pinned: dict[str, str]) -> None:
+    """Downloads into a folder of its own, verifies, then renames: other processes see whole jars or none."""
+    first, *others = pinned
+    also = f" and {len(others)} more" if others else ""
+    print(f"Fetching {first}{also} into {cache()}", file=sys.stderr)
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache()) as folder:
+        log = _run_ivy(Path(folder), pinned)
+        for coordinates, sha256 in pinned.items():
+            jar = Path(folder, _file_name(coordinates))
+            found = _sha256(jar)
+            if found is None:
+                raise JarsError(_advice(coordinates, _reason(log)))
+            if found != sha256:
+                raise JarsError(
+                    _advice(coordinates, f"what came has sha256 {found}, the pinned jar has {sha256}")
+                )
+            os.replace(jar, cache() / jar.name)
+
+
+def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
+    """Runs Ivy with `folder` as its working directory and returns what it printed."""
+    coordinates = next(iter(pinned))
+    try:
+        program = java().path
+    except JavaMissing as error:
+        raise JarsError(f"{coordinates}: cannot be fetched without Java.\n{error}") from error
+    spark = find_spec("pyspark")
+    ivy = sorted(Path(spark.origin).parent.glob("jars/ivy-*.jar")) if spark else []
+    if not ivy:
+        raise JarsError(f"{coordinates}: Ivy is missing, it ships inside pyspark. Run `make setup`.")
+    (folder / "settings.xml").write_text(IVY_SETTINGS)
+    dependencies = "".join(IVY_DEPENDENCY % tuple(c.split(":")) for c in pinned)
+    (folder / "ivy.xml").write_text(IVY_MODULE % dependencies)
+    command = [program, f"-Dcache={folder.resolve()}/ivy", "-jar", ivy[-1], "-settings", "settings.xml"]
+    command += ["-ivy", "ivy.xml", "-confs", "default", "-retrieve", "[artifact]-[revision].[ext]"]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JarsError(_advice(coordinates, f"no answer within {TIMEOUT_S} s")) from error
+    return done.stdout
+
+
+def _reason(log: str) -> str:
+    """The line of Ivy's output that says most: a host that cannot be reached, else what was not found."""
+    lines = [line.strip(" \t:") for line in log.splitlines()]
+    telling = [line for line in lines if line.startswith(("Host ", "Server access error"))]
+    telling += [line for line in lines if line.endswith(": not found")]
+    return (telling or [line for line in lines if line][-1:] or ["Ivy printed nothing"])[0]
+
+
+def _advice(coordinates: str, reason: str) -> str:
+    return (
+        f"{coordinates} could not be fetched: {reason}.\n"
+        "Connect to the network and try again (behind a proxy: "
+        "export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'),\n"
+        f"or copy the jar into {cache()} from a machine that has it."
+    )
+
+
+if __name__ == "__main__":
+    try:
+        for group in GROUPS:
+            fetch(group)
+    except JarsError as error:
+        sys.exit(f"lab.jars: {error}")

@@ -1,0 +1,165 @@
+"""Key-groups: the unit of keyed state, and where Spark places them.
+
+A group (one value of a rule's keys) belongs to one of a fixed number of key-groups; a key-group is what Spark stores,
+moves and calls Python for. Idea: "A Deep Dive into Rescalable State"; Flink's `KeyGroupRangeAssignment`.
+
+    key ──hash──► key-group, for ever ──placement──► partition, until the parallelism changes
+
+`lab.state.placement` compares placements: how much moves when the parallelism changes.
+"""
+
+from functools import cache
+from hashlib import blake2b
+from math import lcm
+
+import numpy as np
+
+FLINK_LEAST_KEY_GROUPS, FLINK_MOST_KEY_GROUPS = 1 << 7, 1 << 15
+
+PLACED_EVENLY_UP_TO = lcm(*range(1, 9))  # 840: an id whose hash is g modulo 840 is g modulo 1, 2, … 8 as well
+
+
+def digest(text: str) -> tuple[int, int]:
+    """A string as two signed 64-bit numbers (128-bit BLAKE2b), the form in which strings enter keys and windows.
+
+    >>> digest("KR") == digest("KR"), digest("KR") == digest("CN")
+    (True, False)
+    """
+    raw = blake2b(text.encode(), digest_size=16).digest()
+    return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(raw[8:], "little", signed=True)
+
+
+def mixed(columns: list[np.ndarray], rows: int) -> np.ndarray:
+    """A 64-bit hash of each row of a key's int64 columns: the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide."""
+    hashed = np.zeros(rows, np.uint64)
+    for column in columns:
+        hashed = (hashed ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(factor)
+        hashed ^= hashed >> np.uint64(33)
+    return hashed
+
+
+def key_groups_of(columns: list[np.ndarray], rows: int, key_groups: int) -> np.ndarray:
+    """The key-group, 0 … key_groups − 1, of each row of a key's int64 columns (strings: their two digest columns).
+
+    >>> key_groups_of([np.array([25, 26]), np.array([12, 12])], 2, 16).tolist()
+    [6, 3]
+    """
+    return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
+
+
+def spark_hash(ints: np.ndarray) -> np.ndarray:
+    """Spark's `hash(int)`: MurmurHash3_x86_32 with seed 42, as signed 32-bit; modulo n it names the partition.
+
+    >>> spark_hash(np.array([0, 1])).tolist()      # SELECT hash(0), hash(1)
+    [933211791, -559580957]
+    """
+    return _murmur3(ints, seed=42)
+
+
+def _murmur3(ints: np.ndarray, seed: int) -> np.ndarray:
+    """MurmurHash3_x86_32 (Austin Appleby) of each int's four bytes, as signed 32-bit."""
+
+    def rotate(x: np.ndarray, by: int) -> np.ndarray:
+        return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+
+    k = rotate(ints.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    h = rotate(np.uint32(seed) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
+    return (h ^ (h >> np.uint32(16))).view(np.int32)
+
+
+@cache
+def placed_ids(count: int) -> tuple[int, ...]:
+    """Ids for `count` key-groups that Spark's hash spreads evenly over any parallelism up to 8.
+
+    The g-th id lands on partition g mod p, whatever p ≤ 8 is: with ids 0 … count − 1 it would be left to chance.
+
+    >>> [int(h) % 3 for h in spark_hash(np.array(placed_ids(6)))]
+    [0, 1, 2, 0, 1, 2]
+    """
+    candidates = np.arange(64 * PLACED_EVENLY_UP_TO)
+    residues = spark_hash(candidates) % PLACED_EVENLY_UP_TO
+    ids: list[int] = []
+    for g in range(count):
+        fitting = candidates[residues == g % PLACED_EVENLY_UP_TO]
+        ids.append(int(fitting[g // PLACED_EVENLY_UP_TO]))
+    return tuple(ids)
+
+
+# -- the same in Flink -------------------------------------------------------------------------------------------------
+
+
+def flink_murmur(codes: np.ndarray) -> np.ndarray:
+    """Flink's `MathUtils.murmurHash` of Java hash codes (any ints, taken as 32 bits): 0 … 2³¹ − 1.
+
+    MurmurHash3_x86_32 (Austin Appleby) of four bytes with seed 0, made positive.
+
+    >>> flink_murmur(np.array([0, 1, -1])).tolist()
+    [593689054, 68075478, 1982413648]
+    """
+    signed = _murmur3(codes, seed=0).astype(np.int64)
+    return np.where(signed == -(1 << 31), 0, np.abs(signed))
+
+
+def java_hash(key: int | str) -> int:
+    """Java's `hashCode` of a `Long` or a `String`, which Flink mixes further; signed 32 bits.
+
+    >>> java_hash("hello"), java_hash(25), java_hash(-25), java_hash(1 << 40)
+    (99162322, 25, 24, 256)
+    """
+    code = 0
+    if isinstance(key, int):
+        code = (key ^ (key >> 32)) & 0xFFFFFFFF
+    else:
+        units = key.encode("utf-16-le")
+        for low, high in zip(units[::2], units[1::2], strict=True):
+            code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code - (1 << 32) if code >> 31 else code
+
+
+def flink_key_group(key: int | str, key_groups: int) -> int:
+    """The key-group that Flink gives a `Long` or `String` key (`KeyGroupRangeAssignment.assignToKeyGroup`).
+
+    >>> flink_key_group("hello", 128), flink_key_group(25, 128)
+    (35, 46)
+    """
+    return int(flink_murmur(np.array([java_hash(key)]))[0]) % key_groups
+
+
+def flink_partition(key_group: int, key_groups: int, parallelism: int) -> int:
+    """The subtask that has a key-group (`computeOperatorIndexForKeyGroup`): ranges of neighbours stay together.
+
+    >>> [flink_partition(g, 10, 3) for g in range(10)]
+    [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    """
+    return key_group * parallelism // key_groups
+
+
+def flink_range(partition: int, key_groups: int, parallelism: int) -> range:
+    """The key-groups of a subtask (`computeKeyGroupRangeForOperatorIndex`): two numbers are all the metadata there is.
+
+    >>> [flink_range(i, 10, 3) for i in range(3)]
+    [range(0, 4), range(4, 7), range(7, 10)]
+    >>> flink_range(0, 2, 3)
+    Traceback (most recent call last):
+    ValueError: parallelism: 3, expected 1 to 2, the number of key-groups
+    """
+    if not 1 <= parallelism <= key_groups:
+        raise ValueError(f"parallelism: {parallelism}, expected 1 to {key_groups}, the number of key-groups")
+    return range(-(-partition * key_groups // parallelism), -(-(partition + 1) * key_groups // parallelism))
+
+
+def flink_default_key_groups(parallelism: int) -> int:
+    """The maximum parallelism when none is set (`computeDefaultMaxParallelism`): room to grow by half, 128 to 32768.
+
+    >>> [flink_default_key_groups(p) for p in (1, 85, 86, 1000, 30000)]
+    [128, 128, 256, 2048, 32768]
+    """
+    if not 1 <= parallelism <= FLINK_MOST_KEY_GROUPS:
+        raise ValueError(f"parallelism: {parallelism}, expected 1 to {FLINK_MOST_KEY_GROUPS}")
+    power_of_two = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(power_of_two, FLINK_LEAST_KEY_GROUPS), FLINK_MOST_KEY_GROUPS)

@@ -1,0 +1,221 @@
+"""The specification as code: what every evaluator of the kit must give, one event at a time, slow and obvious.
+
+    log of events and control messages, in order ──► Reference ──► alerts, acks, dead letters, counts
+
+Source of the idea: `DynamicAlertFunction` of the Flink demo, "Advanced Flink Application Patterns" part 3.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+
+import numpy as np
+
+from lab.model.alerts import Alert, AlertTable, group_key
+from lab.model.keygroups import digest, key_groups_of
+from lab.model.rules import Route, Rule, RuleBook
+from lab.model.schema import BadRecord, Schema, Value
+
+LATE_POLICIES = ("evaluate", "store", "drop")
+COUNTS = ("records", "evaluated", "storedLate", "duplicates", "droppedLate", "deadLetters")
+
+
+@dataclass
+class Held:
+    """An event as a group keeps it: only the fields that its route's rules needed when it arrived."""
+
+    arrival: int
+    time: int
+    id: int
+    fields: dict[str, Value]
+
+
+class Reference:
+    """Evaluates rules on events exactly, one at a time.
+
+    `max_out_of_orderness_ms`: how far behind the newest event of its group an event may be before it is late.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> engine = Reference(PAYMENTS)
+    >>> engine.control("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")["status"]
+    'accepted'
+    >>> for line in (b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"):
+    ...     engine.event(line)
+    >>> [(alert.event_id, alert.key, alert.aggregate) for alert in engine.alerts]
+    [(2, '{payeeId=25}', Decimal('50.01'))]
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        late_policy: str = "evaluate",
+        max_out_of_orderness_ms: int = 300_000,
+        key_groups: int = 16,
+    ):
+        self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
+        self.max_out_of_orderness_ms = max_out_of_orderness_ms
+        self.book, self.routes = RuleBook(schema), {}
+        self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
+        self.counts = Counter(dict.fromkeys(COUNTS, 0))
+        self.held: dict[tuple[Route, tuple], list[Held]] = defaultdict(list)
+        self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
+        self.reset: dict[
+            tuple[int, tuple], int
+        ] = {}  # rule id, group -> arrival of the event at which it fired
+
+    # -- rules ---------------------------------------------------------------------------------------------------------
+
+    def control(self, text: str | bytes) -> dict:
+        """Carries out a control message and returns its acknowledgement."""
+        for route, group in list(self.held):
+            self._expire(route, group)
+        before = {rule.rule_id: rule.route for rule in self.book.sorted()}
+        ack = self.book.apply(text)
+        after = {rule.rule_id: rule.route for rule in self.book.sorted()}
+        cleared = ack.get("controlType") == "CLEAR_STATE_ALL"
+        for route in set(before.values()):
+            if cleared or route not in after.values():
+                self._forget(route)
+        self.reset = {
+            (rule_id, group): arrival
+            for (rule_id, group), arrival in self.reset.items()
+            if not cleared and after.get(rule_id) == before.get(rule_id)
+        }
+        self.routes = self.book.routes()
+        self.acks.append(ack)
+        return ack
+
+    def _forget(self, route: Route) -> None:
+        for history in (self.held, self.newest):
+            for key in [key for key in history if key[0] == route]:
+                del history[key]
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def event(self, line: bytes, place: str = "") -> None:
+        """Reads a record and evaluates it on each route that has a group for it; its fate on the first is counted."""
+        self.counts["records"] += 1
+        try:
+            event = self.schema.parse(line)
+        except BadRecord as error:
+            self.dead_letters.append({"reason": str(error), "place": place})
+            self.counts["deadLetters"] += 1
+            return
+        fates = [
+            self._on_route(event, route, rules)
+            for route, rules in self.routes.items()
+            if all(event[name] in values for name, values in route.filter)
+            and all(event[name] is not None for name in route.keys)
+        ]
+        self.counts[fates[0] if fates else "evaluated"] += 1
+
+    def _on_route(self, event: dict[str, Value], route: Route, rules: tuple[Rule, ...]) -> str:
+        time, event_id = event[self.schema.time_field], event[self.schema.id_field]
+        group = tuple(event[name] for name in route.keys)
+        key_group = key_group_of(group, self.key_groups)
+        self.newest[route, key_group] = max(time, self.newest.get((route, key_group), time))
+        if time < self._horizon(route, key_group):
+            return "droppedLate"
+        self._expire(route, group)
+        held = self.held[route, group]
+        if any(other.id == event_id and other.time == time for other in held):
+            return "duplicates"
+        late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
+        if late and self.late_policy == "drop":
+            return "droppedLate"
+        fields = {name: event[name] for rule in rules for name in rule.needs}
+        current = Held(self.counts["records"], time, event_id, fields)
+        held.append(current)
+        if late and self.late_policy == "store":
+            return "storedLate"
+        for rule in rules:
+            if rule.state == "ACTIVE" and self._counts(rule, group, current):
+                self._evaluate(rule, group, held, current, event)
+        return "evaluated"
+
+    def _evaluate(
+        self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Value]
+    ) -> None:
+        """The window ends with the current event, both ends included: [t − W, t]."""
+        window = [
+            other
+            for other in held
+            if current.time - rule.window_ms <= other.time <= current.time
+            and self._counts(rule, group, other)
+        ]
+        aggregate, holds = aggregate_of(rule, window)
+        if not holds:
+            return
+        key = group_key(rule.keys, (event[name] for name in rule.keys))
+        alert = (
+            rule.rule_id,
+            rule.version,
+            key,
+            aggregate,
+            rule.operator,
+            rule.limit,
+            current.id,
+            current.time,
+        )
+        self.alerts.append(Alert(*alert))
+        if rule.function == "COUNT_WITH_RESET":
+            self.reset[rule.rule_id, group] = current.arrival
+
+    def _counts(self, rule: Rule, group: tuple, event: Held) -> bool:
+        """An event with a null that the rule needs does not count for it, nor one from before the rule's last reset."""
+        if any(event.fields.get(name) is None for name in rule.needs):
+            return False
+        return rule.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get(
+            (rule.rule_id, group), -1
+        )
+
+    # -- expiry --------------------------------------------------------------------------------------------------------
+
+    def _horizon(self, route: Route, key_group: int) -> int:
+        """Events older than this are not held: newest event time − the route's widest window − out-of-orderness."""
+        widest_ms = max(rule.window_ms for rule in self.routes[route])
+        return self.newest[route, key_group] - widest_ms - self.max_out_of_orderness_ms
+
+    def _expire(self, route: Route, group: tuple) -> None:
+        horizon = self._horizon(route, key_group_of(group, self.key_groups))
+        self.held[route, group] = [event for event in self.held[route, group] if event.time >= horizon]
+
+
+def aggregate_of(rule: Rule, window: list[Held]) -> tuple[Decimal, bool]:
+    """The aggregate over the events of a window, as an alert reports it, and whether it holds against the limit."""
+    if rule.function in ("COUNT", "COUNT_WITH_RESET"):
+        aggregate = Decimal(len(window))
+    elif rule.function == "UNIQUE_COUNT":
+        aggregate = Decimal(len({tuple(event.fields[name] for name in rule.unique) for event in window}))
+    else:
+        values = [event.fields[rule.field] for event in window]
+        with localcontext(prec=100):
+            if rule.function == "AVG":  # sum ⋛ limit × count is exact, a quotient is not
+                total, count = Decimal(sum(values)), len(values)
+                mean = (total / count).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
+                return mean, rule.holds(total, count)
+            aggregate = Decimal({"SUM": sum, "MIN": min, "MAX": max}[rule.function](values))
+    return aggregate, rule.holds(aggregate)
+
+
+def key_group_of(group: tuple, key_groups: int) -> int:
+    """The key-group of one group's values, see `lab.model.keygroups`."""
+    numbers: list[int] = []
+    for value in group:
+        if isinstance(value, str):
+            numbers += digest(value)
+        else:
+            numbers.append(
+                int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+            )
+    return int(key_groups_of([np.array([number], np.int64) for number in numbers], 1, key_groups)[0])
+
+
+def run(schema: Schema, log: Iterable[tuple[str, bytes]], **settings) -> Reference:
+    """Evaluates a log of ("event", line) and ("control", message) in order, and returns the reference that did."""
+    reference = Reference(schema, **settings)
+    for kind, text in log:
+        (reference.event if kind == "event" else reference.control)(text)
+    return reference

@@ -1,0 +1,1 @@
+"""What an engine remembers, read from outside, and its parallelism changed."""

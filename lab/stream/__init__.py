@@ -1,0 +1,1 @@
+"""Seeded events: made, and played at the pace of the real clock."""

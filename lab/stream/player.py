@@ -1,0 +1,279 @@
+"""Plays a seeded generator live: events at an exact rate, with the real clock's times, into any log.
+
+Time is cut into slots of 1/rate s, counted on a monotonic clock from the start, without pauses. At the end of each slot
+one ordinary event is due. After N seconds rate * N are due, whatever happened before: after a stall the player catches up.
+
+    slots      ──┬──┬──┬──┬──┬──┬──┬────┬────┬────┬──          the rate was lowered here ┐
+    due          1  2  3  4  5  6  7    8    9    10                         between 7 and 8
+    planted          ┊b ┊b ┊b                                  a burst comes on top, spread over its own span
+
+The same seed gives the same ordinary events in the same order; their times are those of the slots.
+"""
+
+import heapq
+import itertools
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from threading import Event, Lock, Thread
+from typing import Protocol
+
+from lab.stream.simulate import SPIKES, Burst, Label, Logins, Payments, stamp, to_json
+
+CHUNK = 5_000  # events that are appended at once, at most: a change of the rate need not wait longer
+CLOCK_JUMP_MS = 1_000  # the real clock was set, or the machine slept
+SPIKE_MS = 2_000
+SCHEMAS = {"payments": Payments, "logins": Logins}
+Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episode
+
+
+class Sink(Protocol):
+    """What a player writes to, such as a `FileLog`."""
+
+    def append(self, lines: Iterable[str]) -> object:
+        """Takes JSON lines without line ends."""
+
+
+class Metronome:
+    """Which slots have passed at a time in s, at a rate per s that may change.
+
+    >>> beat = Metronome(100, now=5.0)
+    >>> beat.passed(5.25), beat.time(25)
+    (25, 5.25)
+    >>> beat.set_rate(200, now=5.25)
+    >>> beat.passed(5.5), beat.time(75)
+    (75, 5.5)
+    """
+
+    def __init__(self, rate: float, now: float):
+        self._at, self._position, self.rate = now, 0.0, _checked(rate)
+
+    def passed(self, now: float) -> int:
+        """How many slots have ended."""
+        return int(self._position_at(now) + 1e-6)  # 0.3 s of 10 per s are 3
+
+    def time(self, slot: int) -> float:
+        """When the slot ends, or ended, at today's rate."""
+        return self._at + (slot - self._position) / self.rate
+
+    def set_rate(self, rate: float, now: float) -> None:
+        """From now on. Raises ValueError if the rate is not above zero."""
+        _checked(rate)
+        self._position, self._at, self.rate = self._position_at(now), now, rate
+
+    def _position_at(self, now: float) -> float:
+        return self._position + (now - self._at) * self.rate
+
+
+class Player(Thread):
+    """A thread that appends due events to a sink every `every_s`; all its methods may be called from any thread.
+
+    `schema`: payments or logins; `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
+    `simulate.Logins`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
+    one kind after the other (0: none). It ends after `seconds`. A sink that raises ends it, too: `error` is what it
+    raised. `clock` (s) and `wall` (ms since the epoch) are for tests.
+
+    >>> lines = []
+    >>> class Sink:
+    ...     append = lines.extend
+    >>> clock = itertools.chain([0], itertools.repeat(0.02)).__next__
+    >>> player = Player("payments", Sink(), rate=100, clock=clock, wall=lambda: 1_000)
+    >>> player.step()
+    2
+    >>> lines[0]
+    '{"transactionId":1,"eventTime":1010,"payeeId":33316,"beneficiaryId":57569,"paymentType":"CSH","paymentAmount":6.80}'
+    """
+
+    def __init__(
+        self,
+        schema: str,
+        sink: Sink,
+        rate: float = 500,
+        *,
+        seed: int = 1,
+        every_s: float = 0.01,
+        burst_every_s: float = 10,
+        seconds: float = float("inf"),
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        **settings: int,
+    ):
+        super().__init__(daemon=True, name="player")
+        if schema not in SCHEMAS:
+            raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}")
+        self.schema, self.error = schema, None
+        self.sent, self.planted = 0, 0  # events; those of them that are of bursts
+        self._make = SCHEMAS[schema](seed, **settings)
+        self.bursts = Counter(dict.fromkeys(self.kinds, 0))
+        self._sink, self._every_s, self._seconds = sink, every_s, seconds
+        self._clock, self._wall, self._lock, self._stopping = clock, wall, Lock(), Event()
+        self._kinds, self._burst_every_s = itertools.cycle(self.kinds), burst_every_s or float("inf")
+        self._asked: deque[str | Burst] = deque()
+        # later steps of ordinary scripts, and all of the planted ones: their time in s, as the player counts it
+        self._waiting: list[tuple[float, int, dict]] = []
+        self._bursting: list[tuple[float, int, dict, Label]] = []
+        self._order = itertools.count()
+        self._due: deque[Due] = deque()
+        self._stamped = stamp(self._make.disorder, iter(self._due.popleft, None), self._make.id_field)
+        self._newest_ms, self._paused_at = 0, None
+        self._begin(rate)
+
+    def _begin(self, rate: float) -> None:
+        now = self._clock()
+        self._beat, self._slots = Metronome(rate, now), 0  # those that were played
+        self._paused_at, self._paused_s = now if self.paused else None, 0.0  # since when; all others together
+        self._end, self._next_burst = now + self._seconds, now + self._burst_every_s
+        self._offset_ms = self._wall() - now * 1000  # from a time as the player counts it to the real clock's
+        self._samples: deque[tuple[float, int]] = deque([(now, 0)])
+
+    # -- what others may ask for, from any thread
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of bursts that it can plant."""
+        return self._make.kinds
+
+    @property
+    def rate(self) -> float:
+        """Ordinary events per second; may be set while it plays. Raises ValueError if it is not above zero."""
+        return self._beat.rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        with self._lock:
+            self._beat.set_rate(rate, self._now())
+
+    @property
+    def paused(self) -> bool:
+        """Whether it pauses."""
+        return self._paused_at is not None
+
+    def pause(self) -> None:
+        """Lets time stand still: nothing becomes due until `resume`, and nothing is made up for then."""
+        with self._lock:
+            if not self.paused:
+                self._paused_at = self._clock()
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        with self._lock:
+            if self.paused:
+                self._paused_s += self._clock() - self._paused_at
+                self._paused_at = None
+                self._offset_ms = self._wall() - self._now() * 1000
+
+    def burst(self, kind: str | Burst) -> None:
+        """Plants a burst from now on, once; a `Burst` gives its size. Raises ValueError for an unknown kind."""
+        if (name := kind.kind if isinstance(kind, Burst) else kind) not in self.kinds:
+            raise ValueError(f"burst: {name!r}, expected one of {', '.join(self.kinds)}")
+        self._asked.append(kind)
+
+    @property
+    def actual_rate(self) -> float:
+        """Events per second over the last second, those of bursts included."""
+        now, samples = self._clock(), list(self._samples)
+        then, sent = next((sample for sample in samples if sample[0] >= now - 1), samples[-1])
+        return (self.sent - sent) / (now - then) if now > then else 0.0
+
+    @property
+    def behind(self) -> int:
+        """Ordinary events that are due and not sent: large if the sink or this machine is too slow for the rate."""
+        with self._lock:
+            return self._beat.passed(self._now()) - self._slots
+
+    def stop(self) -> None:
+        """Ends it, if it has not ended, and waits until it has."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join()
+
+    # -- playing
+
+    def run(self) -> None:
+        """Plays until `stop`, or for as long as was asked for."""
+        try:
+            self._begin(self.rate)
+            while not self._stopping.is_set():
+                ended = self._clock() >= self._end
+                if self.step() < CHUNK:
+                    if ended:
+                        break
+                    self._stopping.wait(self._every_s)
+        except Exception as error:  # noqa: BLE001  (a full disk, say: whoever waits for us must know)
+            self.error = error
+
+    def step(self) -> int:
+        """Appends what is due now, `CHUNK` ordinary events at most, and returns how many events: all that the thread does."""
+        with self._lock:
+            now = self._now()
+            slots = min(self._beat.passed(now), self._slots + CHUNK)
+            times = [self._beat.time(slot) for slot in range(self._slots + 1, slots + 1)]
+            self._slots = slots
+            offset_ms = self._wall() - now * 1000
+            if (
+                not self.paused
+                and self._clock() < self._end
+                and abs(offset_ms - self._offset_ms) > CLOCK_JUMP_MS
+            ):
+                self._offset_ms = offset_ms
+        self._plant(now)
+        due = list(self._play(times, times[-1] if len(times) == CHUNK else now))
+        self._due.extend(due)
+        lines = [to_json(event) for event, _ in itertools.islice(self._stamped, len(due))]
+        if lines:
+            self._sink.append(lines)
+        self.sent += len(lines)
+        self.planted += sum(label is not None for _, _, label in due)
+        self._samples.append((now := self._clock(), self.sent))
+        while self._samples[0][0] < now - 2:
+            self._samples.popleft()
+        return len(lines)
+
+    def _now(self) -> float:
+        """The clock, without the pauses, and not after the end."""
+        return min(self._clock() if self._paused_at is None else self._paused_at, self._end) - self._paused_s
+
+    def _real_ms(self, at: float) -> int:
+        """The real clock's time; it never goes back."""
+        self._newest_ms = max(self._newest_ms, round(at * 1000 + self._offset_ms))
+        return self._newest_ms
+
+    def _plant(self, now: float) -> None:
+        """Makes the bursts that were asked for, and the regular one when its time has come."""
+        if now >= self._next_burst:
+            self._next_burst = now + self._burst_every_s
+            self._asked.append(next(self._kinds))
+        while self._asked:
+            burst = self._asked.popleft()
+            kind = burst.kind if isinstance(burst, Burst) else burst
+            self.bursts[kind] += 1
+            if self.schema == "payments" and kind == burst:
+                burst = Burst(kind, 0, SPIKE_MS, *SPIKES[kind])
+            _, steps, label = self._make.planted(self.bursts.total(), 0, burst)
+            for offset_ms, fields in steps:
+                heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))
+
+    def _play(self, times: list[float], end: float) -> Iterator[Due]:
+        """An ordinary event at each time, and what is planted up to the end, in order of time."""
+        for at in times:
+            yield from self._burst_up_to(at)
+            if self._waiting and self._waiting[0][0] <= at:  # a session goes on before another begins
+                fields = heapq.heappop(self._waiting)[2]
+            else:
+                _, (first, *others), _ = self._make.ordinary(0)
+                for offset_ms, later in others:
+                    heapq.heappush(self._waiting, (at + offset_ms / 1000, next(self._order), later))
+                fields = first[1]
+            yield self._real_ms(at), fields, None
+        yield from self._burst_up_to(end)
+
+    def _burst_up_to(self, end: float) -> Iterator[Due]:
+        while self._bursting and self._bursting[0][0] <= end:
+            at, _, fields, label = heapq.heappop(self._bursting)
+            yield self._real_ms(at), fields, label
+
+
+def _checked(rate: float) -> float:
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"rate: {rate!r}, expected a number of events per second above zero")
+    return rate
