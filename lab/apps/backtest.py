@@ -112,8 +112,8 @@ class Past:
         columns = self._routed(rule)
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
-            store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,))
-            _, found = store.evaluate(columns, Settings.max_out_of_orderness_ms, 0)
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
+            _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
         rows, high, low, count = (found[:, column] for column in (0, 2, 3, 4))
         values = count.astype(float)
         if rule.function in MEASURING:
@@ -123,7 +123,10 @@ class Past:
 
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
-        return routed(columns, matching(columns, rule.route, self.schema), rule.route, [rule], self.schema)
+        rows = matching(columns, rule.route, self.schema)
+        return routed(columns, rows, rule.route, [rule], self.schema) | {
+            "keyGroup": np.zeros(len(rows), np.int64)
+        }
 
     def window(self, rule: Rule, event_id: int) -> list[dict]:
         """The events in the rule's window that ends with an event, as {field: value}, in order of event time.

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from lab.engine.columns import Columns
 from lab.engine.decode import decode_records
 from lab.engine.settings import Settings
@@ -151,7 +153,7 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
     data = b"\n".join(lines)
     window = Running(rule.window_ms) if name == "running" else Walk(rule.window_ms)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,))
+        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
         started = time.process_time()
         events = by_line(data) if name == "lines" else at_once(data)
         decoded = time.process_time()
@@ -196,6 +198,7 @@ def at_once(data: bytes) -> Columns:
 
 
 def _compiled(store: RouteStore, columns: Columns) -> Alerts:
-    _, found = store.evaluate(columns, Settings.max_out_of_orderness_ms, 0)
+    columns["keyGroup"] = np.zeros(len(columns["time"]), np.int64)
+    _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
     rows, _, high, low, _ = found.T
     return dict(zip(columns["id"][rows].tolist(), ((high << 32) + low).tolist()))

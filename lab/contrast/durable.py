@@ -42,11 +42,14 @@ def written(lines: Sequence[bytes], text: str, batches: int, rewrite: bool) -> l
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         state = CountingState()
         log = ChunkLog(state)
-        log.head["stores"]["0"] = {}
-        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,))
+        saved = log.head["stores"]["0"] = {"seq": 0}
+        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
         for first, end in pairwise(np.linspace(0, len(lines), batches + 1).astype(int).tolist()):
             before = state.written
-            store.evaluate(at_once(b"\n".join(lines[first:end])), late_ms, 0)
+            columns = at_once(b"\n".join(lines[first:end]))
+            columns["keyGroup"] = np.zeros(end - first, np.int64)
+            store.evaluate(columns, first, late_ms, 0)
+            saved["seq"] = end
             log.append({"0": store}, late_ms, rewrite)
             found.append((state.written - before, len(log.head["chunks"])))
     return found

@@ -14,6 +14,8 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+
 from lab.engine.columns import pack, unpack
 from lab.engine.store import RouteStore
 
@@ -48,10 +50,11 @@ class ChunkLog:
         `rewrite`: one chunk of all that is held replaces the log.
         """
         chunks = self.head["chunks"]
-        horizons = {name: store.horizon_ms(max_out_of_orderness_ms) for name, store in stores.items()}
+        held_ms = {name: store.widest_ms + max_out_of_orderness_ms for name, store in stores.items()}
+        horizons = {name: int(store.newest[0]) - held_ms[name] for name, store in stores.items()}
         gone = [chunk for chunk in chunks if rewrite or _expired(chunk, horizons)]
         chunks = [chunk for chunk in chunks if chunk not in gone]
-        ends = {name: store.next_seq for name, store in stores.items()}
+        ends = {name: self.head["stores"][name]["seq"] for name in stores}
         starts = chunks[-1]["ends"] if chunks else {}
         if any(end > starts.get(name, 0) for name, end in ends.items()):
             level = 0
@@ -67,26 +70,26 @@ class ChunkLog:
                     name: (end * part + starts.get(name, 0) * (parts - part)) // parts
                     for name, end in ends.items()
                 }
-                chunks = [*chunks, self._write(stores, starts, upto, horizons, level)]
+                chunks = [*chunks, self._write(stores, starts, upto, max_out_of_orderness_ms, level)]
                 starts = upto
         for chunk in gone:
             self._state.removeKey((f"chunk {chunk['id']}",))
         self.head["chunks"] = chunks
         for name, store in stores.items():
-            self.head["stores"][name] |= {"seq": store.next_seq, "newest": store.newest_ms}
+            self.head["stores"][name]["newest"] = int(store.newest[0])
         self.head["id"] = uuid4().hex
         self._state.updateValue(("head",), ([json.dumps(self.head).encode()],))
 
     def _write(
-        self, stores: dict[str, RouteStore], starts: dict, ends: dict, horizons: dict[str, int], level: int
+        self, stores: dict[str, RouteStore], starts: dict, ends: dict, late_ms: int, level: int
     ) -> dict[str, Any]:
         """Writes the events from `starts` up to `ends` as a chunk and returns its entry in the head."""
         tables = []
         for name, store in stores.items():
             if ends[name] > starts.get(name, 0):
-                exported = store.export(starts.get(name, 0), ends[name], horizons[name])
+                exported = store.export(starts.get(name, 0), ends[name], late_ms)
                 tables += [pack(columns, name) for columns in exported]
-        newest = {name: store.newest_ms for name, store in stores.items()}
+        newest = {name: int(store.newest[0]) for name, store in stores.items()}
         size, number = sum(map(len, tables)), self.head["nextChunk"]
         self.head["nextChunk"] += 1
         self._state.updateValue((f"chunk {number}",), (tables,))
@@ -96,7 +99,7 @@ class ChunkLog:
         """Fills empty stores with what the chunks hold."""
         for name, store in stores.items():
             saved = self.head["stores"][name]
-            store.restore_size(saved["newest"], saved["seq"])
+            store.restore_newest(np.array([saved["newest"]]))
         for chunk in self.head["chunks"]:
             (tables,) = self._state.getValue((f"chunk {chunk['id']}",))
             for events, resets in zip(tables[::2], tables[1::2], strict=True):

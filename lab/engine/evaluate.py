@@ -93,7 +93,9 @@ class KeyGroup:
         return {route.id: (route, rules) for route, rules in self.book.routes().items()}
 
     def _store(self, name: str, route: Route, fields: list[str], rules: tuple[Rule, ...]) -> RouteStore:
-        return RouteStore(self.folder / f"{name}.windows", self.schema, route, list(fields), rules)
+        return RouteStore(
+            self.folder / f"{name}.windows", self.schema, route, list(fields), rules, key_groups=1
+        )
 
     def _close(self) -> None:
         late_ms = self.settings.max_out_of_orderness_ms
@@ -132,17 +134,21 @@ class KeyGroup:
                 self.counts.update(json.loads(row.payload))
         for after in range(len(messages) + 1):
             for name, store in self.stores.items():
-                envelopes = parts.get((after, self.log.head["stores"][name]["route"]))
+                saved = self.log.head["stores"][name]
+                envelopes = parts.get((after, saved["route"]))
                 if envelopes:
-                    self._evaluate(store, in_log_order(envelopes))
+                    self._evaluate(store, saved, in_log_order(envelopes))
             if after < len(messages):
                 self._control(messages[after])
         if messages and self.answers:
             rulebooks.save(self.checkpoint, self.batch_id, self.book.to_json())
 
-    def _evaluate(self, store: RouteStore, columns: Columns) -> None:
+    def _evaluate(self, store: RouteStore, saved: dict, columns: Columns) -> None:
         policy = LATE_POLICIES.index(self.settings.late_policy)
-        fates, alerts = store.evaluate(columns, self.settings.max_out_of_orderness_ms, policy)
+        columns["keyGroup"] = np.zeros(len(columns["time"]), np.int64)
+        late_ms = self.settings.max_out_of_orderness_ms
+        fates, alerts = store.evaluate(columns, saved["seq"], late_ms, policy)
+        saved["seq"] += len(fates)
         for fate, count in enumerate(np.bincount(fates[columns["first"] == 1], minlength=len(FATES))):
             if count:
                 self.counts[FATES[fate]] += int(count)
@@ -216,7 +222,7 @@ class KeyGroup:
             self.log.head["nextStore"] += 1
             fields = list(dict.fromkeys(field for rule in rules for field in rule.needs))
             joined = {str(rule.rule_id): 0 for rule in rules}
-            saved[name] = {"route": route.id, "fields": fields, "joined": joined}
+            saved[name] = {"route": route.id, "fields": fields, "joined": joined, "seq": 0}
             self.stores[name] = self._store(name, route, fields, rules)
 
     def _change(self, name: str, store: RouteStore, rules: tuple[Rule, ...]) -> None:
@@ -229,7 +235,7 @@ class KeyGroup:
             dict.fromkeys(saved["fields"] + [field for rule in rules for field in rule.needs])
         )
         joined = saved["joined"]
-        saved["joined"] = {str(rule.rule_id): joined.get(str(rule.rule_id), store.next_seq) for rule in rules}
+        saved["joined"] = {str(rule.rule_id): joined.get(str(rule.rule_id), saved["seq"]) for rule in rules}
         store.change(saved["fields"], rules)
 
 

@@ -1,4 +1,4 @@
-"""The windows of one route in one key-group: the compiled loop of `window.py` over shared arrays that grow."""
+"""The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +15,7 @@ from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096
+END_OF_SEQS = 1 << 62  # greater than every seq
 MEASURING = ("SUM", "AVG", "MIN", "MAX")  # functions of a field's value
 FOLLOWED = (
     "SUM",
@@ -30,13 +31,23 @@ def halves(schema: Schema, name: str) -> list[str]:
 
 
 class RouteStore:
-    """Held events, running aggregates and resets of a route's rules in one key-group.
+    """Held events, running aggregates and resets of a route's rules, for all key-groups of a task.
 
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
+    `key_groups`: how many there are in all.
     """
 
-    def __init__(self, path: Path, schema: Schema, route: Route, fields: list[str], rules: tuple[Rule, ...]):
+    def __init__(
+        self,
+        path: Path,
+        schema: Schema,
+        route: Route,
+        fields: list[str],
+        rules: tuple[Rule, ...],
+        key_groups: int,
+    ):
         self.path, self.schema, self.route, self.fields = path, schema, route, fields
+        self.key_groups = key_groups
         self._set_rules(rules)
         self.key_columns = [column for name in route.keys for column in halves(schema, name)]
         self.arrays = shared.attach(path) if path.exists() else self._create(ROOM_AT_FIRST, ROOM_AT_FIRST)
@@ -91,7 +102,8 @@ class RouteStore:
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (4,)),
+                "size": ("int64", (2,)),
+                "newest": ("int64", (self.key_groups,)),
                 "event": ("int64", (events, window.VALUES + len(self.value_columns))),
                 "queue": ("int32", (events, self.queues, 2)),
                 "group": ("int64", (groups, window.KEY + len(self.key_columns))),
@@ -100,6 +112,7 @@ class RouteStore:
                 "counted": ("int32", (counted, 4)),
             },
         )
+        arrays["newest"].fill(window.NEVER)
         arrays["table"].fill(window.NOTHING)
         arrays["counted"].fill(window.NOTHING)
         return arrays
@@ -109,6 +122,7 @@ class RouteStore:
         old, new = self.arrays, self._create(events, groups)
         n, g = old["size"][window.EVENTS], old["size"][window.GROUPS]
         new["size"][:] = old["size"]
+        new["newest"][:] = old["newest"]
         new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
         new["group"][:g] = old["group"][:g]
         new["running"][:g, :, (window.START, window.RESET)] = window.NOTHING
@@ -143,20 +157,19 @@ class RouteStore:
         return int(self.arrays["size"][window.GROUPS])
 
     @property
-    def next_seq(self) -> int:
-        return int(self.arrays["size"][window.NEXT_SEQ])
-
-    @property
-    def newest_ms(self) -> int:
-        return int(self.arrays["size"][window.NEWEST_TIME])
+    def newest(self) -> np.ndarray:
+        """The newest event time of each key-group, ms; `window.NEVER` before the first event."""
+        return self.arrays["newest"]
 
     @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
 
-    def horizon_ms(self, max_out_of_orderness_ms: int) -> int:
-        """Events older than this are no longer held."""
-        return self.newest_ms - self.widest_ms - max_out_of_orderness_ms
+    def _held(self, event: np.ndarray, max_out_of_orderness_ms: int) -> np.ndarray:
+        """Which rows of Store.event are not older than the horizon of their key-group."""
+        key_groups = self.arrays["group"][event[:, window.GROUP], window.KEY_GROUP]
+        horizons = self.newest - self.widest_ms - max_out_of_orderness_ms
+        return event[:, window.TIME] >= horizons[key_groups]
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
@@ -176,7 +189,8 @@ class RouteStore:
                     values = pc.fill_null(values, 0).to_numpy()
                 value[:, self.value_columns.index(column)] = values
             fields |= np.where(valid, 1 << bit, 0)
-        return Batch(columns["time"], columns["id"], fields, self._key(columns, rows), value)
+        key = self._key(columns, rows)
+        return Batch(columns["time"], columns["id"], columns["keyGroup"], fields, key, value)
 
     def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)
@@ -185,9 +199,12 @@ class RouteStore:
         return key
 
     def evaluate(
-        self, columns: Columns, max_out_of_orderness_ms: int, late_policy: int
+        self, columns: Columns, first_seq: int, max_out_of_orderness_ms: int, late_policy: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`window.evaluate` on columns time, id, `key:…` and `value:…`: what became of each event, and the alerts."""
+        """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
+
+        Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
+        """
         batch = self._batch(columns)
         self._make_room(len(batch.time))
         fate = np.empty(len(batch.time), np.uint8)
@@ -198,6 +215,7 @@ class RouteStore:
                 self.store,
                 self.numbers,
                 batch,
+                first_seq,
                 done,
                 self.widest_ms,
                 max_out_of_orderness_ms,
@@ -208,17 +226,19 @@ class RouteStore:
             found.append(alerts[:fired])
         return fate, np.concatenate(found)
 
-    def export(self, first_seq: int, end_seq: int, horizon_ms: int) -> tuple[Columns, Columns]:
+    def export(self, first_seq: int, end_seq: int, max_out_of_orderness_ms: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
         event = self.arrays["event"][: self.events]
         first, end = np.searchsorted(event[:, window.SEQ], (first_seq, end_seq))
-        rows = first + np.flatnonzero(event[first:end, window.TIME] >= horizon_ms)
-        event = event[rows]
-        key = self.arrays["group"][event[:, window.GROUP], window.KEY :]
+        event = event[first:end]
+        event = event[self._held(event, max_out_of_orderness_ms)]
+        group = self.arrays["group"][event[:, window.GROUP]]
+        key = group[:, window.KEY :]
         columns: Columns = {
             "time": event[:, window.TIME].copy(),
             "id": event[:, window.ID].copy(),
             "seq": event[:, window.SEQ].copy(),
+            "keyGroup": group[:, window.KEY_GROUP].copy(),
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
         for bit, name in enumerate(self.fields):
@@ -229,46 +249,50 @@ class RouteStore:
         resets = self.arrays["running"][: self.groups, :, window.RESET]
         groups, rules = np.nonzero((resets >= first_seq) & (resets < end_seq))
         ids = np.array([rule.rule_id for rule in self.rules], np.int64)
-        reset_columns: Columns = {"rule": ids[rules], "seq": resets[groups, rules]}
+        reset_columns: Columns = {
+            "rule": ids[rules],
+            "seq": resets[groups, rules],
+            "keyGroup": self.arrays["group"][groups, window.KEY_GROUP],
+        }
         for k, column in enumerate(self.key_columns):
             reset_columns[f"key:{column}"] = self.arrays["group"][groups, window.KEY + k]
         return columns, reset_columns
 
     def load(
-        self, columns: Columns, resets: Columns, joined: dict[int, int], max_out_of_orderness_ms: int
+        self, events: Columns, resets: Columns, since: dict[int, int], max_out_of_orderness_ms: int
     ) -> None:
-        """Takes back what `export` gave, in its order. `joined`: the seq from which each rule's resets are its own."""
-        horizon = self.horizon_ms(max_out_of_orderness_ms)
-        batch = self._batch(columns)
+        """Takes back what `export` gave, in order of seq; of several calls, a later one has later seqs.
+
+        `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
+        """
+        batch = self._batch(events)
         self._make_room(len(batch.time))
-        window.load(self.store, batch, columns["seq"], horizon)
+        window.load(self.store, batch, events["seq"], self.widest_ms + max_out_of_orderness_ms)
         self._make_room(len(resets["seq"]))
         key = self._key(resets, len(resets["seq"]))
         for column, rule in enumerate(self.rules):
             rows = np.flatnonzero(
-                (resets["rule"] == rule.rule_id) & (resets["seq"] >= joined.get(rule.rule_id, 0))
+                (resets["rule"] == rule.rule_id) & (resets["seq"] >= since.get(rule.rule_id, 0))
             )
-            window.load_resets(self.store, key, resets["seq"], rows, column)
+            window.load_resets(self.store, resets["keyGroup"], key, resets["seq"], rows, column)
 
     def compact(self, max_out_of_orderness_ms: int) -> None:
         """Forgets events, groups and resets that are no longer held."""
-        horizon = self.horizon_ms(max_out_of_orderness_ms)
-        newest, next_seq = self.newest_ms, self.next_seq
-        events, resets = self.export(0, next_seq, horizon)
+        newest = self.newest.copy()
+        events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
         self.arrays = self._create(ROOM_AT_FIRST, ROOM_AT_FIRST)
-        self.restore_size(newest, next_seq)
+        self.restore_newest(newest)
         self.load(events, resets, {}, max_out_of_orderness_ms)
 
-    def restore_size(self, newest_ms: int, next_seq: int) -> None:
-        self.arrays["size"][window.NEWEST_TIME] = newest_ms
-        self.arrays["size"][window.NEXT_SEQ] = next_seq
+    def restore_newest(self, newest: np.ndarray) -> None:
+        self.newest[:] = newest
 
     def mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
         """Whether more than half of the events in memory are no longer held (looked at when a quarter of the room is left)."""
         if self.events < ROOM_AT_FIRST or 4 * self.events < 3 * self.arrays["event"].shape[0]:
             return False
-        times = self.arrays["event"][: self.events, window.TIME]
-        return 2 * np.count_nonzero(times < self.horizon_ms(max_out_of_orderness_ms)) > self.events
+        held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)
+        return 2 * np.count_nonzero(held) < self.events
 
 
 def _goes_on(before: Rule, rule: Rule) -> bool:

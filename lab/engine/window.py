@@ -23,16 +23,17 @@ EVALUATE_LATE, STORE_LATE, DROP_LATE = range(3)
 EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE = range(4)  # what became of an event
 
 NOTHING = -1
+NEVER = -(1 << 62)  # a time before all others
 LOW_BITS = 0xFFFFFFFF
 
 # columns of Store.event; FIELDS: a bit for each field that is not null; PREV, NEXT: the group's neighbours in time order
 TIME, ID, SEQ, FIELDS, PREV, NEXT, GROUP, VALUES = range(8)
 RULE, EXAMPLE, COUNTED, SEEN = range(4)  # columns of Store.counted
-NEWEST, KEY = range(2)  # columns of Store.group: the event at the newer end, and from KEY on the key
+NEWEST, KEY_GROUP, KEY = range(3)  # columns of Store.group: the event at the newer end; from KEY on the key
 START, N, HIGH, LOW, RESET = range(5)  # columns of Store.running
 HEAD, TAIL = HIGH, LOW  # of the monotonic queue, for MIN and MAX
 OLDER, NEWER = range(2)  # columns of Store.queue
-EVENTS, GROUPS, NEWEST_TIME, NEXT_SEQ = range(4)  # places in Store.size
+EVENTS, GROUPS = range(2)  # places in Store.size
 ACTIVE, FUNCTION, OPERATOR, WINDOW, COLUMN, NEEDS, LIMIT, UNIT, FIRST, LAST, QUEUE = range(
     11
 )  # columns of Rules.whole
@@ -42,9 +43,10 @@ bare = njit(cache=True, _nrt=False)
 
 
 class Store(NamedTuple):
-    """The events of one route in one key-group. Rows of `event` are in order of arrival."""
+    """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
 
-    size: np.ndarray  # [4] events, groups, newest event time, the next event's SEQ
+    size: np.ndarray  # [2] events, groups
+    newest: np.ndarray  # [key-groups] newest event time, ms
     event: (
         np.ndarray
     )  # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
@@ -72,6 +74,7 @@ class Batch(NamedTuple):
 
     time: np.ndarray
     id: np.ndarray
+    key_group: np.ndarray
     fields: np.ndarray
     key: np.ndarray  # [events, key columns]
     value: np.ndarray  # [events, columns]
@@ -84,7 +87,7 @@ def mixed(h, value):
 
 
 @bare
-def group_of(store, key, i):
+def group_of(store, key_group, key, i):
     """The group with the key in row `i`, a new one if there is none."""
     last = len(store.table) - 1
     h = np.uint64(0)
@@ -107,6 +110,7 @@ def group_of(store, key, i):
     store.size[GROUPS] += 1
     store.table[place] = g
     store.group[g, NEWEST] = NOTHING
+    store.group[g, KEY_GROUP] = key_group
     for k in range(key.shape[1]):
         store.group[g, KEY + k] = key[i, k]
     for r in range(store.running.shape[1]):
@@ -410,8 +414,8 @@ def holds(rules, r, high, low, n):
 
 
 @bare
-def evaluate(store, rules, batch, first, widest, out_of_orderness, late_policy, fate, alerts):
-    """Takes in a batch's events from row `first` on, as far as there is room for their alerts.
+def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, late_policy, fate, alerts):
+    """Takes in a batch's events from row `first` on, as far as there is room for their alerts; row `i` gets seq first_seq + i.
 
     `widest` is the route's widest window; times are in ms. The store must have room for the batch. Fills `fate` with what
     became of each event and `alerts` with rows (event, rule, high, low, count); returns the row it got to and the alerts.
@@ -421,12 +425,13 @@ def evaluate(store, rules, batch, first, widest, out_of_orderness, late_policy, 
         if fired + len(rules.whole) > len(alerts):
             return i, fired
         t = batch.time[i]
-        store.size[NEWEST_TIME] = max(store.size[NEWEST_TIME], t)
-        horizon = store.size[NEWEST_TIME] - widest - out_of_orderness
+        key_group = batch.key_group[i]
+        store.newest[key_group] = max(store.newest[key_group], t)
+        horizon = store.newest[key_group] - widest - out_of_orderness
         if t < horizon:
             fate[i] = DROPPED_LATE
             continue
-        g = group_of(store, batch.key, i)
+        g = group_of(store, key_group, batch.key, i)
         newest = store.group[g, NEWEST]
         p = older_neighbour(store, g, t)
         if is_held(store, p, t, batch.id[i]):
@@ -436,8 +441,7 @@ def evaluate(store, rules, batch, first, widest, out_of_orderness, late_policy, 
         if late and late_policy == DROP_LATE:
             fate[i] = DROPPED_LATE
             continue
-        seq = store.size[NEXT_SEQ]
-        store.size[NEXT_SEQ] += 1
+        seq = first_seq + i
         j = insert(store, g, p, t, batch.id[i], seq, batch.fields[i], batch.value, i)
         fate[i] = STORED_LATE if late and late_policy == STORE_LATE else EVALUATED
         in_order = p == newest
@@ -468,22 +472,22 @@ def evaluate(store, rules, batch, first, widest, out_of_orderness, late_policy, 
 
 
 @bare
-def load(store, batch, seq, horizon):
-    """Takes in events that were held before, in order of arrival, without evaluating them."""
+def load(store, batch, seq, reach):
+    """Takes in events that were held before, in order of arrival, without evaluating them; `reach`: how long they are held, ms."""
     for i in range(len(batch.time)):
-        if batch.time[i] < horizon:
+        if batch.time[i] < store.newest[batch.key_group[i]] - reach:
             continue
-        g = group_of(store, batch.key, i)
+        g = group_of(store, batch.key_group[i], batch.key, i)
         p = older_neighbour(store, g, batch.time[i])
         insert(store, g, p, batch.time[i], batch.id[i], seq[i], batch.fields[i], batch.value, i)
 
 
 @bare
-def load_resets(store, key, seq, rows, r):
+def load_resets(store, key_group, key, seq, rows, r):
     """Restores where rule `r` was reset, for the groups that still hold events."""
     for row in rows:
         groups = store.size[GROUPS]
-        g = group_of(store, key, row)
+        g = group_of(store, key_group[row], key, row)
         if g < groups:
             store.running[g, r, RESET] = max(store.running[g, r, RESET], seq[row])
 

@@ -1,0 +1,301 @@
+"""The windows alone against the reference: a random log straight into `RouteStore`, without decoding, Spark or files.
+
+A log takes milliseconds, so `python -m tests.engine.direct --logs 100000` is a matter of minutes. A failing seed is printed
+and can be run again: `--seed 17 --logs 1`.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine import shared, store
+from lab.engine.columns import Columns
+from lab.engine.store import MEASURING, RouteStore, halves
+from lab.model.alerts import group_key
+from lab.model.keygroups import digest
+from lab.model.reference import LATE_POLICIES, key_group_of, run
+from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, Rule, RuleBook
+from lab.model.schema import LOGINS, Schema, Value
+
+FATES = ("evaluated", "storedLate", "duplicates", "droppedLate")
+Entry = tuple[str, bytes]
+Found = tuple  # rule id, version, key, aggregate, event id, event time
+
+
+class Direct:
+    """Rules and stores of one task, as the engine keeps them; a micro-batch ends where `flush` is called."""
+
+    def __init__(self, schema: Schema, folder: Path, key_groups: int, late_policy: str, late_ms: int):
+        self.schema, self.folder, self.key_groups = schema, folder, key_groups
+        self.late_policy, self.late_ms = LATE_POLICIES.index(late_policy), late_ms
+        self.book = RuleBook(schema)
+        self.stores: dict[Route, RouteStore] = {}
+        self.since: dict[Route, dict[int, int]] = {}
+        self.waiting: list[dict[str, Value]] = []
+        self.seq, self.files = 0, 0
+        self.found: list[Found] = []
+        self.counts: Counter[str] = Counter()
+
+    def event(self, line: bytes) -> None:
+        self.waiting.append(self.schema.parse(line))
+
+    def control(self, text: bytes) -> None:
+        self.flush()
+        ack = self.book.apply(text)
+        routes = self.book.routes()
+        for route in list(self.stores):
+            if route not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
+                shared.forget(self.stores.pop(route).path)
+                del self.since[route]
+        for route, rules in routes.items():
+            held = self.stores.get(route)
+            fields = list(
+                dict.fromkeys([*(held.fields if held else ()), *(f for r in rules for f in r.needs)])
+            )
+            if held is None:
+                self.stores[route] = self._store(route, fields, rules)
+                self.since[route] = {rule.rule_id: 0 for rule in rules}
+            elif held.rules != rules:
+                if max(rule.window_ms for rule in rules) > held.widest_ms:
+                    held.compact(self.late_ms)
+                since = self.since[route]
+                self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
+                held.change(fields, rules)
+
+    def _store(self, route: Route, fields: list[str], rules: tuple) -> RouteStore:
+        self.files += 1
+        return RouteStore(self.folder / f"{self.files}", self.schema, route, fields, rules, self.key_groups)
+
+    def flush(self) -> None:
+        """Evaluates what waits."""
+        events, self.waiting = self.waiting, []
+        judged = [False] * len(events)
+        for route in self.book.routes():
+            held = self.stores[route]
+            rows = [n for n, event in enumerate(events) if self._matches(event, route)]
+            if not rows:
+                continue
+            taken = [events[n] for n in rows]
+            fates, alerts = held.evaluate(
+                self._columns(taken, held), self.seq, self.late_ms, self.late_policy
+            )
+            self.seq += len(rows)
+            for n, fate in zip(rows, fates.tolist()):
+                if not judged[n]:
+                    self.counts[FATES[fate]] += 1
+                    judged[n] = True
+            self.found += self._alerts(held, taken, alerts)
+        self.counts["evaluated"] += judged.count(False)
+
+    def _matches(self, event: dict[str, Value], route: Route) -> bool:
+        return all(event[name] in values for name, values in route.filter) and all(
+            event[name] is not None for name in route.keys
+        )
+
+    def _columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
+        groups = [tuple(event[name] for name in held.route.keys) for event in events]
+        columns: Columns = {
+            "id": np.array([event[self.schema.id_field] for event in events], np.int64),
+            "time": np.array([event[self.schema.time_field] for event in events], np.int64),
+            "keyGroup": np.array([key_group_of(group, self.key_groups) for group in groups], np.int64),
+        }
+        needed = {name for rule in held.rules for name in rule.needs}  # what the engine sends along a route
+        for kind, names in (("key", held.route.keys), ("value", needed)):
+            for name in names:
+                numbers = [self._numbers(name, event[name]) for event in events]
+                for half, column in enumerate(halves(self.schema, name)):
+                    values = [None if number is None else number[half] for number in numbers]
+                    columns[f"{kind}:{column}"] = (
+                        pa.array(values, pa.int64()) if None in values else np.array(values, np.int64)
+                    )
+        return columns
+
+    def _numbers(self, name: str, value: Value) -> tuple[int, ...] | None:
+        if value is None or isinstance(value, str):
+            return value if value is None else digest(value)
+        return (int(value.scaleb(self.schema.field(name).scale)) if self.schema.field(name).scale else value,)
+
+    def _alerts(self, held: RouteStore, events: list[dict[str, Value]], alerts: np.ndarray) -> list[Found]:
+        found = []
+        for row, r, high, low, count in alerts.tolist():
+            rule, event = held.rules[r], events[row]
+            key = group_key(rule.keys, (event[name] for name in rule.keys))
+            aggregate = aggregate_of(self.schema, rule, (high << 32) + low, count)
+            found.append(
+                (rule.rule_id, rule.version, key, aggregate)
+                + (event[self.schema.id_field], event[self.schema.time_field])
+            )
+        return found
+
+    def restart(self, parts: int) -> None:
+        """As if memory were lost: new stores take back what the old ones exported in `parts` parts."""
+        self.flush()
+        for route, old in list(self.stores.items()):
+            new = self._store(route, old.fields, old.rules)
+            new.restore_newest(old.newest)
+            bounds = np.linspace(0, self.seq, parts + 1).astype(int).tolist()
+            for first, end in pairwise(bounds):
+                new.load(*old.export(first, end, self.late_ms), self.since[route], self.late_ms)
+            shared.forget(old.path)
+            self.stores[route] = new
+
+
+def aggregate_of(schema: Schema, rule: Rule, total: int, count: int) -> Decimal:
+    """The reported aggregate out of what the windows give."""
+    if rule.function not in MEASURING:
+        return Decimal(count)
+    scale = schema.field(rule.field).scale
+    if rule.function != "AVG":
+        return Decimal(total).scaleb(-scale)
+    with localcontext(prec=100):
+        return (Decimal(total).scaleb(-scale) / count).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
+
+
+# -- random logs -------------------------------------------------------------------------------------------------------
+
+MINUTE = 60_000
+AMOUNTS = (
+    ("0", "1", "2.5", "-3.25", "0.01"),
+    ("1", "2", "3"),
+    ("9999999999999999.99", "-9999999999999999.99", "0.01", "9999999999999999.98"),
+)
+LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98", "0.000000000001")
+USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
+STEPS = ((0, 1), (0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE), (10_000,), (1000, 2000))
+BEHIND = (
+    (0,),
+    (0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE),
+    (0, 1000, 2000, 5000, 10_000),
+    (0, 0, 0, 0, 5 * MINUTE),
+)
+
+
+def random_rule(rng: random.Random, routes: list[tuple]) -> bytes:
+    keys, filter = rng.choice(routes)
+    function = rng.choice(FUNCTIONS)
+    field = rng.choice(["amount", "amount", "userId"])
+    rule = {
+        "ruleId": rng.randint(1, 12),
+        "ruleState": rng.choice(["ACTIVE"] * 5 + ["PAUSE"]),
+        "groupingKeyNames": keys,
+        "filter": filter,
+        "aggregatorFunctionType": function,
+        "limitOperatorType": rng.choice(OPERATORS),
+        "limit": rng.choice(LIMITS),
+        "window": rng.choice(["1s", "30s", "1m", "2m", "5m", "30m"]),
+    }
+    if function == "UNIQUE_COUNT":
+        rule["unique"] = rng.choice([["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"]])
+    else:
+        rule["aggregateFieldName"] = field
+    return json.dumps(rule).encode()
+
+
+def random_change(rng: random.Random, routes: list[tuple]) -> bytes:
+    kind = rng.randrange(8)
+    if kind < 4:
+        return random_rule(rng, routes)
+    if kind < 7:
+        state = rng.choice(["ACTIVE", "PAUSE", "DELETE"])
+        return json.dumps({"ruleId": rng.randint(1, 12), "ruleState": state}).encode()
+    return json.dumps({"ruleState": "CONTROL", "controlType": rng.choice(CONTROLS)}).encode()
+
+
+def random_log(rng: random.Random) -> list[Entry]:
+    """Rules first, then events with changes between them; each log has habits of its own."""
+    every_route = [
+        (keys, filter)
+        for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]})
+    ]
+    routes = rng.sample(every_route, rng.choice([1, 1, 2, 4]))
+    amounts, users = rng.choice(AMOUNTS), rng.choice(USERS)
+    steps, behind, ids = rng.choice(STEPS), rng.choice(BEHIND), rng.choice([5, 40, 10**6])
+    changes = rng.choice([0, 0, 0.03, 0.1])
+    log: list[Entry] = [("control", random_rule(rng, routes)) for _ in range(rng.choice([1, 3, 10, 25]))]
+    now = 100 * MINUTE
+    for _ in range(rng.choice([5, 20, 60, 150])):
+        if rng.random() < changes:
+            log.append(("control", random_change(rng, routes)))
+            continue
+        now += rng.choice(steps)
+        event = {
+            "eventId": rng.randrange(ids),
+            "eventTime": now - rng.choice(behind),
+            "userId": rng.choice(users),
+            "action": rng.choice(["login", "pay"]),
+            "ip": rng.choice(["a", "a", "b", "c", None]),
+            "country": rng.choice(["KR", "KR", "CN", "US"]),
+            "amount": rng.choice([None, *amounts]),
+        }
+        log.append(("event", json.dumps(event).encode()))
+    return log
+
+
+def difference(seed: int, folder: Path) -> str:
+    """Runs the log of a seed through both; empty if they agree."""
+    rng = random.Random(seed)
+    log = random_log(rng)
+    settings = {
+        "late_policy": rng.choice(LATE_POLICIES),
+        "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
+        "key_groups": rng.choice([1, 4, 16]),
+    }
+    reference = run(LOGINS, log, **settings)
+    cut, lost, room = rng.choice([0.02, 0.2, 1]), rng.choice([0, 0, 0.2]), rng.choice([2, 64, 1024])
+    direct = Direct(
+        LOGINS, folder, settings["key_groups"], settings["late_policy"], settings["max_out_of_orderness_ms"]
+    )
+    with (
+        patch.object(store, "ROOM_AT_FIRST", room),
+        patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
+    ):
+        for kind, text in log:
+            (direct.event if kind == "event" else direct.control)(text)
+            if rng.random() < cut:
+                direct.flush()
+                for held in direct.stores.values():
+                    if held.mostly_expired(direct.late_ms):
+                        held.compact(direct.late_ms)
+                if rng.random() < lost:
+                    direct.restart(rng.choice([1, 2, 3]))
+        direct.flush()
+    for held in direct.stores.values():
+        shared.forget(held.path)
+    expected = Counter(
+        (a.rule_id, a.rule_version, a.key, a.aggregate, a.event_id, a.event_time) for a in reference.alerts
+    )
+    got = Counter(direct.found)
+    counts = {name: count for name, count in reference.counts.items() if name in FATES}
+    missing, extra = expected - got, got - expected
+    if missing or extra:
+        return f"seed {seed}: missing {list(missing)[:3]}, too many {list(extra)[:3]}, of {len(reference.alerts)}"
+    if counts != {name: direct.counts[name] for name in FATES}:
+        return f"seed {seed}: counts {counts} expected, {dict(direct.counts)} found"
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the first log")
+    parser.add_argument("--logs", type=int, default=1000)
+    chosen = parser.parse_args()
+    with TemporaryDirectory(prefix="lab-direct-", dir=shared.memory_folder()) as folder:
+        for seed in range(chosen.seed, chosen.seed + chosen.logs):
+            if different := difference(seed, Path(folder)):
+                sys.exit(different)
+    print(f"{chosen.logs} logs from seed {chosen.seed}: no difference from the reference")
+
+
+if __name__ == "__main__":
+    main()
