@@ -124,7 +124,7 @@ class Past:
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
         rows = matching(columns, rule.route, self.schema)
-        return routed(columns, rows, rule.route, [rule], self.schema) | {
+        return routed(columns, rows, rule.route, rule.needs, self.schema) | {
             "keyGroup": np.zeros(len(rows), np.int64)
         }
 

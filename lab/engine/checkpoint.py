@@ -1,53 +1,47 @@
-"""What a checkpoint says about itself, without Spark: its record `lab.json`, and how far Spark's logs of batches have come.
+"""What a checkpoint says about itself: its record `lab.json`, and how far Spark's logs of batches have come.
 
 checkpoint/
-  lab.json     what is fixed for its life, and a change of parallelism that is under way
+  lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
   lab.lock     who works on it (`lab.engine.held`)
-  offsets/17   Spark: micro-batch 17 is planned; its second line tells the number of state partitions
+  rules/       the ledger after each cut that had control messages (`lab.engine.ledger`)
+  state/       what the batches stored (`lab.engine.statefiles`)
+  offsets/17   Spark: micro-batch 17 is planned, between these two marks (`lab.engine.cut`)
   commits/17   Spark: micro-batch 17 is done
-  rules/       the rule book after each micro-batch that changed it (`lab.engine.rulebooks`)
-  state/0/2/   Spark: operator 0, partition 2
 """
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.engine import rulebooks
+from lab.engine.durable import Durable
 
-RECORD, VERSION = "lab.json", 2  # VERSION: of what the engine keeps in state; it reads no other
-PARTITIONS = "spark.sql.shuffle.partitions"
+RECORD, VERSION = "lab.json", 3  # VERSION: of what the engine keeps in a checkpoint; it reads no other
 
 
-def read_record(checkpoint: Path) -> dict | None:
+def read_record(checkpoint: Path | str) -> dict | None:
     """The record, None if there is none yet. Raises ValueError for one of another version or that is no record."""
-    path = Path(checkpoint, RECORD)
-    if not path.exists():
+    text = Durable(checkpoint).read(RECORD)
+    if text is None:
         return None
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(text)
         version = record.get("version", 1)  # the first records did not tell
-    except (json.JSONDecodeError, AttributeError) as error:
-        raise ValueError(f"{path} is not the record of a checkpoint: {error}") from None
-    if version != VERSION:
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
+    if version < VERSION:
         raise ValueError(
-            f"checkpoint {checkpoint} is of version {version}, this engine reads version {VERSION}: "
-            "use the engine that made it, or start with a new checkpoint"
+            f"checkpoint {checkpoint} is of version {version}, whose windows are in Spark's state store; this engine keeps "
+            f"them in files of its own (version {VERSION}). Start with a new checkpoint: it reads the logs from their "
+            "beginning and comes to the same windows, as far as the logs still have the events"
         )
+    if version > VERSION:
+        raise ValueError(f"checkpoint {checkpoint} is of version {version}, made by a newer engine: use that")
     return record
 
 
-def write_record(checkpoint: Path, record: dict) -> None:
+def write_record(checkpoint: Path | str, record: dict) -> None:
     """Replaces the record, at once or not at all."""
-    path = Path(checkpoint, RECORD)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with open(fresh, "w") as file:
-        file.write(json.dumps(record))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+    Durable(checkpoint).write(RECORD, json.dumps(record).encode())
 
 
 @dataclass(frozen=True)
@@ -57,46 +51,24 @@ class Batches:
     They differ when the engine was stopped or killed in the middle of a micro-batch.
     """
 
-    checkpoint: Path
     planned: int | None
     done: int | None
 
     @classmethod
-    def read(cls, checkpoint: Path) -> "Batches":
+    def read(cls, checkpoint: Path | str) -> "Batches":
         """As they are now."""
-        return cls(Path(checkpoint), *(_last(Path(checkpoint, log)) for log in ("offsets", "commits")))
-
-    def partitions(self, batch_id: int) -> int:
-        """How many state partitions a planned micro-batch has."""
-        path = self.checkpoint / "offsets" / str(batch_id)
-        version, metadata, *_ = path.read_text().splitlines()
-        if version != "v1":
-            raise ValueError(f"{path} is of version {version!r}, expected 'v1': made by another Spark")
-        return int(json.loads(metadata)["conf"][PARTITIONS])
+        return cls(*(_last(Durable(checkpoint) / log) for log in ("offsets", "commits")))
 
 
-def _last(log: Path) -> int | None:
-    return max((int(path.name) for path in log.glob("*") if path.name.isdecimal()), default=None)
+def _last(log: Durable) -> int | None:
+    return max((int(name) for name in log.names() if name.isdecimal()), default=None)
 
 
-def give_up(checkpoint: Path, batch_id: int) -> None:
-    """Takes back a micro-batch that was planned and not done: its input will be read again by a later one.
-
-    Only for the last one, and only if nothing of its output was written. What it left in state goes first, the plan last:
-    interrupted, it can be done again.
-    """
-    checkpoint = Path(checkpoint)
-    rulebooks.path(checkpoint, batch_id).unlink(missing_ok=True)
-    for path in (checkpoint / "state").glob(
-        f"*/*/{batch_id + 1}[._]*"
-    ):  # the state after batch n is version n + 1
-        _remove(path)
-    for path in (checkpoint / "state").glob(f"*/_metadata/v2/{batch_id}"):
-        _remove(path)
-    _remove(checkpoint / "offsets" / str(batch_id))
-
-
-def _remove(path: Path) -> None:
-    """Removes a file and Hadoop's checksum of it."""
-    path.unlink(missing_ok=True)
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+def mark(checkpoint: Path | str, batch_id: int) -> dict:
+    """The mark at the end of a planned micro-batch."""
+    text = (Durable(checkpoint) / "offsets").read(str(batch_id))
+    version, _, *marks = (text or b"").decode().splitlines() or [""]
+    if version not in ("v1", "v2"):
+        raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
+    found = json.loads(marks[0])
+    return found if "ledger" in found else next(iter(found.values()))

@@ -6,12 +6,9 @@ each time took three quarters of a worker's CPU at a few hundred events a second
 
 import gc
 
-import pyspark.testing.utils  # noqa: F401  (the state client imports it at its first write; it takes longest)
 from pyspark.daemon import manager
 
-import lab.engine.decode
-import lab.engine.evaluate
-import lab.engine.route  # noqa: F401
+import lab.engine.source  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -12,50 +12,36 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from lab.engine.columns import Columns
+from lab.engine.feeds import Records
 from lab.model.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
 
 
 @dataclass
 class MicroBatch:
-    """What a micro-batch brought: events as columns (for each run of records), control messages, and what was bad."""
+    """What a micro-batch brought: events as columns (for each run of records), and what was bad."""
 
     events: list[Columns] = field(default_factory=list)
-    messages: list[dict] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
     records: int = 0
 
 
-def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema) -> MicroBatch:
-    """Decodes the rows of a source; `read` makes (kind, records) out of them (`ends`)."""
+def decode(runs: Iterable[Records], schema: Schema) -> MicroBatch:
+    """Decodes runs of records of the events' log."""
     batch = MicroBatch()
-    for some in rows:
-        if some.num_rows:
-            for kind, records in read(some):
-                _take(batch, kind, records, schema)
+    for records in runs:
+        columns, kept, bad = decode_records(records, schema)
+        batch.records += len(kept) + len(bad)
+        batch.dead_letters += [dead_letter(*record) for record in bad]
+        if len(kept):
+            columns["logTime"] = records.log_time[kept]
+            columns["source"] = np.full(len(kept), records.source)
+            batch.events.append(columns)
     return batch
 
 
-def _take(batch: MicroBatch, kind: str, records, schema: Schema) -> None:
-    if kind == "control":
-        lines = list(records.lines())
-        for (place, line), log_time in zip(lines, _log_times(records, len(lines)).tolist(), strict=True):
-            message = {"logTime": log_time, "source": records.source, "place": place, "message": line.hex()}
-            batch.messages.append(message)
-        return
-    columns, kept, bad = decode_records(records, schema)
-    batch.records += len(kept) + len(bad)
-    batch.dead_letters += [dead_letter(*record) for record in bad]
-    if len(kept):
-        columns["logTime"] = _log_times(records, len(kept) + len(bad))[kept]
-        columns["source"] = np.full(len(kept), records.source)
-        batch.events.append(columns)
-
-
-def _log_times(records, lines: int) -> np.ndarray:
-    return np.broadcast_to(records.log_time, lines)
-
-
-def decode_records(records, schema: Schema) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
+def decode_records(
+    records: Records, schema: Schema
+) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
     """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes)."""
     table, bad = _read_at_once(records.data, schema), []
     if table is None:

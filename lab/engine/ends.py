@@ -1,41 +1,23 @@
-"""The two ends of the pipeline: the logs that an engine reads and writes, as files or as Kafka topics.
+"""The logs that an engine reads and writes: as folders of files, or as topics of Kafka."""
 
-Both give the same to the stages between: `source`, a stream of rows; `records`, which a Python worker calls to make runs of
-log records out of them; and `sink`, a stream that writes what the engine gives (rows of `operators.OUTPUT`).
-"""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from lab.engine.held import NO_BATCH
-from lab.engine.settings import Settings
-from lab.logs.files import SEGMENTS, FileLog, Segment
+from lab.engine.feeds import Feed, FileFeed
+from lab.logs.files import WEEK_MS, FileLog
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
     from lab.logs.kafka import KafkaLog
 
-LOGS = (
-    "events",
-    "control",
-    "alerts",
-    "acks",
-    "deadLetters",
-    "stats",
-)  # the first two are read, the others written
-
-
-RECORDS_AT_ONCE = 20_000  # Kafka's own 500 make forty times as many round trips when there is much to read
+READ = ("events", "control")
+WRITTEN = ("alerts", "acks", "deadLetters", "stats")
+LOGS = (*READ, *WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -47,7 +29,7 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.path(name))
+        return FileLog(self.path(name), keep_ms=None if name == "control" else WEEK_MS)
 
     def path(self, name: str) -> Path:
         """The folder of a log."""
@@ -58,72 +40,24 @@ class FileLogs:
         for name in LOGS:
             self.path(name).mkdir(parents=True, exist_ok=True)
 
-    def source(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """The segments of events and control; the workers read them, Spark only lists them."""
-        # events are listed first: a control message logged before one of them is then never seen later than it
-        events, control = (self._segments(spark, name, settings.max_segments_per_batch) for name in LOGS[:2])
-        return events.union(control)
+    def feed(self, name: str) -> Feed:
+        """A log as the engine reads it."""
+        return FileFeed(self.path(name))
 
-    def _segments(self, spark: SparkSession, name: str, at_most: int) -> DataFrame:
-        return (
-            spark.readStream.format("binaryFile")
-            .schema("path string, modificationTime timestamp, length long, content binary")
-            .option("maxFilesPerTrigger", at_most)
-            .option("maxFileAge", "36500d")
-            .option("pathGlobFilter", SEGMENTS)
-            .load(str(self.log(name).folder))
-            .select(F.lit(name).alias("kind"), "path")
-        )
+    def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
+        """What `writer`, a checkpoint, gives is appended once for each micro-batch, however often the batch runs."""
+        return output.writeStream.foreachBatch(partial(self._write, writer=writer))
 
-    def records(self, rows: pa.RecordBatch) -> Iterator[tuple[str, Segment]]:
-        """(kind, segment) for each row of the source."""
-        for kind, path in zip(*(rows.column(name).to_pylist() for name in ("kind", "path")), strict=True):
-            yield kind, Segment.read(path)
+    def _write(self, output: "DataFrame", batch_id: int, writer: str) -> None:
+        self.write(output.toArrow().to_pylist(), batch_id, writer)
 
-    def sink(self, output: DataFrame, begins: Callable[[int], None]) -> DataStreamWriter:
-        """Each log gets one segment a micro-batch: written again after a crash, it is the same one.
-
-        `begins` is told the number of a micro-batch before any of its output is written.
-        """
-        return output.writeStream.foreachBatch(partial(self._write, begins=begins))
-
-    def _write(self, output: DataFrame, batch_id: int, begins: Callable[[int], None]) -> None:
-        begins(batch_id)
+    def write(self, rows: list[dict], batch_id: int, writer: str) -> None:
+        """Appends a micro-batch's rows of `windows.OUTPUT` unless the logs have them."""
         lines: dict[str, list[str]] = {}
-        for row in output.toArrow().to_pylist():
+        for row in rows:
             lines.setdefault(row["log"], []).extend(row["values"])
         for name, values in lines.items():
-            self.log(name).put(batch_id, values)
-
-
-@dataclass(frozen=True)
-class Polled:
-    """Records of one partition of a topic, as `decode` takes them: like a segment, but each has a log time of its own."""
-
-    topic: str
-    rows: pa.RecordBatch
-
-    @property
-    def source(self) -> int:
-        return self.rows["partition"][0].as_py()
-
-    @property
-    def log_time(self) -> np.ndarray:
-        return np.maximum.accumulate(self.rows["logTime"].to_numpy())
-
-    @property
-    def data(self) -> bytes:
-        """One record a line, as far as that is possible; else nothing."""
-        values = self.rows["value"]
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), b"\n")[0].as_py() or b""
-        return joined if joined.count(b"\n") == len(values) - 1 else b""
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(place, value) of each record."""
-        for offset, value in zip(
-            self.rows["offset"].to_pylist(), self.rows["value"].to_pylist(), strict=True
-        ):
-            yield f"{self.topic}/{self.source}:{offset}", value or b""
+            self.log(name).put(writer, batch_id, values)
 
 
 @dataclass(frozen=True)
@@ -152,37 +86,17 @@ class KafkaLogs:
                 partitions if name == "events" else 1
             )
 
-    def source(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """Events and control as one source: Spark then asks for the ends of both at one moment."""
-        return (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.address)
-            .option("subscribe", f"{self._topic('events')},{self._topic('control')}")
-            .option("startingOffsets", "earliest")
-            .option("kafka.max.poll.records", RECORDS_AT_ONCE)
-            .option("kafka.max.partition.fetch.bytes", 200 * RECORDS_AT_ONCE)
-            .load()
-            .select(
-                (F.col("topic") == self._topic("control")).alias("control"),
-                "partition",
-                "offset",
-                F.unix_millis("timestamp").alias("logTime"),
-                "value",
-            )
-        )
+    def feed(self, name: str) -> Feed:
+        """A log as the engine reads it."""
+        from lab.engine.kafkafeed import KafkaFeed
 
-    def records(self, rows: pa.RecordBatch) -> Iterator[tuple[str, Polled]]:
-        """(kind, records) for each run of the source's rows that is of one partition."""
-        control = rows["control"].to_numpy(zero_copy_only=False)
-        starts = np.flatnonzero(np.diff(2 * rows["partition"].to_numpy() + control)) + 1
-        for first, end in pairwise([0, *starts.tolist(), len(rows)]):
-            kind = LOGS[int(control[first])]
-            yield kind, Polled(self._topic(kind), rows.slice(first, end - first))
+        return KafkaFeed({"bootstrap.servers": self.address}, self._topic(name))
 
-    def sink(self, output: DataFrame, begins: Callable[[int], None]) -> DataStreamWriter:
-        """A record for each line, keyed; delivered at least once, so no micro-batch has to come to its end."""
-        begins(NO_BATCH)
-        topics = F.create_map(*(F.lit(text) for name in LOGS[2:] for text in (name, self._topic(name))))
+    def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
+        """A record for each line, keyed; delivered at least once, so `writer` is of no use here."""
+        from pyspark.sql import functions as F
+
+        topics = F.create_map(*(F.lit(text) for name in WRITTEN for text in (name, self._topic(name))))
         lines = output.select(
             topics[F.col("log")].alias("topic"), F.explode(F.arrays_zip("keys", "values")).alias("line")
         )

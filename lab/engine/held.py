@@ -1,9 +1,7 @@
 """Who works on a checkpoint: one engine, or one command that changes it, never two at once.
 
 An advisory lock of the operating system on `lab.lock` in the checkpoint. The process that dies lets go of it, whatever
-killed it. The file's text says who it is and how far the output has come:
-
-    {"pid": 4711, "work": "an engine", "output": 12}        output: the last micro-batch of which anything was written
+killed it. The file's text says who it is: {"pid": 4711, "work": "an engine"}.
 """
 
 import fcntl
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Self
 
 FILE = "lab.lock"
-NO_BATCH = -1  # of which anything was written
 
 
 class CheckpointInUse(RuntimeError):
@@ -44,19 +41,10 @@ class Held:
                 f"checkpoint {checkpoint} is in use by {holder.get('work', 'an engine')} "
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
-        self._note = {"output": None, **_read(self._file), "pid": os.getpid(), "work": work}
-        self._write()
-
-    def output_begins(self, batch_id: int) -> None:
-        """Notes that a micro-batch's output begins to be written: from now on that batch must come to its end."""
-        if self._note["output"] != batch_id:
-            self._note["output"] = batch_id
-            self._write()
-
-    @property
-    def output(self) -> int | None:
-        """The last micro-batch of which anything was written, None before the first."""
-        return self._note["output"]
+        note = json.dumps({"pid": os.getpid(), "work": work})
+        os.pwrite(
+            descriptor, note.encode().ljust(128), 0
+        )  # in one call, over what was there: never half a note
 
     def release(self) -> None:
         """Lets go; a second time does nothing."""
@@ -67,12 +55,6 @@ class Held:
 
     def __exit__(self, *_) -> None:
         self.release()
-
-    def _write(self) -> None:
-        text = (
-            json.dumps(self._note).encode().ljust(128)
-        )  # in one call, over what was there: never half a note
-        os.pwrite(self._file.fileno(), text, 0)
 
 
 def held(checkpoint: Path, work: str = "an engine") -> Held:

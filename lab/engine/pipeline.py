@@ -1,26 +1,29 @@
 """The pipeline, in the order data flows. One streaming query, one checkpoint.
 
-events log ──┐
-             ├─ decode and route ─────► evaluate ───────────────► alerts, acks, dead letters, stats
-control log ─┘  mapInArrow              transformWithState
-                rules: of the last      keyed by key-group
-                commit                  state: rules + windows
+             driver                           a task for a share of the log             a task for each range of key-groups
+events  ──┐  cut by log time,       read ─► decode ─► route ───────────────► evaluate ───────► alerts, acks, dead letters, stats
+control ──┘  ledger folded, marks   a pure function of its work              state: Arrow files
+
+With parallelism 1 all tasks are one, in the source's `read`; else envelopes travel from one stage to the other.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.engine import operators, route, shared
+from lab.engine import shared, source
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.held import Held, held
 from lab.engine.settings import Settings
+from lab.engine.task import Job
 
 # Spark plans each micro-batch anew. To generate Java code for a plan and to describe it at length costs more than it gives
 # where a handful of rows carries all events
@@ -45,44 +48,21 @@ def start(
     """
     lock = held(checkpoint)
     try:
-        return _start(spark, logs, checkpoint, settings, once, lock)
+        writer_id = settings.bind(checkpoint)
+        job = Job(settings, logs, str(checkpoint), f"{os.getpid()}-{uuid4().hex[:8]}")
+        memory = shared.private_folder(job.start)
+        spark.dataSource.register(source.source_of(job))
+        rows = spark.readStream.format(f"lab-{job.start}").load()
+        if settings.parallelism > 1:
+            rows = rows.repartitionById(settings.parallelism, "task")
+            rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
+        trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
+        writer = logs.sink(rows, writer_id).option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+        with _configured(spark, SHORT_BATCHES if settings.short_batches else {}):
+            return Engine(writer.start(), memory, lock)
     except BaseException:
         lock.release()
         raise
-
-
-def _start(
-    spark: SparkSession,
-    logs: FileLogs | KafkaLogs,
-    checkpoint: Path,
-    settings: Settings,
-    once: bool,
-    lock: Held,
-) -> "Engine":
-    settings.bind(checkpoint)
-    windows = shared.private_folder(checkpoint)
-    routing = partial(
-        route.decode_and_route,
-        read=logs.records,
-        settings=settings,
-        checkpoint=checkpoint,
-        batch_id=operators.batch_id,
-    )
-    routed = (
-        logs.source(spark, settings).coalesce(1).mapInArrow(routing, route.ROUTED)
-    )  # in one task: the log has one order
-    evaluated = routed.groupBy("key_group").transformWithState(
-        operators.Evaluate(settings, checkpoint, windows), operators.OUTPUT, "append", "none"
-    )
-    trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-    writer = (
-        logs.sink(evaluated, lock.output_begins)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(**trigger)
-    )
-    tuning = SHORT_BATCHES if settings.short_batches else {}
-    with _configured(spark, tuning | {"spark.sql.shuffle.partitions": settings.parallelism}):
-        return Engine(writer.start(), windows, lock)
 
 
 @contextmanager
@@ -103,11 +83,13 @@ class Engine:
     """A running engine."""
 
     query: StreamingQuery
-    windows: Path
+    memory: Path
     lock: Held
 
     def stop(self) -> None:
         """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
-        self.query.stop()
-        shutil.rmtree(self.windows, ignore_errors=True)
-        self.lock.release()
+        try:
+            self.query.stop()
+        finally:
+            shutil.rmtree(self.memory, ignore_errors=True)
+            self.lock.release()

@@ -1,106 +1,77 @@
 """Route (dynamic partitioning): each event goes to the key-group of its group, once for each route of the current rules.
 
 The counterpart of the Flink demo's `DynamicKeyFunction`. Rules with the same keys and filter share a route, and fields that
-none of them needs stay behind. Control messages go to every key-group: the broadcast state pattern.
+none of them needs stay behind. Every task knows the control messages of the batch: the broadcast state pattern.
 """
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine import rulebooks
-from lab.engine.columns import Columns, in_log_order, now_ms, take, to_batch, to_bytes
-from lab.engine.decode import MicroBatch, decode
+from lab.engine.columns import Columns, in_log_order, take
+from lab.engine.decode import MicroBatch
+from lab.engine.ledger import Change, Ledger
 from lab.engine.settings import Settings
 from lab.engine.store import halves
-from lab.model.keygroups import digest, key_groups_of, placed_ids
-from lab.model.rules import Filter, Route, Rule, RuleBook
+from lab.engine.windows import Envelope
+from lab.model.keygroups import digest, key_groups_of
+from lab.model.rules import Filter, Route
 from lab.model.schema import Schema
 
-ROUTED = "key_group int, kind string, payload binary"
-Routed = tuple[int, str, bytes]
 
+def route(
+    batch: MicroBatch, ledger: Ledger, changes: list[Change], settings: Settings
+) -> tuple[list[Envelope], Counter]:
+    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log; and its counts.
 
-def decode_and_route(
-    rows: Iterator[pa.RecordBatch],
-    read: Callable,
-    settings: Settings,
-    checkpoint: Path,
-    batch_id: Callable[[], int],
-) -> Iterator[pa.RecordBatch]:
-    """A micro-batch of a source's rows → rows of ROUTED. `mapInArrow` runs it."""
-    number = batch_id()
-    times = {"start": began(checkpoint, number), "decode": now_ms()}
-    batch = decode(rows, read, settings.schema)
-    times["route"] = now_ms()
-    book = rulebooks.before(checkpoint, number, settings.schema)
-    routed = list(route(batch, book, settings))
-    times["evaluate"] = now_ms()
-    routed.append((placed_ids(settings.key_groups)[0], "times", json.dumps(times).encode()))
-    key_groups, kinds, payloads = zip(*routed, strict=True)
-    yield pa.record_batch(
-        [pa.array(key_groups, pa.int32()), pa.array(kinds), pa.array(payloads, pa.binary())],
-        names=["key_group", "kind", "payload"],
-    )
-
-
-def began(checkpoint: Path, batch_id: int) -> int:
-    """When Spark began a micro-batch, in ms, as its write-ahead log of offsets says; 0 where there is none."""
-    log = checkpoint / "offsets" / str(batch_id)
-    return json.loads(log.read_text().split("\n")[1])["batchTimestampMs"] if log.exists() else 0
-
-
-def route(batch: MicroBatch, book: RuleBook, settings: Settings) -> Iterator[Routed]:
-    """A micro-batch under the rules of `book`, to which its control messages are applied at their place in the log."""
-    key_groups = placed_ids(settings.key_groups)
+    The rows of an envelope are in log order.
+    """
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
-    messages = sorted(batch.messages, key=lambda message: (message["logTime"], message["source"]))
     events = in_log_order(batch.events) if batch.events else {"logTime": np.empty(0, np.int64)}
-    cuts = np.searchsorted(events["logTime"], [message["logTime"] for message in messages])
-    bounds = [0, *cuts.tolist(), len(events["logTime"])]
-    for after, (first, end) in enumerate(pairwise(bounds)):
-        if after:
-            book.apply(bytes.fromhex(messages[after - 1]["message"]))
+    places = np.searchsorted(events["logTime"], [change.log_time for change in changes]).tolist()
+    envelopes, first = [], 0
+    for after, end in enumerate([*places, len(events["logTime"])]):
         if end > first:
             part = {name: values[first:end] for name, values in events.items()}
-            yield from _route_between(part, book, after, counts, settings)
-    if messages:
-        payload = json.dumps(messages).encode()
-        yield from ((key_group, "control", payload) for key_group in key_groups)
-    if batch.dead_letters:
-        yield key_groups[0], "deadLetters", json.dumps(batch.dead_letters).encode()
-    if batch.records:
-        yield key_groups[0], "counts", json.dumps(counts).encode()
+            envelopes += _between(part, ledger, after, counts, settings)
+            first = end
+        if after < len(changes):
+            ledger.apply(changes[after].message)
+    return envelopes, counts
 
 
-def _route_between(
-    events: Columns, book: RuleBook, after: int, counts: Counter, settings: Settings
-) -> Iterator[Routed]:
+def _between(
+    events: Columns, ledger: Ledger, after: int, counts: Counter, settings: Settings
+) -> Iterator[Envelope]:
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
     unclaimed = np.ones(len(events["logTime"]), bool)
-    for route, rules in book.routes().items():
-        rows = matching(events, route, settings.schema)
+    for plan in ledger.plans:
+        rows = matching(events, plan.route, settings.schema)
         if not len(rows):
             continue
-        columns = routed(events, rows, route, rules, settings.schema)
+        columns = routed(events, rows, plan.route, plan.needs, settings.schema)
         columns["first"] = unclaimed[rows].astype(np.int64)
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
-        groups = key_groups_of(key, len(rows), settings.key_groups)
-        order = np.argsort(groups, kind="stable")
-        bounds = np.searchsorted(groups[order], np.arange(settings.key_groups + 1)).tolist()
-        batch = to_batch({name: take(values, order) for name, values in columns.items()}, [after, route.id])
-        for key_group, first, end in zip(placed_ids(settings.key_groups), bounds, bounds[1:], strict=False):
-            if end > first:
-                yield key_group, "events", to_bytes(batch.slice(first, end - first))
+        columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
+        yield Envelope(after, plan.kept.store, columns)
     counts["evaluated"] += int(np.count_nonzero(unclaimed))  # against no rule at all
+
+
+def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
+    """An envelope cut by the tasks that own its rows' key-groups."""
+    tasks = envelope.columns["keyGroup"] * settings.parallelism // settings.key_groups
+    order = np.argsort(tasks, kind="stable")
+    bounds = np.searchsorted(tasks[order], np.arange(settings.parallelism + 1)).tolist()
+    for task, (first, end) in enumerate(zip(bounds, bounds[1:])):
+        if end > first:
+            rows = order[first:end]
+            part = {name: take(values, rows) for name, values in envelope.columns.items()}
+            yield task, Envelope(envelope.after, envelope.store, part)
 
 
 def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
@@ -122,11 +93,11 @@ def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
         yield name, [int(v.scaleb(scale)) if isinstance(v, Decimal) else v for v in values]
 
 
-def routed(events: Columns, rows: np.ndarray, route: Route, rules: Iterable[Rule], schema: Schema) -> Columns:
+def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": take(events[schema.id_field], rows),
-        "time": take(events[schema.time_field], rows),
+        "id": _numpy(take(events[schema.id_field], rows)),
+        "time": _numpy(take(events[schema.time_field], rows)),
         "logTime": events["logTime"][rows],
         "source": events["source"][rows],
     }
@@ -135,7 +106,7 @@ def routed(events: Columns, rows: np.ndarray, route: Route, rules: Iterable[Rule
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
         if not schema.field(name).numeric:
             columns[f"text:{name}"] = values
-    for name in sorted({name for rule in rules for name in rule.needs}):
+    for name in needs:
         values = take(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
     return columns
@@ -147,10 +118,15 @@ def _numbers(
     """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
     columns = halves(schema, name)
     if len(columns) == 1:
-        yield name, values if isinstance(values, np.ndarray) or values.null_count else values.to_numpy()
+        yield name, _numpy(values)
         return
     encoded = values.dictionary_encode()
     digests = np.array([digest(text) for text in encoded.dictionary.to_pylist()], np.int64).reshape(-1, 2)
     for half, column in enumerate(columns):
         numbers = pa.array(digests[:, half]).take(encoded.indices)
-        yield column, numbers if numbers.null_count else numbers.to_numpy()
+        yield column, _numpy(numbers)
+
+
+def _numpy(values: np.ndarray | pa.Array) -> np.ndarray | pa.Array:
+    """Numbers as NumPy's, unless some are null."""
+    return values if isinstance(values, np.ndarray) or values.null_count else values.to_numpy()

@@ -3,11 +3,13 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from lab.engine.checkpoint import VERSION, read_record, write_record
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, Schema
 
+MOST_KEY_GROUPS = 1 << 15
 FIXED = ("schema", "key_groups", "parallelism")
 
 
@@ -22,16 +24,22 @@ class Settings:
 
     schema: Schema = PAYMENTS  # of the events
     key_groups: int = 16  # units of keyed state: the maximum parallelism
-    parallelism: int = 2  # partitions of the stateful stage
+    parallelism: int = 1  # tasks that evaluate; with one there is no shuffle
     late_policy: str = "evaluate"  # what becomes of late events
     max_out_of_orderness_ms: int = 300_000  # an event this far behind its group's newest is late
-    max_segments_per_batch: int = 1000  # files that a micro-batch takes at most
+    max_batch_records: int = (
+        500_000  # events that a micro-batch takes at most; of file logs, 128 bytes count as one
+    )
     short_batches: bool = True  # is a short micro-batch worth more than a high rate?
 
     def __post_init__(self) -> None:
-        for name in ("key_groups", "parallelism", "max_segments_per_batch"):
-            if not 1 <= getattr(self, name) <= 1000:
-                raise ValueError(f"{name}: {getattr(self, name)}, expected 1 to 1000")
+        for name, most in (
+            ("key_groups", MOST_KEY_GROUPS),
+            ("parallelism", 1000),
+            ("max_batch_records", 10**9),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f"{name}: {getattr(self, name)}, expected 1 to {most}")
         if self.parallelism > self.key_groups:
             raise ValueError(
                 f"parallelism: {self.parallelism}, expected at most key_groups ({self.key_groups})"
@@ -41,31 +49,23 @@ class Settings:
         if self.max_out_of_orderness_ms < 0:
             raise ValueError(f"max_out_of_orderness_ms: {self.max_out_of_orderness_ms}, expected 0 or more")
 
-    def bind(self, checkpoint: Path) -> None:
-        """Writes what must not change beside a new checkpoint; raises ValueError if it differs from an old one's.
+    def bind(self, checkpoint: Path | str) -> str:
+        """Writes what must not change beside a new checkpoint, and returns the checkpoint's id.
 
-        The parallelism of a stopped engine can be changed: `lab.state.rescale`. Half way through that, no engine may start.
+        Raises ValueError if it differs from an old one's. The parallelism of a stopped engine can be changed: `lab.rescale`.
         """
-        mine = {name: value for name, value in asdict(self).items() if name in FIXED}
+        mine = json.loads(json.dumps({name: value for name, value in asdict(self).items() if name in FIXED}))
         record = read_record(checkpoint)
         if record is None:
-            write_record(checkpoint, {"version": VERSION, **mine})
-            return
-        if change := record.get("rescaling"):
-            raise ValueError(
-                f"checkpoint {checkpoint} is half way from {change['from']} to {change['to']} partitions; "
-                f"finish that: lab rescale {checkpoint} --to {change['to']}"
-            )
+            record = {"version": VERSION, "id": uuid4().hex, **mine}
+            write_record(checkpoint, record)
         for name in FIXED:
-            value = record[name]
-            if json.loads(json.dumps(mine[name])) != value:
-                shown = [of["name"] if name == "schema" else of for of in (mine[name], value)]
-                change = f"lab rescale {checkpoint} --to {shown[0]}"
+            if mine[name] != record[name]:
+                shown = [of["name"] if name == "schema" else of for of in (mine[name], record[name])]
+                way = "or start with a new checkpoint"
+                if name == "parallelism":
+                    way = f"or change it: lab rescale {checkpoint} --to {shown[0]}"
                 raise ValueError(
-                    f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, "
-                    + (
-                        f"or change it: {change}"
-                        if name == "parallelism"
-                        else "or start with a new checkpoint"
-                    )
+                    f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, {way}"
                 )
+        return record["id"]

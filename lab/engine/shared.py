@@ -13,7 +13,6 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from math import prod
 from pathlib import Path
 
@@ -26,30 +25,85 @@ HEADER_BYTES = 4096
 ALIGNMENT_BYTES = 64
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
 
+PREFIX = "lab-"
+_held: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
 _mapped: dict[Path, tuple[int, Arrays]] = {}  # path -> inode, arrays
 
 
 def memory_folder() -> Path:
     """Where shared arrays are: /dev/shm if that has room, else among the temporary files."""
-    shm = Path("/dev/shm")
+    shm, temporary = _parents()
     roomy = shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free >= ROOM_NEEDED_BYTES
-    return shm if roomy else Path(tempfile.gettempdir())
+    return shm if roomy else temporary
 
 
-def private_folder(checkpoint: Path) -> Path:
-    """The folder of a checkpoint's shared arrays: a restarted engine finds it again, or makes it anew.
+def _parents() -> tuple[Path, Path]:
+    return Path("/dev/shm"), Path(tempfile.gettempdir())
 
-    Raises PermissionError if it is somebody else's.
+
+def private_folder(start: str) -> Path:
+    """The folder of the shared arrays of one start of an engine, on this host; made when first asked for.
+
+    This process holds on to it until it ends. Folders that nobody holds on to any more, of engines that were killed, are
+    swept away. Raises PermissionError if it is somebody else's.
     """
-    name = sha256(str(Path(checkpoint).resolve()).encode()).hexdigest()[:16]
-    folder = memory_folder() / f"lab-{os.getuid()}-{name}"
-    folder.mkdir(exist_ok=True, mode=0o700)
+    name = f"{PREFIX}{os.getuid()}-{start}"
+    for folder, file in list(_held.items()):
+        if not folder.exists():
+            os.close(file)
+            del _held[folder]
+        elif folder.name == name:
+            return folder
+    folder = next(filter(Path.exists, (parent / name for parent in _parents())), memory_folder() / name)
+    while folder not in _held:
+        try:
+            _hold(folder)
+        except FileNotFoundError:
+            _sweep(folder.parent)
+            _make(folder)
+    return folder
+
+
+def _hold(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(
             f"{folder} must be a folder of user {os.getuid()} that others may not enter: remove it"
         )
-    return folder
+    file = os.open(folder / "held", os.O_RDWR)
+    fcntl.flock(file, fcntl.LOCK_SH)
+    if os.fstat(file).st_nlink:  # not swept meanwhile
+        _held[folder] = file
+    else:
+        os.close(file)
+
+
+def _make(folder: Path) -> None:
+    """Makes the folder, held on to from its first moment, unless somebody is faster."""
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
+    with open(fresh / "held", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            shutil.rmtree(fresh)
+        else:
+            _hold(folder)
+
+
+def _sweep(parent: Path) -> None:
+    for folder in parent.glob(f"{PREFIX}{os.getuid()}-*"):
+        try:
+            file = os.open(folder / "held", os.O_RDWR)
+        except OSError:  # just being made, or just being removed
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(file)
 
 
 def create(path: Path, layout: Layout) -> Arrays:

@@ -1,31 +1,31 @@
-"""For those who extend the engine: its stages in this process, without Spark.
+"""For those who extend the engine, and for a kernel without Java: the engine's protocol in this process, without Spark.
 
-The stages are the engine's own; Spark's `TwsTester` gives them state. A micro-batch takes milliseconds, so that thousands of
-random logs can be compared with `lab.model.reference`.
+marks ──► work ──► tasks ──► lines          what Spark does with the source, a micro-batch in milliseconds
 """
 
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from typing import Self
 
-import pyarrow as pa
-from pyspark.sql import Row
-from pyspark.sql.streaming.tws_tester import TwsTester
-
-from lab.engine.ends import FileLogs
-from lab.engine.operators import Evaluate
-from lab.engine.route import decode_and_route
+from lab.engine import shared
+from lab.engine.cut import GRACE_MS, Mark, Planner
+from lab.engine.ends import READ, FileLogs
+from lab.engine.feeds import FileFeed
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog
+from lab.engine.task import Job, alone, received, sent
+from lab.engine.windows import Lines
 
 Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
 
+_starts = count()
+
 
 class Stages:
-    """Decode, route and evaluate, one micro-batch at a time.
+    """An engine on file logs that runs a micro-batch when it is told to.
 
     >>> from lab.model.schema import PAYMENTS
     >>> with Stages(Settings(PAYMENTS)) as stages:
@@ -35,72 +35,83 @@ class Stages:
     ['"key":"{payeeId=25}"']
     """
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, logs: FileLogs | None = None):
         self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
-        self.settings = settings
-        self.logs = {"event": FileLog(self.folder / "events"), "control": FileLog(self.folder / "control")}
-        self._log_time = 0
+        self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
+        self.out: dict[str, list[str]] = defaultdict(list)
+        self._log_time = 0  # of logs of its own; others have the real time
+        self._clock = {} if logs else {"clock": lambda: self._log_time + 1 + GRACE_MS}
         self._begin()
+
+    def _begin(self) -> None:
+        self.job = Job(
+            self.settings, self.logs, str(self.folder / "checkpoint"), f"{id(self)}-{next(_starts)}"
+        )
+        feeds = (FileFeed(self.logs.path(name), **self._clock) for name in READ)
+        self.planner = Planner(*feeds, self.job.folder, self.settings)
+        self.mark: Mark = self.planner.initial()
+        self.batch_id = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes what it wrote, but for the logs that it was given."""
+        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
         rmtree(self.folder)
 
     def batch(self, entries: Sequence[Entry]) -> None:
-        """Runs one micro-batch; the entries are in log order."""
-        segments = []
+        """Logs the entries, in this order, and runs one micro-batch."""
         for log, lines in runs(entries):
             self._log_time += 1
-            name = "events" if log == "event" else log
-            segments.append((name, self.logs[log].append(lines, self._log_time)))
-        self.run(segments)
+            self.logs.log("events" if log == "event" else log).append(lines, self._log_time)
+        self.step()
 
-    def run(self, segments: Sequence[tuple[str, Path]]) -> None:
-        """Runs one micro-batch of segments of file logs: ("events" or "control", path)."""
-        self._batch_id += 1
-        kinds, paths = zip(*segments) if segments else ((), ())
-        rows = pa.record_batch(
-            {"kind": pa.array(kinds, pa.string()), "path": pa.array(map(str, paths), pa.string())}
-        )
-        for row in self._evaluate(self._route(rows)):
-            self.out[row["log"]] += row["values"]
+    def step(self) -> bool:
+        """Runs a micro-batch of what is new in the logs; False if nothing is."""
+        end = self.planner.latest(self.mark, self.settings.max_batch_records)
+        if end == self.mark:
+            return False
+        for lines in self.run(self.mark, end):
+            for log, (_, values) in lines.items():
+                self.out[log] += values
+        self.mark, self.batch_id = end, self.batch_id + 1
+        return True
 
-    def _route(self, rows: pa.RecordBatch) -> list[dict]:
-        read = FileLogs(self.folder).records
-        routed = decode_and_route(iter([rows]), read, self.settings, self.folder, lambda: self._batch_id)
-        return [row for batch in routed for row in batch.to_pylist()]
-
-    def _evaluate(self, rows: list[dict]) -> list[dict]:
-        keyed = defaultdict(list)
-        for row in rows:
-            keyed[row["key_group"]].append(Row(**row))
-        return [row.asDict() for key, values in keyed.items() for row in self.evaluate.test(key, values)]
+    def run(self, start: Mark, end: Mark) -> list[Lines]:
+        """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
+        works = self.planner.works(start, end)
+        if self.settings.parallelism == 1:
+            return [alone(self.job, self.batch_id, works[0])]
+        payloads: dict[int, list[bytes]] = defaultdict(list)
+        for number, work in enumerate(works):
+            for task, payload in sent(self.job, number, work):
+                payloads[task].append(payload)
+        return [received(self.job, task, self.batch_id, of) for task, of in payloads.items()]
 
     def lose_memory(self) -> None:
-        """As if all workers had died: the next micro-batch finds only what is in state."""
-        for note in self.folder.glob("windows/*/lock"):
+        """As if all workers had died: the next micro-batch finds only what is in files."""
+        for note in shared.private_folder(self.job.start).glob("*/lock"):
             note.write_text("")
 
     def abort_all(self) -> None:
         """As if no micro-batch had been committed and the last one had died half way: only shared memory remains."""
         self.lose_memory()
+        self.out.clear()
+        start = self.job.start
         self._begin()
-
-    def _begin(self) -> None:
-        windows = self.folder / "windows"
-        self._batch_id = -1
-        self.evaluate = TwsTester(Evaluate(self.settings, self.folder, windows, lambda: self._batch_id))
-        self.out: dict[str, list[str]] = defaultdict(list)
+        self.job = Job(self.settings, self.logs, self.job.checkpoint, start)
 
 
 def runs(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:
-    """Entries as segments: events between two control messages, and each control message."""
-    segments: list[tuple[str, list[bytes]]] = []
+    """Entries as appends: events between two control messages, and each control message."""
+    appends: list[tuple[str, list[bytes]]] = []
     for log, line in entries:
-        if segments and segments[-1][0] == log == "event":
-            segments[-1][1].append(line)
+        if appends and appends[-1][0] == log == "event":
+            appends[-1][1].append(line)
         else:
-            segments.append((log, [line]))
-    return segments
+            appends.append((log, [line]))
+    return appends

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.engine import chunklog, store
+from lab.engine import statefiles, store
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
@@ -63,7 +63,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
     )
     with (
         patch.object(store, "ROOM_AT_FIRST", room),
-        patch.object(chunklog, "MERGED_AT_ONCE", merged),
+        patch.object(statefiles, "MERGED_AT_ONCE", merged),
         Stages(engine) as stages,
     ):
         for number, entries in enumerate(batches(log, at)):
@@ -137,5 +137,5 @@ def test_an_aborted_first_batch_leaves_nothing_behind():
     with Stages(Settings(LOGINS)) as stages:
         stages.batch(log)
         stages.abort_all()
-        stages.batch(log)
+        stages.step()
         assert_same(stages, run(LOGINS, log))

@@ -3,6 +3,7 @@
 import json
 
 from lab.engine.chunklog import MERGED_AT_ONCE
+
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
 from lab.model.schema import PAYMENTS

@@ -1,0 +1,192 @@
+"""The cut: what a micro-batch takes of all sources, chosen by log time, so that the alerts do not depend on where it falls.
+
+    events 0   ──●──●──┊─●──►        everything logged before T and not taken yet, of every source;
+    events 1   ────●───┊●───►        control first among equal times
+    control    ──■─────┊────►
+                       T
+
+If that is more than a batch may have, T moves back. Where more records than that share one log time, the cut goes between
+them, in their order: source by source. A record that turns up after the cut it belonged to counts as logged at the cut.
+
+The ends of a cut are a *mark*: plain JSON, which Spark writes into its write-ahead log before any task starts. Everything a
+task needs is a function of two marks, so a batch that runs again is the same batch.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lab.engine import ledger
+from lab.engine.durable import Durable
+from lab.engine.feeds import Feed, Positions
+from lab.engine.ledger import Change
+from lab.engine.settings import Settings
+
+Ends = tuple[Positions, Positions]  # of events and control
+Mark = (
+    dict  # {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}
+)
+
+GRACE_MS = 3  # what is being appended right now has until then to show
+WORTH_SHARING = 5_000  # records; less is read by one task
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one reading task does: ranges of the events' sources, between two ledgers."""
+
+    ranges: dict[int, tuple[int, int]]
+    floor: int  # no record counts as logged before this, ms
+    before: str
+    after: str
+    at: int
+
+
+class LogLost(ValueError):
+    """Records that the engine has not read yet are no longer in the log."""
+
+
+class Planner:
+    """Chooses cuts, and says what they consist of. Runs on the driver."""
+
+    def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings):
+        self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
+        self._checked = False
+
+    def initial(self) -> Mark:
+        """Before the first record."""
+        return _mark(0, 0, self.events.starts(), self.control.starts(), "")
+
+    def target(self) -> tuple[Positions, Positions]:
+        """All that is there now: how far a run goes that ends when it has read it."""
+        return self.events.ends(), self.control.ends()
+
+    def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
+        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take."""
+        begun = _positions(start["events"]), _positions(start["control"])
+        now = max(self.events.clock(), self.control.clock()) - GRACE_MS
+        there = upto or self.target()
+        if not self._checked:
+            self._check(begun)
+        if _all_taken(begun, there):
+            return start
+        cut = max(start["cut"], now)
+        ends = there if upto else self._before(cut, there, begun)
+        if _all_taken(begun, ends):  # all that is there is stamped later than the clock says it is
+            self.events.look()
+            self.control.look()
+            return start
+        if limit is not None and self._size(begun, ends) > limit:
+            cut, ends = self._less(start["cut"], cut, begun, ends, limit)
+        return self._mark(start, cut, begun, ends)
+
+    def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
+        """How far the sources had come before a log time, and no less than they have been read."""
+        return tuple(
+            {number: max(end, at.get(number, 0)) for number, end in feed.ends_before(log_time, of).items()}
+            for feed, of, at in zip((self.events, self.control), there, begun)
+        )
+
+    def _size(self, begun: Ends, ends: Ends) -> int:
+        return sum(self.events.size(number, begun[0].get(number, 0), end) for number, end in ends[0].items())
+
+    def _less(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
+        """The latest log time before which at most `limit` records are to take, and the ends there."""
+        before_low = begun
+        before_high = there
+        while high - low > 1:
+            middle = (low + high) // 2
+            before = self._before(middle, there, begun)
+            if self._size(begun, before) > limit:
+                high, before_high = middle, before
+            else:
+                low, before_low = middle, before
+        if before_low != begun:
+            return low, before_low
+        return low, (
+            self._part(begun[0], before_high[0], limit),
+            before_high[1],
+        )  # more than a batch of one log time
+
+    def _part(self, begun: Positions, ends: Positions, limit: int) -> Positions:
+        """The ends of the first `limit` records, source by source."""
+        part, left = {}, limit
+        for number, end in sorted(ends.items()):
+            start = begun.get(number, 0)
+            part[number] = self.events.cut(number, start, end, left) if left > 0 and end > start else start
+            left -= self.events.size(number, start, part[number])
+        return part
+
+    def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
+        name, changes = start["ledger"], self._changes(begun[1], ends[1], start["cut"])
+        if changes:
+            after = ledger.load(self.checkpoint, name, self.settings.schema)[0].copy()
+            for change in changes:
+                after.apply(change.message)
+            name = ledger.save(self.checkpoint, name, changes, after)
+        return _mark(cut, _now_ms(), *ends, name)
+
+    def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
+        """The control messages of a cut, in log order."""
+        ranges = {
+            number: (begun.get(number, 0), end) for number, end in ends.items() if end > begun.get(number, 0)
+        }
+        changes = [
+            Change(log_time, records.source, place, message)
+            for records in (self.control.read(ranges, floor) if ranges else ())
+            for log_time, (place, message) in zip(records.log_time.tolist(), records.lines(), strict=True)
+        ]
+        return sorted(changes, key=lambda change: (change.log_time, change.source))
+
+    def _check(self, begun: Ends) -> None:
+        """Raises LogLost if what comes next in a source is gone. Readers find out what goes later."""
+        for feed, at, name in zip((self.events, self.control), begun, ("events", "control")):
+            for number, start in feed.starts().items():
+                if start > at.get(number, start):
+                    raise LogLost(
+                        f"{name}/{number}: records from {at[number]} up to {start} have expired before the engine read "
+                        "them; start with a new checkpoint, and keep the log longer"
+                    )
+        self._checked = True
+
+    def works(self, start: Mark, end: Mark) -> list[Work]:
+        """What the tasks have to do between two marks; a batch with many records is shared among them."""
+        begun, ends = _positions(start["events"]), _positions(end["events"])
+        ranges = [
+            (number, begun.get(number, 0), last)
+            for number, last in ends.items()
+            if last > begun.get(number, 0)
+        ]
+        size = sum(self.events.size(*each) for each in ranges)
+        tasks = self.settings.parallelism if size > WORTH_SHARING else 1
+        shares: list[dict[int, tuple[int, int]]] = [{}]
+        room = share = -(-size // tasks)
+        for number, first, last in ranges:
+            while first < last:
+                divided = self.events.divisible and len(shares) < tasks
+                upto = self.events.cut(number, first, last, room) if divided else last
+                shares[-1][number] = shares[-1].get(number, (first,))[0], upto
+                room -= self.events.size(number, first, upto)
+                first = upto
+                if room <= 0 and len(shares) < tasks:
+                    shares.append({})
+                    room = share
+        return [Work(part, start["cut"], start["ledger"], end["ledger"], end["at"]) for part in shares]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _positions(saved: Mapping[str, int]) -> Positions:
+    return {int(number): position for number, position in saved.items()}
+
+
+def _all_taken(begun: Ends, ends: Ends) -> bool:
+    return all(end <= at.get(number, 0) for at, of in zip(begun, ends) for number, end in of.items())
+
+
+def _mark(cut: int, at: int, events: Positions, control: Positions, name: str) -> Mark:
+    named = {"events": events, "control": control}
+    ends = {log: {str(number): position for number, position in of.items()} for log, of in named.items()}
+    return {"cut": cut, "at": at, **ends, "ledger": name}

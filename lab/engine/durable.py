@@ -1,0 +1,84 @@
+"""A folder that outlives processes: on this disk, or anywhere `pyarrow.fs` reaches (S3, HDFS, ...).
+
+What the engine itself keeps beside Spark's logs in a checkpoint goes through here: a name gets its bytes at once or not at all.
+"""
+
+import os
+from functools import cached_property
+from pathlib import Path
+
+from pyarrow import fs
+
+
+class Durable:
+    """A checkpoint's folder, or one inside it, by path or by URI (`s3://bucket/checkpoint`).
+
+    >>> import tempfile
+    >>> folder = Durable(tempfile.mkdtemp()) / "rules"
+    >>> folder.write("1.json", b"{}")
+    >>> folder.names(), folder.read("1.json"), folder.read("2.json")
+    (['1.json'], b'{}', None)
+    """
+
+    def __init__(self, where: Path | str):
+        self.where = str(where)
+
+    def __truediv__(self, name: str) -> "Durable":
+        return Durable(f"{self.where.rstrip('/')}/{name}")
+
+    def __str__(self) -> str:
+        return self.where
+
+    @property
+    def local(self) -> bool:
+        """Whether it is on a disk of this machine."""
+        return "://" not in self.where
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        if self.local:
+            return fs.LocalFileSystem(), os.path.abspath(self.where)
+        return fs.FileSystem.from_uri(self.where.replace("s3a://", "s3://", 1))
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes under a name, None if there are none."""
+        system, folder = self._place
+        try:
+            with system.open_input_file(f"{folder}/{name}") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Gives a name its bytes, in place of any before."""
+        system, folder = self._place
+        if not self.local:  # an object appears whole when its stream is closed
+            with system.open_output_stream(f"{folder}/{name}") as file:
+                file.write(data)
+            return
+        aside = f"{folder}/.{name}.{os.getpid()}"
+        try:
+            self._write_local(aside, data)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            self._write_local(aside, data)
+        os.replace(aside, f"{folder}/{name}")
+
+    @staticmethod
+    def _write_local(path: str, data: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def names(self) -> list[str]:
+        """The names there are, sorted; none where there is no folder."""
+        system, folder = self._place
+        found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        return sorted(file.base_name for file in found if file.is_file and not file.base_name.startswith("."))
+
+    def remove(self, name: str) -> None:
+        """Takes a name away; what is not there is passed over."""
+        system, folder = self._place
+        try:
+            system.delete_file(f"{folder}/{name}")
+        except FileNotFoundError:
+            pass

@@ -1,0 +1,145 @@
+"""Logs as the engine reads them: numbered sources, each a run of records at growing positions, with log times.
+
+    source 0   ──●──●───●●──►     positions: bytes of a file log, offsets of a Kafka partition
+    source 1   ────●───●────►
+
+A feed tells how far a source was at a log time, and reads ranges. Effective log time: never less than that of the records
+before it in its source, nor than `floor`, the time of the cut before.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from lab.logs.files import FileLog
+
+BLANK = re.compile(rb"(?:^|\n)[ \t\r]*\n")
+
+Positions = dict[int, int]  # source -> position
+
+BYTES_A_RECORD = 128  # of a file log's lines count as one record of a batch's limit
+AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
+
+
+class Records(Protocol):
+    """A run of records of one source, for `decode`."""
+
+    source: int
+    log_time: np.ndarray  # effective, ms, of each record that `lines` gives
+    data: bytes  # one record a line; nothing if that cannot be had
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(place, record) of each."""
+
+
+class Feed(Protocol):
+    """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself."""
+
+    divisible: bool
+
+    def clock(self) -> int:
+        """The time by which this log's records are stamped, ms."""
+
+    def starts(self) -> Positions:
+        """Where each source begins."""
+
+    def look(self) -> None:
+        """Sets the clock by what is in the log: called when there are records that it takes for future ones."""
+
+    def ends(self) -> Positions:
+        """How far each source has come."""
+
+    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+        """How far each had come before a log time (ms), none further than `ends`."""
+
+    def size(self, source: int, start: int, end: int) -> int:
+        """About how many records lie between two positions."""
+
+    def cut(self, source: int, start: int, end: int, records: int) -> int:
+        """The position about `records` records after `start`, at most `end`, where a record begins."""
+
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Records]:
+        """The records of ranges (source -> start, end)."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A run of a file log's lines."""
+
+    log: FileLog
+    start: int
+    data: bytes
+    log_time: np.ndarray
+    source: int = 0
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(place, line) of each line that is not blank, without its end."""
+        *lines, _ = self.data.split(b"\n")
+        file, _, first = self.log.place(self.start).rpartition(":")
+        one_file = self.log.place(self.start + len(self.data) - len(lines[-1]) - 1).startswith(file)
+        at = self.start
+        for number, line in enumerate(lines, int(first)):
+            if line.strip():
+                yield f"{file}:{number}" if one_file else self.log.place(at), line.removesuffix(b"\r")
+            at += len(line) + 1
+
+
+class FileFeed:
+    """A file log: one source, numbered 0."""
+
+    divisible = True  # log times never go back
+
+    def __init__(self, folder: Path, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000):
+        self.log, self._clock = FileLog(folder), clock
+        self._ahead = 0  # the log's time before the clock's: clocks step back
+
+    def clock(self) -> int:
+        return self._clock() + self._ahead
+
+    def starts(self) -> Positions:
+        return {0: self.log.start()}
+
+    def look(self) -> None:
+        end = self.log.end()
+        _, times = self.log.spans(end - 1, end)
+        self._ahead = max(self._ahead, int(times[-1]) + 1 - self._clock())
+
+    def ends(self) -> Positions:
+        return {0: self.log.end()}
+
+    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+        return {0: min(self.log.end(log_time), ends[0])}
+
+    def size(self, source: int, start: int, end: int) -> int:
+        return -(-(end - start) // BYTES_A_RECORD)
+
+    def cut(self, source: int, start: int, end: int, records: int) -> int:
+        at = start + max(records, 1) * BYTES_A_RECORD
+        while at < end:
+            some = self.log.data(at, min(at + AT_ONCE, end))
+            found = some.find(b"\n")
+            if found >= 0:
+                return at + found + 1
+            at += len(some)
+        return end
+
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Lines]:
+        for at, end in ranges.values():
+            while at < end:
+                upto = self.cut(0, at, end, AT_ONCE // BYTES_A_RECORD)
+                data = self.log.data(at, upto)
+                yield Lines(self.log, at, data, self._log_times(at, upto, data, floor))
+                at = upto
+
+    def _log_times(self, start: int, end: int, data: bytes, floor: int) -> np.ndarray:
+        ends, times = self.log.spans(start, end)
+        line_ends = start + 1 + np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        log_times = np.maximum(times[np.searchsorted(ends, line_ends)], floor)
+        if BLANK.search(data):
+            log_times = log_times[[bool(line.strip()) for line in data.split(b"\n")[:-1]]]
+        return log_times

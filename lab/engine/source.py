@@ -1,0 +1,123 @@
+"""The engine's source as Spark sees it: marks on the driver, work for tasks, Arrow batches out of them."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
+
+from lab.engine.cut import Mark, Planner, Work
+from lab.engine.task import Job, alone, received, sent
+from lab.engine.windows import Lines
+
+OUTPUT = StructType(
+    [
+        StructField("log", StringType()),
+        StructField("keys", ArrayType(StringType())),
+        StructField("values", ArrayType(StringType())),
+    ]
+)
+SENT = StructType([StructField("task", IntegerType()), StructField("payload", BinaryType())])
+ARROW_OUTPUT = pa.schema(
+    [
+        ("log", pa.string()),
+        *((name, pa.list_(pa.field("element", pa.string()))) for name in ("keys", "values")),
+    ]
+)
+ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
+
+
+def batch_id() -> int:
+    """The number of the micro-batch that this task is a part of."""
+    return int(TaskContext.get().getLocalProperty("streaming.sql.batchId"))
+
+
+def source_of(job: Job) -> type[DataSource]:
+    """The data source of one engine; `job` travels with the class, not among the options, which Spark shows."""
+    return type("EngineSource", (EngineSource,), {"job": job})
+
+
+class EngineSource(DataSource):
+    """Reads the logs; with one task it evaluates them, too."""
+
+    job: Job
+
+    @classmethod
+    def name(cls) -> str:
+        return f"lab-{cls.job.start}"
+
+    def schema(self) -> StructType:
+        return OUTPUT if self.job.settings.parallelism == 1 else SENT
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return Reader(self.job)
+
+
+class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Marks and work by `lab.engine.cut`, the work done by `lab.engine.task`."""
+
+    def __init__(self, job: Job):
+        self.job, self._upto = job, None
+
+    @cached_property
+    def _planner(self) -> Planner:
+        logs = self.job.logs
+        return Planner(logs.feed("events"), logs.feed("control"), self.job.folder, self.job.settings)
+
+    def initialOffset(self) -> Mark:
+        return self._planner.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.job.settings.max_batch_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._upto = self._planner.target()
+
+    def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
+        at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
+        return self._planner.latest(start, at_most, self._upto)
+
+    def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
+        return [Share(number, work) for number, work in enumerate(self._planner.works(start, end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self.job.settings.parallelism == 1:
+            yield output(alone(self.job, batch_id(), partition.work))
+            return
+        for task, payload in sent(self.job, partition.number, partition.work):
+            yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
+
+
+class Share(InputPartition):
+    """The work of one reading task."""
+
+    def __init__(self, number: int, work: Work):
+        self.number, self.work = number, work
+
+
+def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` runs it: rows of SENT that are all for one task → rows of OUTPUT."""
+    task, payloads = None, []
+    for batch in batches:
+        if batch.num_rows:
+            task = batch["task"][0].as_py()
+            payloads += batch["payload"].to_pylist()
+    if task is not None:
+        yield output(received(job, task, batch_id(), payloads))
+
+
+def output(lines: Lines) -> pa.RecordBatch:
+    """A task's lines, a row for each log."""
+    keys, values = zip(*lines.values()) if lines else ((), ())
+    return pa.record_batch(
+        [pa.array(list(column), type) for column, type in zip((lines, keys, values), ARROW_OUTPUT.types)],
+        schema=ARROW_OUTPUT,
+    )

@@ -1,0 +1,181 @@
+"""Durable windows: what the batches stored, as Arrow files that anybody can read.
+
+    batch 1   batch 2   …   batch 8        each batch adds one file a task: the events it stored, the resets
+      ▪         ▪       …      ▪      ──►  ▬  eight files of a level merge into one of the next
+
+So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. A file is
+written from the arrays in memory; it is read only to rebuild them. Its name says what it covers:
+
+    state/000000017-000000010-00000-00007.arrow       batches 10 … 17 of key-groups 0 … 7
+
+A task that owns other key-groups than those reads what concerns it: rescaling moves nothing. A file that a batch left which
+was not committed is passed over, and written again, the same, when that batch runs again.
+
+>>> pyarrow.feather.read_table("checkpoint/state/000000017-000000010-00000-00007.arrow")      # doctest: +SKIP
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine.columns import Columns, take
+from lab.engine.durable import Durable
+
+FOLDER = "state"
+MERGED_AT_ONCE = 8
+EVENTS_AT_MOST = 1 << 22  # in a file that merges write
+BATCH_BITS = 32  # a seq is its batch's number, then the place in it
+NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
+WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One file: the batches and key-groups it covers, its level, and what it holds."""
+
+    last: int
+    first: int
+    low: int
+    high: int
+    level: int = 0
+    bytes: int = 0
+    events: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.last:09d}-{self.first:09d}-{self.low:05d}-{self.high:05d}.arrow"
+
+
+def first_seq(batch_id: int) -> int:
+    """The seq of the first event of a batch."""
+    return batch_id << BATCH_BITS
+
+
+def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
+    """The files that hold the key-groups `low` … `high` after batch `upto`, oldest first, and the names that nobody needs.
+
+    Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its batches.
+
+    >>> merged, first, second = "000000001-000000000-00000-00003.arrow", *(f"00000000{n}-00000000{n}-00000-00003.arrow" for n in "01")
+    >>> files, idle = chosen([merged, first, second], 1, 0, 3)
+    >>> [file.name for file in files], idle
+    (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
+    """
+    found = [StateFile(*map(int, match.groups())) for match in map(NAME.fullmatch, names) if match]
+    needed: dict[int, int] = {}  # key-group -> the newest batch that is still wanted
+    serving, idle = [], []
+    for file in sorted(found, key=lambda file: (-file.last, file.first)):
+        if file.last > upto:
+            continue
+        served = [kg for kg in range(file.low, file.high + 1) if file.last <= needed.get(kg, upto)]
+        needed |= dict.fromkeys(served, file.first - 1)
+        if not served:
+            idle.append(file.name)
+        elif file.low <= high and low <= file.high and any(low <= kg <= high for kg in served):
+            serving.append(file)
+    return serving[::-1], idle
+
+
+def table(parts: Sequence[tuple[int, Columns, Columns]]) -> pa.Table:
+    """The events and resets of stores as one table; a reset's row has a `rule`, an event's has none.
+
+    `parts`: (store, events, resets), as `RouteStore.export` gives them; resets also with `joined`.
+    """
+    batches = []
+    for store, events, resets in parts:
+        order = np.lexsort((resets["rule"], resets["seq"]))
+        for columns in (events, {name: take(values, order) for name, values in resets.items()}):
+            if rows := len(columns["seq"]):
+                named = {"store": np.full(rows, store, np.int32), **columns}
+                batches.append(pa.table({name: pa.array(values) for name, values in named.items()}))
+    return pa.concat_tables(batches, promote_options="default").combine_chunks()
+
+
+class StateFiles:
+    """The files of one checkpoint, as one task sees those of its key-groups `low` … `high`."""
+
+    def __init__(self, checkpoint: Durable, low: int, high: int):
+        self.folder, self.low, self.high = checkpoint / FOLDER, low, high
+
+    def find(self, upto: int) -> list[StateFile]:
+        """The files that hold what the task owned after batch `upto`, oldest first; takes away those that nobody needs."""
+        files, idle = chosen(self.folder.names(), upto, self.low, self.high)
+        for name in idle:
+            self.folder.remove(name)
+        return [self._described(file) for file in files]
+
+    def _described(self, file: StateFile) -> StateFile:
+        data = self._data(file.name)
+        meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
+        return replace(file, level=meta["level"], bytes=data.size, events=sum(meta["events"].values()))
+
+    def newest(self, file: StateFile) -> list[tuple[int, int, int]]:
+        """(store, key-group, newest event time in ms) of what a file holds."""
+        return _newest(self.folder.where, file.name)
+
+    def _data(self, name: str) -> pa.Buffer:
+        data = self.folder.read(name)
+        if data is None:
+            raise ValueError(
+                f"{self.folder}/{name} is gone: the checkpoint is not whole, start with a new one"
+            )
+        return pa.py_buffer(data)
+
+    def read(self, file: StateFile) -> pa.Table:
+        """What a file holds of the task's key-groups."""
+        rows = pa.ipc.open_file(self._data(file.name)).read_all()
+        if self.low <= file.low and file.high <= self.high:
+            return rows
+        key_groups = rows["keyGroup"].to_numpy()
+        return rows.filter(pa.array((key_groups >= self.low) & (key_groups <= self.high)))
+
+    def write(self, last: int, first: int, level: int, rows: pa.Table) -> StateFile:
+        """Writes what batches `first` … `last` stored."""
+        file = StateFile(last, first, self.low, self.high, level)
+        events, newest = _summary(rows)
+        meta = json.dumps({"level": level, "events": events, "newest": newest})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=WRITE) as writer:
+            writer.write_table(rows)
+        data = sink.getvalue()
+        self.folder.write(file.name, data)
+        return replace(file, bytes=data.size, events=sum(events.values()))
+
+
+@lru_cache(maxsize=64)
+def _newest(where: str, name: str) -> list[tuple[int, int, int]]:
+    data = Durable(where).read(name)
+    return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])["newest"] if data else []
+
+
+def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
+    """Events of each key-group, and (store, key-group, newest event time in ms)."""
+    events = rows.filter(rows["time"].is_valid())
+    store, key_group, time = (events[name].to_numpy() for name in ("store", "keyGroup", "time"))
+    numbers, counts = np.unique(key_group, return_counts=True)
+    pairs, which = np.unique(np.stack([store, key_group]), axis=1, return_inverse=True)
+    newest = np.full(pairs.shape[1], np.iinfo(np.int64).min)
+    np.maximum.at(newest, which.reshape(-1), time)
+    return dict(zip(numbers.tolist(), counts.tolist())), list(zip(*pairs.tolist(), newest.tolist()))
+
+
+def merging(chain: Sequence[StateFile]) -> tuple[int, int]:
+    """How many of the newest files the next one replaces, and its level: eight of a level make one of the next.
+
+    >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)])
+    (7, 1)
+    """
+    level, taken, events = 0, 0, 0
+    while True:
+        end = len(chain) - taken
+        run = chain[max(end - (MERGED_AT_ONCE - 1), 0) : end]
+        events += sum(file.events for file in run)
+        full = len(run) == MERGED_AT_ONCE - 1 and all(file.level == level for file in run)
+        if not full or events > EVENTS_AT_MOST:
+            return taken, level
+        taken, level = taken + len(run), level + 1

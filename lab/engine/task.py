@@ -1,0 +1,96 @@
+"""What Spark's tasks do, without Spark: read, decode and route a share of a micro-batch; evaluate what a task owns.
+
+With one task it is all one. With several, envelopes travel between them as rows (task, payload).
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lab.engine import ledger, shared
+from lab.engine.columns import now_ms, pack, unpack
+from lab.engine.cut import Work
+from lab.engine.decode import decode
+from lab.engine.durable import Durable
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.route import by_task, route
+from lab.engine.settings import Settings
+from lab.engine.windows import Envelope, Lines, opened
+from lab.model.keygroups import flink_range
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid."""
+
+    settings: Settings
+    logs: FileLogs | KafkaLogs
+    checkpoint: str
+    start: str
+
+    @property
+    def folder(self) -> Durable:
+        return Durable(self.checkpoint)
+
+
+def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
+    """Reads, decodes and routes a share; also what task 0 is told of it: counts, dead letters, times."""
+    settings = job.settings
+    times = {"start": work.at, "decode": now_ms()}
+    batch = decode(job.logs.feed("events").read(work.ranges, work.floor), settings.schema)
+    times["route"] = now_ms()
+    rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
+    if work.after != work.before:
+        rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
+    envelopes, counts = route(batch, rules, changes, settings)
+    times["evaluate"] = now_ms()
+    return envelopes, {"counts": dict(counts), "deadLetters": batch.dead_letters, "times": times}
+
+
+def evaluated(
+    job: Job, task: int, batch_id: int, work: Work, envelopes: Iterable[Envelope], told: dict
+) -> Lines:
+    """Evaluates what one task owns of a micro-batch."""
+    settings = job.settings
+    owned = flink_range(task, settings.key_groups, settings.parallelism)
+    windows = opened(settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
+    return windows.process(batch_id, work.before, work.after, envelopes, told)
+
+
+def alone(job: Job, batch_id: int, work: Work) -> Lines:
+    """A whole micro-batch in one task."""
+    return evaluated(job, 0, batch_id, work, *routed(job, work))
+
+
+# -- between tasks -----------------------------------------------------------------------------------------------------
+
+
+def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
+    """What the reading task `number` sends: (task, payload)."""
+    envelopes, told = routed(job, work)
+    for task in range(job.settings.parallelism):
+        head = {"before": work.before, "after": work.after, **(told if task == 0 else {})}
+        yield task, b"{" + json.dumps(head).encode()
+    for envelope in envelopes:
+        for task, part in by_task(envelope, job.settings):
+            yield task, pack(part.columns, [number, part.after, part.store])
+
+
+def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> Lines:
+    """Evaluates what the reading tasks sent to a task, in whatever order it came."""
+    told: dict = {"counts": {}, "deadLetters": [], "times": {}}
+    parts: list[tuple[int, Envelope]] = []
+    for payload in payloads:
+        if payload[:1] != b"{":
+            columns, (number, after, store) = unpack(payload)
+            parts.append((number, Envelope(after, store, columns)))
+            continue
+        head = json.loads(payload[1:])
+        for name, count in head.get("counts", {}).items():
+            told["counts"][name] = told["counts"].get(name, 0) + count
+        told["deadLetters"] += head.get("deadLetters", [])
+        for name, time in head.get("times", {}).items():
+            told["times"][name] = max(told["times"].get(name, 0), time)
+    work = Work({}, 0, head["before"], head["after"], 0)
+    envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
+    return evaluated(job, task, batch_id, work, envelopes, told)

@@ -1,0 +1,286 @@
+"""Evaluate: exact per-event windows for all groups of a task's key-groups, then alerts. State: windows; rules come along.
+
+The counterpart of the Flink demo's `DynamicAlertFunction`. A task does this once a micro-batch:
+
+    lock the note ─► memory is that of the batch before? ─► evaluate in log order ─► write the state file ─► note the batch
+                          no: read the state files
+
+The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
+somebody changes them: whoever finds it so, or finds another batch in it, rebuilds them from the files. So a task that is
+killed, runs twice or runs again gives the same rows and the same file.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine import shared, window
+from lab.engine.alertlines import alert_lines
+from lab.engine.columns import Columns, in_log_order, now_ms, take
+from lab.engine.durable import Durable
+from lab.engine.ledger import Change, Plan, load
+from lab.engine.settings import Settings
+from lab.engine.statefiles import StateFile, StateFiles, first_seq, merging, table
+from lab.engine.store import RouteStore
+from lab.model.reference import LATE_POLICIES
+
+OUTPUT = "log string, keys array<string>, values array<string>"
+FATES = {
+    window.EVALUATED: "evaluated",
+    window.STORED_LATE: "storedLate",
+    window.DUPLICATE: "duplicates",
+    window.DROPPED_LATE: "droppedLate",
+}
+Lines = dict[str, tuple[list[str], list[str]]]  # log -> keys, values
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Events of one route for one task, all between the same two control messages of a micro-batch."""
+
+    after: int  # control messages before them
+    store: int
+    columns: Columns
+
+
+class Windows:
+    """The windows of one task: of the key-groups `low` … `high`."""
+
+    def __init__(self, settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int):
+        self.settings, self.checkpoint, self.schema = settings, checkpoint, settings.schema
+        self.late_ms = settings.max_out_of_orderness_ms
+        self.low, self.high = low, high
+        self.answers = low == 0  # one task speaks for all
+        self.files = StateFiles(checkpoint, low, high)
+        self.folder = memory / f"{low}-{high}"
+        self.stores: dict[int, RouteStore] = {}
+        self.opened: tuple[int, str] | None = (
+            None  # the batch after which `stores` are right, and the ledger's name
+        )
+
+    def process(
+        self, batch_id: int, before: str, after: str, envelopes: Iterable[Envelope], extra: dict
+    ) -> Lines:
+        """Takes in a micro-batch between two ledgers (their names); `extra`: counts, dead letters, times so far."""
+        self.batch_id, self.seq, self.rewrite = batch_id, first_seq(batch_id), False
+        self.ledger, changes = load(self.checkpoint, before, self.schema)[0], []
+        if after != before:
+            self.ledger, changes = self.ledger.copy(), load(self.checkpoint, after, self.schema)[1]
+        self.counts = Counter(extra.get("counts", {}))
+        self.out: Lines = {name: ([], []) for name in ("alerts", "acks", "deadLetters", "stats")}
+        self._say("deadLetters", "", extra.get("deadLetters", ()))
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with shared.locked(self.folder / "lock") as note:
+            self._open(note.read(), before)
+            note.write("")
+            self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), changes)
+            self._save()
+            for store in self.stores.values():
+                if store.mostly_expired(self.late_ms):
+                    store.compact(self.late_ms)
+            self.opened = batch_id, after
+            chain = [astuple(file) for file in self.chain]
+            note.write(json.dumps({"batch": batch_id, "chain": chain, "garbage": self.garbage}))
+        self._tell(extra.get("times", {}))
+        return {log: lines for log, lines in self.out.items() if lines[1]}
+
+    def _say(self, log: str, key: str, lines: Iterable[str]) -> None:
+        keys, values = self.out[log]
+        values += lines
+        keys += [key] * (len(values) - len(keys))
+
+    # -- memory and files ----------------------------------------------------------------------------------------------
+
+    def _open(self, noted: str, before: str) -> None:
+        """Makes the stores those after the batch before: the ones at hand, those in shared memory, or out of the files."""
+        note = json.loads(noted) if noted else {}
+        plans = {plan.kept.store: plan for plan in self.ledger.plans}
+        right = note.get("batch") == self.batch_id - 1 and all(map(Path.exists, map(self._path, plans)))
+        if right:
+            self.chain, garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
+            for name in garbage:  # the batch that made it so is committed, or this one would not run
+                self.files.folder.remove(name)
+        else:
+            for path in self.folder.glob("*.windows"):
+                shared.forget(path)
+            self.chain = self.files.find(self.batch_id - 1)
+        self.garbage: list[str] = []
+        if right and self.opened == (self.batch_id - 1, before):
+            return
+        self.stores = {number: self._store(plan) for number, plan in plans.items()}
+        if not right:
+            self._rebuild(plans)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number}.windows"
+
+    def _store(self, plan: Plan) -> RouteStore:
+        path, fields = self._path(plan.kept.store), list(plan.kept.fields)
+        return RouteStore(path, self.schema, plan.route, fields, plan.rules, self.settings.key_groups)
+
+    def _rebuild(self, plans: dict[int, Plan]) -> None:
+        """Fills empty stores with what the files hold."""
+        parts: dict[int, list[pa.Table]] = {number: [] for number in plans}
+        for file in self.chain:
+            rows = self.files.read(file)
+            for number in set(pc.unique(rows["store"]).to_pylist()) & plans.keys():
+                parts[number].append(rows.filter(pc.equal(rows["store"], number)))
+        for number, tables in parts.items():
+            if tables:
+                rows = pa.concat_tables(tables, promote_options="default").sort_by("seq")
+                self._fill(self.stores[number], rows, plans[number].kept.joined)
+
+    def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
+        is_event = rows["time"].is_valid()
+        events, resets = _columns(rows.filter(is_event)), _columns(rows.filter(pc.invert(is_event)))
+        np.maximum.at(store.newest, events["keyGroup"], events["time"])
+        resets.setdefault("rule", np.empty(0, np.int64))
+        if len(resets["rule"]):
+            known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
+            mine = np.flatnonzero(known == resets["joined"])
+            resets = {name: take(values, mine) for name, values in resets.items()}
+        store.load(events, resets, {}, self.late_ms)
+
+    def _save(self) -> None:
+        """Writes what this batch stored, merged with the newest files if they are many; drops what is wholly expired."""
+        taken, level = merging(self.chain)
+        if self.rewrite:
+            taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
+        merged = self.chain[len(self.chain) - taken :]
+        first = min((file.first for file in merged), default=self.batch_id)
+        while (
+            taken < len(self.chain) and self.chain[-taken - 1].last >= first
+        ):  # of other tasks, before a rescale
+            taken += 1
+            merged = self.chain[-taken:]
+            first = min(file.first for file in merged)
+        rows = self._rows(first_seq(first))
+        if rows is not None:
+            self.chain = [
+                *self.chain[: len(self.chain) - taken],
+                self.files.write(self.batch_id, first, level, rows),
+            ]
+            self.garbage += [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
+        elif self.rewrite:
+            self.chain = []
+        if self.chain and self._expired(self.chain[0]):
+            self.garbage.append(self.chain.pop(0).name)
+
+    def _rows(self, start: int) -> pa.Table | None:
+        """Events and resets since a seq, as far as they are held; None if the batch itself brought neither."""
+        joined = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
+        parts, fresh = [], self.rewrite
+        for number, store in self.stores.items():
+            events, resets = store.export(start, first_seq(self.batch_id + 1), self.late_ms)
+            resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
+            fresh |= any((of["seq"][-1:] >= first_seq(self.batch_id)).any() for of in (events, resets))
+            parts.append((number, events, resets))
+        return table(parts) if fresh and any(len(of["seq"]) for _, *two in parts for of in two) else None
+
+    def _expired(self, file: StateFile) -> bool:
+        """Whether no living store holds anything of it."""
+        if (file.low, file.high) != (self.low, self.high):  # others need it, too
+            return False
+        return all(
+            newest < self.stores[number].newest[key_group] - self.stores[number].widest_ms - self.late_ms
+            for number, key_group, newest in self.files.newest(file)
+            if number in self.stores
+        )
+
+    # -- a micro-batch in log order ------------------------------------------------------------------------------------
+
+    def _take(self, envelopes: Sequence[Envelope], changes: Sequence[Change]) -> None:
+        done = 0
+        for (after, number), parts in groupby(envelopes, key=lambda each: (each.after, each.store)):
+            self._change(changes[done:after])
+            done = after
+            self._evaluate(self.stores[number], in_log_order([part.columns for part in parts]))
+        self._change(changes[done:])
+
+    def _evaluate(self, store: RouteStore, columns: Columns) -> None:
+        policy = LATE_POLICIES.index(self.settings.late_policy)
+        fates, found = store.evaluate(columns, self.seq, self.late_ms, policy)
+        self.seq += len(fates)
+        for fate, count in enumerate(np.bincount(fates[columns["first"] == 1], minlength=len(FATES))):
+            self.counts[FATES[fate]] += int(count)
+        if len(found):
+            self.counts["alerts"] += len(found)
+            for kept, new in zip(self.out["alerts"], alert_lines(store, columns, found, now_ms())):
+                kept += new
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        """Carries out control messages that have no event between them, and goes on with the stores that they leave."""
+        if not changes:
+            return
+        narrowest = {number: store.widest_ms for number, store in self.stores.items()}
+        for change in changes:
+            ack = self.ledger.apply(change.message)
+            if self.answers:
+                ack |= {"place": change.place, "logTime": change.log_time}
+                self._say("acks", str(ack.get("ruleId", "")), [json.dumps(ack)])
+            for kept in self.ledger.kept.values() if narrowest else ():
+                if kept.store in narrowest:
+                    narrowest[kept.store] = min(narrowest[kept.store], kept.widest_ms)
+        plans = {plan.kept.store: plan for plan in self.ledger.plans}
+        for number in self.stores.keys() - plans.keys():
+            shared.forget(self.stores.pop(number).path)
+        for number, plan in plans.items():
+            if number not in self.stores:
+                shared.forget(self._path(number))  # of an attempt that died
+                self.stores[number] = self._store(plan)
+                continue
+            store = self.stores[number]
+            if plan.kept.widest_ms > narrowest[number]:  # what is not held now must not come back
+                store.widest_ms = narrowest[number]
+                store.compact(self.late_ms)
+                self.rewrite = True
+            if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
+                store.change(list(plan.kept.fields), plan.rules)
+
+    def _tell(self, times: dict[str, int]) -> None:
+        """A line of statistics, if there is anything to tell."""
+        if self.counts or self.answers:
+            stores = self.stores.values()
+            stats = {"batch": self.batch_id, "keyGroups": [self.low, self.high], **self.counts}
+            stats |= {
+                "heldEvents": sum(store.events for store in stores),
+                "groups": sum(s.groups for s in stores),
+            }
+            stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(self.chain)}
+            stats |= {
+                "stateBytes": sum(file.bytes for file in self.chain),
+                "times": {**times, "end": now_ms()},
+            }
+            self._say("stats", str(self.low), [json.dumps(stats)])
+
+
+def _columns(rows: pa.Table) -> Columns:
+    """A table's columns as arrays; what is null in all of its rows is not there."""
+    columns: Columns = {}
+    for name, values in zip(rows.column_names, rows.combine_chunks().columns):
+        if values.null_count == 0:
+            columns[name] = values.to_numpy()
+        elif values.null_count < len(rows):
+            columns[name] = values.chunk(0)
+    return columns
+
+
+_open: dict[tuple[Path, int, int], Windows] = {}  # what this worker has at hand
+
+
+def opened(settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int) -> Windows:
+    """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
+    place = memory, low, high
+    if place not in _open:
+        for other in [other for other in _open if not other[0].exists()]:
+            del _open[other]
+        shared.release()
+        _open[place] = Windows(settings, checkpoint, memory, low, high)
+    return _open[place]
