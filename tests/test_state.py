@@ -1,8 +1,6 @@
 """What a checkpoint holds, against what the reference holds."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 
 import pytest
@@ -42,12 +40,12 @@ def events_by_key() -> dict[tuple[str, object], list[dict]]:
 def checkpoint(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("state")
     write(FileLogs(folder), EVENTS[:300], [*RULES, TYPED, "2,(pause)"])
-    run(spark, folder, Settings(parallelism=3, max_segments_per_batch=2))
+    run(spark, folder, Settings(parallelism=3, max_batch_records=200))
     return folder / "checkpoint"
 
 
 def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
-    found = state.read_state(checkpoint, spark=spark)
+    found = state.read_state(checkpoint)
     told = found.widget_data()
     assert [(rule.rule_id, rule.version, rule.state) for rule in found.rules] == [
         (1, 1, "ACTIVE"),
@@ -55,28 +53,20 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
         (3, 1, "ACTIVE"),
     ]
     assert (found.batch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
-    assert told["partition"] == [g % 3 for g in range(16)]
+    assert told["partition"] == [g * 3 // 16 for g in range(16)]
     assert sum(told["events"]) == 900, "each event on three routes"
     assert sum(told["groups"]) == len(events_by_key())
-    assert all(chunks > 0 and size > 0 for chunks, size in zip(told["chunks"], told["bytes"]))
+    assert all(files > 0 and size > 0 for files, size in zip(told["files"], told["bytes"]))
     times = [event["eventTime"] for events in events_by_key().values() for event in events]
     assert min(t for t in told["oldest"] if t is not None) == min(times)
     assert max(t for t in told["newest"] if t is not None) == max(times)
 
 
-def test_what_no_window_reaches_is_not_counted(spark, checkpoint):
-    """The engine removes it later, a chunk at a time."""
-    everything = state.read_state(checkpoint, spark=spark)
-    assert everything == state.read_state(checkpoint, spark=spark, max_out_of_orderness_ms=10**9)
-    shorter = state.read_state(checkpoint, spark=spark, max_out_of_orderness_ms=-(10 * 60_000))
-    assert sum(shorter.widget_data()["events"]) < 900 - 200
-
-
 @pytest.mark.parametrize(
     "name, value", [("payeeId", 3), ("beneficiaryId", "5"), ("paymentType", "CRD"), ("payeeId", 99)]
 )
-def test_the_events_of_one_key_come_back(spark, checkpoint, name, value):
-    found = state.events_of(checkpoint, {name: value}, spark=spark)
+def test_the_events_of_one_key_come_back(checkpoint, name, value):
+    found = state.events_of(checkpoint, {name: value})
     expected = events_by_key().get((name, PAYMENTS.field(name).parse_text(str(value))), [])
     expected = sorted(expected, key=lambda event: (event["eventTime"], event["transactionId"]))
     assert [event["eventId"] for event in found] == [event["transactionId"] for event in expected]
@@ -90,7 +80,7 @@ def test_the_events_of_one_key_come_back(spark, checkpoint, name, value):
 
 
 def test_each_group_on_each_route_has_a_size(spark, checkpoint):
-    hashes, sizes = state.sizes_by_group(checkpoint, spark=spark)
+    hashes, sizes = state.sizes_by_group(checkpoint)
     assert len(hashes) == len(set(hashes.tolist())) == len(events_by_key())
     assert sizes.sum() >= 900 * 4 * 8, "time, id, seq and the key of each held event"
 
@@ -98,16 +88,15 @@ def test_each_group_on_each_route_has_a_size(spark, checkpoint):
 def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoint):
     known = "no rule groups by ingestionTimestamp; there are: beneficiaryId; payeeId; paymentType"
     with pytest.raises(ValueError, match=known):
-        state.events_of(checkpoint, {"ingestionTimestamp": 1}, spark=spark)
+        state.events_of(checkpoint, {"ingestionTimestamp": 1})
     with pytest.raises(ValueError, match="nowhere is no checkpoint of the engine"):
-        state.read_state(checkpoint / "nowhere", spark=spark)
+        state.read_state(checkpoint / "nowhere")
     Settings().bind(checkpoint.parent / "new")
     with pytest.raises(ValueError, match="no micro-batch was completed yet"):
-        state.read_state(checkpoint.parent / "new", spark=spark)
+        state.read_state(checkpoint.parent / "new")
 
 
-def test_the_command_reads_while_an_engine_runs_and_changes_nothing(spark, checkpoint, capsys, monkeypatch):
-    monkeypatch.setattr(state, "_session", lambda: state.nullcontext(spark))
+def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, capsys):
     before = {path: path.stat().st_mtime_ns for path in checkpoint.rglob("*") if path.is_file()}
     with held(checkpoint):
         del before[checkpoint / "lab.lock"]
@@ -128,11 +117,3 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(spark, check
         if path.is_file() and path.name != "lab.lock"
     }
     assert before == after
-
-
-@pytest.mark.slow
-def test_the_command_reads_in_a_process_of_its_own(checkpoint):
-    """A Spark that never ran a query is not yet able to read state."""
-    words = [sys.executable, "-m", "lab", "state", str(checkpoint), "--json"]
-    out = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
-    assert sum(group["events"] for group in json.loads(out)["keyGroups"]) == 900

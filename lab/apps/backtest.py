@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from lab.engine.columns import Columns, concat, take
 from lab.engine.decode import decode_records
+from lab.engine.feeds import Loose
 from lab.engine.route import matching, routed
 from lab.engine.settings import Settings
 from lab.engine.store import MEASURING, RouteStore
-from lab.logs.files import Segment
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 
@@ -83,7 +83,7 @@ class Past:
         )
         if not data:
             return 0
-        columns, kept, _ = decode_records(Segment(0, 0, "", data), self.schema)
+        columns, kept, _ = decode_records(Loose(data), self.schema)
         if len(kept):
             columns = {name: _bare(values) for name, values in columns.items()}
             columns["logTime"] = self.arrived + np.arange(len(kept))

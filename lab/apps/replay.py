@@ -1,6 +1,6 @@
 """What would these rules have alerted? Evaluates a finished file of events, all rules in force before the first one.
 
-    payments.jsonl ──► segments of a log ──► the engine, a few large micro-batches ──┐
+    payments.jsonl ──► a log of its own ──► the engine, a few large micro-batches ──┐
                   └──► one event at a time ──► lab.reference ────────────────────────┴──► Replayed
 
 Both give the same alerts in the same order, whatever the settings of the engine.
@@ -21,6 +21,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, AlertTable
@@ -29,7 +30,7 @@ from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema, html_table
 
 ENGINES = ("spark", "reference")
-SEGMENT_EVENTS = 500_000  # in a micro-batch, unless the number of batches is given
+LINES_AT_ONCE = 50_000
 POLL_S = 0.5
 
 Rules = Sequence[str | bytes]
@@ -129,11 +130,13 @@ def check_rules(rules: Rules, schema: Schema) -> RuleBook:
 
 
 class Source:
-    """The lines of a file, or of the segments in a log's folder."""
+    """The lines of a file, or of an events log's folder."""
 
     def __init__(self, path: Path):
         if path.is_dir():
-            self._files = [(file, f"{path.name}/{file.name}") for file in FileLog(path).segments()]
+            log = FileLog(path)
+            files = sorted(path.glob("*.jsonl"))
+            self._files = [(file, f"{path.name}/{file.name}") for file in files] if log.end() else []
         else:
             self._files = [(path, path.name)]
         lengths = [sum(1 for _ in self._lines(file)) for file, _ in self._files]
@@ -203,24 +206,23 @@ def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: P
 def _on_spark(
     source: Source, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
-    from lab.engine.ends import FileLogs
     from lab.engine.pipeline import start
     from lab.machine.session import session
 
-    batches = batches or -(-len(source) // SEGMENT_EVENTS) or 1
-    settings = replace(settings, max_segments_per_batch=1)
     with (
         nullcontext(spark) if spark else session(f"local[{settings.parallelism}]") as on,
         TemporaryDirectory(prefix="lab-replay-") as name,
     ):
         logs = FileLogs(Path(name, "logs"))
         logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
-        starts = _cut(source, logs.log("events"), batches)
+        places = _logged(source, logs.log("events"))
+        if batches:
+            settings = replace(settings, max_batch_records=_per_batch(logs, batches))
         engine = start(on, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
         for letter in letters:
-            letter["place"] = _original(letter["place"], source, starts)
+            letter["place"] = _original(letter["place"], source, places)
         counts = Counter(dict.fromkeys(COUNTS, 0))
         for line in logs.log("stats").read():
             counts.update({name: count for name, count in json.loads(line).items() if name in COUNTS})
@@ -230,21 +232,25 @@ def _on_spark(
     return Replayed("spark", alerts, acks, letters, dict(counts), done, seconds)
 
 
-def _cut(source: Source, log: FileLog, segments: int) -> list[int]:
-    """Writes the lines as segments of about equal length; returns the line that each starts with."""
-    segments = min(segments, len(source))
-    starts = [number * len(source) // segments for number in range(segments)]
-    lines = iter(source)
-    for first, end in zip(starts, [*starts[1:], len(source)]):
-        log.append(islice(lines, end - first), log_time_ms=0)
+def _logged(source: Source, log: FileLog) -> dict[str, int]:
+    """Writes the lines as a log; returns the line that each of its files starts with."""
+    lines, starts, first = iter(source), {}, 0
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        file, _, number = log.place(log.append(some, log_time_ms=0)).rpartition(":")
+        starts.setdefault(file, first - int(number) + 1)
+        first += len(some)
     return starts
 
 
-def _original(place: str, source: Source, starts: list[int]) -> str:
-    """`events/0000000000000-00000002.jsonl:7` of the cut log as the place it came from."""
-    segment, _, line = place.rpartition(":")
-    number = int(segment.removesuffix(".jsonl").rpartition("-")[2])
-    return source.place(starts[number] + int(line) - 1)
+def _per_batch(logs: FileLogs, batches: int) -> int:
+    feed = logs.feed("events")
+    return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
+
+
+def _original(place: str, source: Source, starts: dict[str, int]) -> str:
+    """`events/00000000000000000000.jsonl:7` of the log as the place it came from."""
+    file, _, line = place.rpartition(":")
+    return source.place(starts[file] + int(line) - 1)
 
 
 def _run(engine, logs, source: Source, progress: Progress) -> tuple[int, float]:

@@ -84,33 +84,42 @@ class Report:
 
     def __init__(self, stats):
         self._tail, self.total = stats.tail(new=True), Counter()
-        self._last: dict[int, dict] = {}  # by key-group
+        self._last: dict[int, dict] = {}  # by the task's first key-group
+        self._stored: dict[int, Counter[int]] = {}
 
     @property
     def held(self) -> int:
-        """Events held in windows, as far as this run has seen their key-groups."""
+        """Events held in windows, as far as this run has heard of their tasks."""
         return sum(stats["heldEvents"] for stats in self._last.values())
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of durable state, of the same key-groups."""
-        return sum(self.state_sizes.values())
+        """Bytes of durable state, of the same tasks."""
+        return sum(stats["stateBytes"] for stats in self._last.values())
 
     @property
     def state_sizes(self) -> dict[int, int]:
-        """The bytes of durable state of each key-group that this run has seen."""
-        return {key_group: stats["stateBytes"] for key_group, stats in sorted(self._last.items())}
+        """About how many bytes each key-group has: a task's bytes, shared as the events are that this run saw it store."""
+        sizes = {}
+        for low, stats in self._last.items():
+            stored = self._stored[low]
+            sizes |= {kg: stats["stateBytes"] * n // stored.total() for kg, n in stored.items()}
+        return sizes
 
     def read(self) -> Counter[str]:
         """What came since the last call."""
         new: Counter[str] = Counter()
         for line in self._tail.read():
             stats = json.loads(line)
-            before = self._last.get(stats["keyGroup"])
+            low = stats["keyGroups"][0]
+            before = self._last.get(low)
             if (
                 not before or before["batch"] < stats["batch"]
             ):  # a batch run again after a crash tells it again
-                self._last[stats["keyGroup"]] = stats
+                self._last[low] = stats
+                self._stored.setdefault(low, Counter()).update(
+                    {int(kg): n for kg, n in stats["stored"].items()}
+                )
                 new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
         self.total.update(new)
         return new

@@ -28,7 +28,6 @@ from lab.apps.control import key_of
 from lab.apps.run import Report
 from lab.apps.watch import Latencies
 from lab.engine import compile_kernels
-from lab.engine.columns import now_ms
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
@@ -272,36 +271,18 @@ class Inside(Thread):
         compile_kernels()  # else the first events would wait for it
         self.error: Exception | None = None
         self._logs, self._settings, self._every_s, self._stopping = logs, settings, every_s, Event()
-        self._read = {"events": "", "control": ""}  # the newest segment of each log that was taken
 
     def run(self) -> None:
         """Micro-batches until `stop`."""
         try:
-            with Stages(self._settings) as stages:
+            with Stages(self._settings, self._logs) as stages:
                 while not self._stopping.wait(self._every_s):
-                    if segments := self._new_segments():
-                        began = now_ms()
-                        stages.run(segments)
-                        self._write(stages.out, began)
+                    while stages.step():
+                        for name, lines in stages.out.items():
+                            self._logs.log(name).append(lines)
                         stages.out.clear()
         except Exception as error:  # noqa: BLE001  (whoever watches must know)
             self.error = error
-
-    def _new_segments(self) -> list[tuple[str, Path]]:
-        """Events are listed first: a control message logged before one of them is then never seen later than it."""
-        found = []
-        for name, newest in self._read.items():
-            paths = [path for path in self._logs.log(name).segments() if path.name > newest]
-            found += [(name, path) for path in paths]
-            self._read[name] = paths[-1].name if paths else newest
-        return found
-
-    def _write(self, out: dict[str, list[str]], began: int) -> None:
-        for name, lines in out.items():
-            if name == "stats":
-                stats = [json.loads(line) for line in lines]
-                lines = [json.dumps(s | {"times": s["times"] | {"start": began}}) for s in stats]
-            self._logs.log(name).append(lines)
 
     def stop(self) -> None:
         """Ends it after its micro-batch."""

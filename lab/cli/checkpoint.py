@@ -21,8 +21,7 @@ def _rescale(commands) -> None:
         from lab.state.rescale import COLUMNS, rescale
 
         console = Console(stderr=True, highlight=False)
-        console.print("starting Spark")
-        done = rescale(options.checkpoint, options.to, dry_run=options.dry_run, backup=options.backup)
+        done = rescale(options.checkpoint, options.to, dry_run=options.dry_run)
         console.print(text_table(COLUMNS, done.table()), markup=False, soft_wrap=True)
         console.print(done.summary(), markup=False, soft_wrap=True)
         print(json.dumps(done.to_dict()))
@@ -37,8 +36,7 @@ example:
   lab rescale logs/checkpoint --to 4 --dry-run
   lab rescale logs/checkpoint --to 4
 
-Interrupted, run it again: it finishes what it began, and until then no engine starts on the checkpoint.
-The last line of the output is one JSON object.
+Nothing is moved: other tasks read the files from now on. The last line of the output is one JSON object.
 """,
         schema=False,
     )
@@ -47,7 +45,6 @@ The last line of the output is one JSON object.
         "--to", type=at_least(1), required=True, metavar="N", help="partitions, at most key-groups"
     )
     command.add_argument("--dry-run", action="store_true", help="only tell what would move")
-    command.add_argument("--backup", action="store_true", help="keep a copy of the old checkpoint beside it")
 
 
 def _state(commands) -> None:

@@ -21,9 +21,9 @@ import numpy as np
 
 from lab.engine.columns import Columns
 from lab.engine.decode import decode_records
+from lab.engine.feeds import Loose
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
-from lab.logs.files import Segment
 from lab.model.reference import run
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import PAYMENTS
@@ -192,7 +192,7 @@ def by_line(data: bytes) -> list[tuple]:
 
 def at_once(data: bytes) -> Columns:
     """The same as columns, all lines parsed at once, as the engine does it."""
-    columns, _, _ = decode_records(Segment(0, 0, "", data), PAYMENTS)
+    columns, _, _ = decode_records(Loose(data), PAYMENTS)
     names = {"key:payeeId": KEY, "time": "eventTime", "id": "transactionId", "value:paymentAmount": VALUE}
     return {name: columns[of].to_numpy() for name, of in names.items()}
 

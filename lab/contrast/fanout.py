@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.decode import MicroBatch, decode_records
+from lab.engine.feeds import Loose
 from lab.engine.route import route
 from lab.engine.settings import Settings
-from lab.logs.files import Segment
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import Schema
 
@@ -104,7 +104,7 @@ def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
 
 
 def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
-    columns, kept, bad = decode_records(Segment(0, 0, "", b"\n".join(lines)), schema)
+    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), schema)
     columns |= {name: np.zeros(len(kept), np.int64) for name in ("logTime", "source")}
     return MicroBatch([columns], records=len(kept) + len(bad))
 

@@ -184,9 +184,9 @@ def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> Costs
     return Costs(snapshot.restore(way, after) for way in WAYS)
 
 
-def keys_of(checkpoint: Path, spark, key_groups: int = 128) -> Keys:
+def keys_of(checkpoint: Path, key_groups: int = 128) -> Keys:
     """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
     from lab.state.read import sizes_by_group
 
-    hashes, sizes = sizes_by_group(checkpoint, spark=spark)
+    hashes, sizes = sizes_by_group(checkpoint)
     return Keys.of(hashes, sizes, key_groups)

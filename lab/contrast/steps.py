@@ -24,9 +24,9 @@ from lab.contrast import mapstate
 from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
 from lab.engine.columns import pack, unpack
 from lab.engine.ends import FileLogs
+from lab.engine.feeds import BYTES_A_RECORD
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.rules import Rule
 from lab.model.schema import PAYMENTS
@@ -81,7 +81,11 @@ def on_spark(
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up."""
     rule = rule_of(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        _cut(lines, FileLog(Path(folder, "events")), per_batch)
+        Path(folder, "events").mkdir()
+        for number, first in enumerate(range(0, len(lines), per_batch)):
+            Path(folder, "events", f"{number:06d}.jsonl").write_bytes(
+                b"\n".join(lines[first : first + per_batch])
+            )
         stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
         found = _plan(name, stream.json(str(Path(folder, "events"))), rule)
         spark.conf.set("spark.sql.shuffle.partitions", 2)
@@ -119,18 +123,15 @@ def engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: in
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         logs = FileLogs(Path(folder))
         logs.log("control").append([text], log_time_ms=0)
-        _cut(lines, logs.log("events"), per_batch)
-        settings = Settings(max_segments_per_batch=1, **settings)
+        log = logs.log("events")
+        log.append(lines, log_time_ms=0)
+        records = max(-(-log.end() * per_batch // (len(lines) * BYTES_A_RECORD)), 1)
+        settings = Settings(max_batch_records=records, **settings)
         running = start(spark, logs, Path(folder, "checkpoint"), settings, once=True)
         running.query.awaitTermination()
         running.stop()
         alerts = dict(map(_read, logs.log("alerts").read()))
         return Step("engine", "Spark", len(lines) - per_batch, _seconds(running.query), alerts)
-
-
-def _cut(lines: Sequence[bytes], log: FileLog, per_batch: int) -> None:
-    for first in range(0, len(lines), per_batch):
-        log.append(lines[first : first + per_batch], log_time_ms=0)
 
 
 def _seconds(query) -> float:

@@ -68,6 +68,25 @@ class Feed(Protocol):
 
 
 @dataclass(frozen=True)
+class Loose:
+    """Lines that are in no log: their places are their numbers, from 1."""
+
+    data: bytes
+    source: int = 0
+
+    @property
+    def log_time(self) -> np.ndarray:
+        """Nothing is known of it."""
+        return np.zeros(sum(1 for _ in self.lines()), np.int64)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(number, line) of each line that is not blank, without its end."""
+        for number, line in enumerate(self.data.split(b"\n"), 1):
+            if line.strip():
+                yield str(number), line.removesuffix(b"\r")
+
+
+@dataclass(frozen=True)
 class Lines:
     """A run of a file log's lines."""
 

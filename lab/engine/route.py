@@ -7,6 +7,7 @@ none of them needs stay behind. Every task knows the control messages of the bat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envel
     tasks = envelope.columns["keyGroup"] * settings.parallelism // settings.key_groups
     order = np.argsort(tasks, kind="stable")
     bounds = np.searchsorted(tasks[order], np.arange(settings.parallelism + 1)).tolist()
-    for task, (first, end) in enumerate(zip(bounds, bounds[1:])):
+    for task, (first, end) in enumerate(pairwise(bounds)):
         if end > first:
             rows = order[first:end]
             part = {name: take(values, rows) for name, values in envelope.columns.items()}

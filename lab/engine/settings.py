@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from lab.engine.checkpoint import VERSION, read_record, write_record
 from lab.model.reference import LATE_POLICIES
-from lab.model.schema import PAYMENTS, Schema
+from lab.model.schema import PAYMENTS, Field, Schema
 
 MOST_KEY_GROUPS = 1 << 15
 FIXED = ("schema", "key_groups", "parallelism")
@@ -58,7 +58,6 @@ class Settings:
         record = read_record(checkpoint)
         if record is None:
             record = {"version": VERSION, "id": uuid4().hex, **mine}
-            write_record(checkpoint, record)
         for name in FIXED:
             if mine[name] != record[name]:
                 shown = [of["name"] if name == "schema" else of for of in (mine[name], record[name])]
@@ -68,4 +67,20 @@ class Settings:
                 raise ValueError(
                     f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, {way}"
                 )
+        late_ms = self.max_out_of_orderness_ms
+        if record.get("max_out_of_orderness_ms") != late_ms:  # whoever reads the state must know what is held
+            record["max_out_of_orderness_ms"] = late_ms
+            write_record(checkpoint, record)
         return record["id"]
+
+    @classmethod
+    def of_record(cls, record: dict) -> "Settings":
+        """The settings of the engine that last wrote a checkpoint's record, as far as it has them."""
+        saved = record["schema"]
+        schema = Schema(**saved | {"fields": tuple(Field(**field) for field in saved["fields"])})
+        return cls(
+            schema,
+            record["key_groups"],
+            record["parallelism"],
+            max_out_of_orderness_ms=record["max_out_of_orderness_ms"],
+        )

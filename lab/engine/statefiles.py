@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -67,17 +68,22 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
     (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
     """
     found = [StateFile(*map(int, match.groups())) for match in map(NAME.fullmatch, names) if match]
+    found = sorted(
+        (file for file in found if file.last <= upto),
+        key=lambda file: (-file.last, file.first, (file.low, file.high) != (low, high), file.low),
+    )
     needed: dict[int, int] = {}  # key-group -> the newest batch that is still wanted
     serving, idle = [], []
-    for file in sorted(found, key=lambda file: (-file.last, file.first)):
-        if file.last > upto:
-            continue
-        served = [kg for kg in range(file.low, file.high + 1) if file.last <= needed.get(kg, upto)]
-        needed |= dict.fromkeys(served, file.first - 1)
-        if not served:
-            idle.append(file.name)
-        elif file.low <= high and low <= file.high and any(low <= kg <= high for kg in served):
-            serving.append(file)
+    for _, alike in groupby(found, key=lambda file: (file.last, file.first)):
+        before = needed.copy()
+        for file in alike:
+            covers = range(file.low, file.high + 1)
+            if all(file.last > before.get(kg, upto) for kg in covers):
+                idle.append(file.name)
+            served = [kg for kg in covers if file.last <= needed.get(kg, upto)]
+            needed |= dict.fromkeys(served, file.first - 1)
+            if any(low <= kg <= high for kg in served):
+                serving.append(file)
     return serving[::-1], idle
 
 
@@ -102,10 +108,10 @@ class StateFiles:
     def __init__(self, checkpoint: Durable, low: int, high: int):
         self.folder, self.low, self.high = checkpoint / FOLDER, low, high
 
-    def find(self, upto: int) -> list[StateFile]:
-        """The files that hold what the task owned after batch `upto`, oldest first; takes away those that nobody needs."""
+    def find(self, upto: int, sweep: bool = True) -> list[StateFile]:
+        """The files that hold the key-groups after batch `upto`, oldest first; `sweep`: removes those that nobody needs."""
         files, idle = chosen(self.folder.names(), upto, self.low, self.high)
-        for name in idle:
+        for name in idle if sweep else ():
             self.folder.remove(name)
         return [self._described(file) for file in files]
 
@@ -116,7 +122,14 @@ class StateFiles:
 
     def newest(self, file: StateFile) -> list[tuple[int, int, int]]:
         """(store, key-group, newest event time in ms) of what a file holds."""
-        return _newest(self.folder.where, file.name)
+        return _meta(self.folder.where, file.name)["newest"]
+
+    def events(self, file: StateFile) -> dict[int, int]:
+        """Key-group -> how many events a file holds of it."""
+        return {
+            int(key_group): count
+            for key_group, count in _meta(self.folder.where, file.name)["events"].items()
+        }
 
     def _data(self, name: str) -> pa.Buffer:
         data = self.folder.read(name)
@@ -148,9 +161,11 @@ class StateFiles:
 
 
 @lru_cache(maxsize=64)
-def _newest(where: str, name: str) -> list[tuple[int, int, int]]:
+def _meta(where: str, name: str) -> dict:
     data = Durable(where).read(name)
-    return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])["newest"] if data else []
+    if data is None:
+        raise ValueError(f"{where}/{name} is gone: the checkpoint is not whole, start with a new one")
+    return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
 
 
 def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:

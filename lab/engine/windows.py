@@ -74,6 +74,7 @@ class Windows:
         if after != before:
             self.ledger, changes = self.ledger.copy(), load(self.checkpoint, after, self.schema)[1]
         self.counts = Counter(extra.get("counts", {}))
+        self.stored = np.zeros(self.settings.key_groups, np.int64)
         self.out: Lines = {name: ([], []) for name in ("alerts", "acks", "deadLetters", "stats")}
         self._say("deadLetters", "", extra.get("deadLetters", ()))
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -210,6 +211,9 @@ class Windows:
         self.seq += len(fates)
         for fate, count in enumerate(np.bincount(fates[columns["first"] == 1], minlength=len(FATES))):
             self.counts[FATES[fate]] += int(count)
+        self.stored += np.bincount(
+            columns["keyGroup"][fates <= window.STORED_LATE], minlength=len(self.stored)
+        )
         if len(found):
             self.counts["alerts"] += len(found)
             for kept, new in zip(self.out["alerts"], alert_lines(store, columns, found, now_ms())):
@@ -253,6 +257,8 @@ class Windows:
                 "heldEvents": sum(store.events for store in stores),
                 "groups": sum(s.groups for s in stores),
             }
+            stored = np.flatnonzero(self.stored)
+            stats["stored"] = dict(zip(stored.tolist(), self.stored[stored].tolist()))
             stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(self.chain)}
             stats |= {
                 "stateBytes": sum(file.bytes for file in self.chain),

@@ -1,48 +1,50 @@
 """What an engine remembers, read from its checkpoint: rules, key-groups, windows; while it is stopped or while it runs.
 
-    checkpoint ──► heads and rule book ──► which events are still held ──► chunks, counted in Spark's workers ──► State
+    checkpoint ──► the last mark that is done ──► ledger: rules, stores ──► state files ──► what is still held ──► State
 
-Nothing is changed or locked: Spark keeps the state of the last micro-batches, and the newest one that is done is read.
+Nothing is changed or locked. Without Spark: the files are Arrow.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from functools import partial
-from json import dumps, loads
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+import pyarrow.compute as pc
 
-from lab.engine.checkpoint import Batches
+from lab.engine import ledger
+from lab.engine.checkpoint import Batches, mark, read_record
+from lab.engine.durable import Durable
+from lab.engine.ledger import Ledger, Plan
 from lab.engine.settings import Settings
+from lab.engine.statefiles import NAME, StateFile, StateFiles
 from lab.engine.store import halves
 from lab.model.alerts import utc
-from lab.model.keygroups import digest, key_groups_of, mixed, placed_ids
-from lab.model.rules import Route, Rule
+from lab.model.keygroups import digest, key_groups_of, mixed
+from lab.model.rules import Rule
 from lab.model.schema import Schema, html_table, plain
-from lab.state.placement import by_spark_hash
-from lab.state.reader import few_rows_at_once, group_sizes, held, opened
+from lab.state.placement import by_range
 
-COUNTED = "id int, store string, events long, oldest long, newest long, groups binary"
-COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "chunks", "bytes")
+COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "files", "bytes")
 
 
 @dataclass(frozen=True)
 class KeyGroupState:
-    """One key-group: its number, the id that Spark hashes, and what it holds; times are in ms, None without events."""
+    """One key-group: its number, the task that has it, and what it holds; times are in ms, None without events.
+
+    `bytes`: its share of the files it is in, by events.
+    """
 
     key_group: int
-    id: int
     partition: int
     groups: int = 0
     events: int = 0
     oldest: int | None = None
     newest: int | None = None
-    chunks: int = 0
+    files: int = 0
     bytes: int = 0
 
     def row(self) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ class KeyGroupState:
             f"{self.events:,}",
             oldest,
             newest,
-            f"{self.chunks:,}",
+            f"{self.files:,}",
             f"{self.bytes:,}",
         )
         return str(self.key_group), str(self.partition), *counts
@@ -104,134 +106,140 @@ class State:
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
 
-def read_state(
-    checkpoint: Path | str,
-    *,
-    spark: SparkSession | None = None,
-    batch: int | None = None,
-    max_out_of_orderness_ms: int = Settings.max_out_of_orderness_ms,
-) -> State:
+class Reader:
+    """A checkpoint after a micro-batch, the last one that is done unless told. Raises ValueError if there is nothing to read."""
+
+    def __init__(self, checkpoint: Path | str, batch: int | None = None):
+        record = read_record(checkpoint)
+        if record is None:
+            raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
+        done = Batches.read(checkpoint).done
+        if done is None:
+            raise ValueError(f"checkpoint {checkpoint}: no micro-batch was completed yet, there is no state")
+        self.batch = done if batch is None else batch
+        self.settings = Settings.of_record(record)
+        self.files = StateFiles(Durable(checkpoint), 0, self.settings.key_groups - 1)
+        self._check(checkpoint, done)
+        folder = Durable(checkpoint)
+        self.ledger: Ledger
+        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.batch)["ledger"], self.settings.schema)
+
+    def _check(self, checkpoint: Path | str, done: int) -> None:
+        names = filter(None, map(NAME.fullmatch, self.files.folder.names()))
+        merged = any(int(name[2]) <= self.batch < int(name[1]) <= done for name in names)
+        if self.batch > done or merged:
+            why = "was not completed yet" if self.batch > done else "has been merged with later ones"
+            raise ValueError(
+                f"checkpoint {checkpoint}: micro-batch {self.batch} {why}; the last one is {done}"
+            )
+
+    @cached_property
+    def chain(self) -> list[StateFile]:
+        """The files that hold the state."""
+        return self.files.find(self.batch, sweep=False)
+
+    def held(self) -> Iterator[tuple[Plan, pa.Table]]:
+        """The events held on each route."""
+        rows = [self.files.read(file) for file in self.chain]
+        table = pa.concat_tables(rows, promote_options="default") if rows else None
+        for plan in self.ledger.plans:
+            if table is not None:
+                mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
+                events = table.filter(mine)
+                key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
+                newest = np.zeros(self.settings.key_groups, np.int64)
+                np.maximum.at(newest, key_group, time)
+                reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
+                yield plan, events.filter(pa.array(time >= newest[key_group] - reach))
+
+
+def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
     """What is in a checkpoint after a micro-batch, the last one that is done unless told.
 
-    `max_out_of_orderness_ms`: of the engine; it decides what is still held. Raises ValueError if there is nothing to read.
+    Raises ValueError if there is nothing to read.
     """
-    with nullcontext(spark) if spark else _session() as on:
-        reader = opened(on, Path(checkpoint), batch)
-        horizons = reader.horizons(max_out_of_orderness_ms)
-        chunks = reader.log.where("entry LIKE 'chunk %'").select("id", "values")
-        with few_rows_at_once(on):
-            parts = chunks.mapInArrow(partial(_count, horizons=horizons), COUNTED).collect()
-    ids = placed_ids(reader.key_groups)
-    parallelism = Batches.read(reader.checkpoint).partitions(reader.batch)
-    expected = by_spark_hash(len(ids), parallelism).tolist()
-    groups = []
-    for number, (id, there) in enumerate(zip(ids, expected)):
-        mine, head = [part for part in parts if part.id == id], reader.heads.get(id, {"chunks": []})
-        seen = {store: [] for store in {part.store for part in mine}}
-        for part in mine:
-            seen[part.store].append(np.frombuffer(part.groups, np.uint64))
-        groups.append(
-            KeyGroupState(
-                number,
-                id,
-                reader.partition.get(id, there),
-                sum(len(np.unique(np.concatenate(hashes))) for hashes in seen.values()),
-                sum(part.events for part in mine),
-                min((part.oldest for part in mine), default=None),
-                max((part.newest for part in mine), default=None),
-                len(head["chunks"]),
-                sum(chunk["bytes"] for chunk in head["chunks"]),
-            )
+    reader = Reader(checkpoint, batch)
+    count, parallelism = reader.settings.key_groups, reader.settings.parallelism
+    events, groups = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    oldest, newest = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    for plan, held in reader.held():
+        key_group, time = held["keyGroup"].to_numpy(), held["time"].to_numpy()
+        events += np.bincount(key_group, minlength=count)
+        np.minimum.at(oldest, key_group, time)
+        np.maximum.at(newest, key_group, time)
+        _, first = np.unique(_hashes(plan, held), return_index=True)
+        groups += np.bincount(key_group[first], minlength=count)
+    files, sizes = np.zeros(count, np.int64), np.zeros(count)
+    for file in reader.chain:
+        for number, share in reader.files.events(file).items():
+            files[number] += 1
+            sizes[number] += file.bytes * share / max(file.events, 1)
+    found = [
+        KeyGroupState(
+            number,
+            int(partition),
+            int(groups[number]),
+            int(events[number]),
+            int(oldest[number]) if events[number] else None,
+            int(newest[number]) if events[number] else None,
+            int(files[number]),
+            round(sizes[number]),
         )
-    return State(reader.checkpoint, reader.batch, parallelism, reader.book.sorted(), groups)
+        for number, partition in enumerate(by_range(count, parallelism))
+    ]
+    return State(Path(checkpoint), reader.batch, parallelism, reader.ledger.book.sorted(), found)
 
 
-def events_of(
-    checkpoint: Path | str,
-    key: Mapping[str, object],
-    *,
-    spark: SparkSession | None = None,
-    batch: int | None = None,
-    max_out_of_orderness_ms: int = Settings.max_out_of_orderness_ms,
-) -> list[dict]:
+def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int | None = None) -> list[dict]:
     """The events held for one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
     Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
     is held, in hex. Raises ValueError if no rule groups by these fields.
     """
-    with nullcontext(spark) if spark else _session() as on:
-        reader = opened(on, Path(checkpoint), batch)
-        routes = [route for route in reader.book.routes() if set(route.keys) == set(key)]
-        if not routes:
-            known = sorted({", ".join(route.keys) or "(no keys)" for route in reader.book.routes()})
-            raise ValueError(
-                f"no rule groups by {', '.join(key)}; there are: {'; '.join(known) or 'no rules'}"
-            )
-        horizons, found = reader.horizons(max_out_of_orderness_ms), []
-        for route in routes:
-            numbers = _numbers(reader.schema, route, key)
-            columns = [np.array([number]) for number in numbers.values()]
-            number = int(key_groups_of(columns, 1, reader.key_groups)[0])
-            id = placed_ids(reader.key_groups)[number]
-            rows = reader.log.where(f"id = {id} AND entry LIKE 'chunk %'").select("id", "values")
-            stores = [
-                n for n, s in reader.heads.get(id, {"stores": {}})["stores"].items() if s["route"] == route.id
+    reader, found = Reader(checkpoint, batch), []
+    routes = [plan.route for plan in reader.ledger.plans]
+    if not any(set(route.keys) == set(key) for route in routes):
+        known = sorted({", ".join(route.keys) or "(no keys)" for route in routes})
+        raise ValueError(f"no rule groups by {', '.join(key)}; there are: {'; '.join(known) or 'no rules'}")
+    for plan, held in reader.held():
+        if set(plan.route.keys) == set(key):
+            numbers = _numbers(reader.settings.schema, plan, key)
+            for name, number in numbers.items():
+                held = held.filter(pc.equal(held[f"key:{name}"], number))
+            group = [np.array([number]) for number in numbers.values()]
+            key_group = int(key_groups_of(group, 1, reader.settings.key_groups)[0])
+            found += [
+                {"route": plan.route.id, "keyGroup": key_group, **_shown(reader.settings.schema, plan, event)}
+                for event in held.to_pylist()
             ]
-            pick = partial(_pick, stores=stores, numbers=numbers, horizons=horizons)
-            with few_rows_at_once(on):
-                packed = rows.mapInArrow(pick, "columns string").collect()
-            for values in (loads(row.columns) for row in packed):
-                found += [
-                    {"route": route.id, "keyGroup": number, **_shown(reader.schema, event)}
-                    for event in values
-                ]
     return sorted(found, key=lambda event: (event["route"], event["eventTime"], event["eventId"]))
 
 
-def sizes_by_group(checkpoint: Path | str, *, spark: SparkSession) -> tuple[np.ndarray, np.ndarray]:
+def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
     """Each group on each route: a hash of it, and the bytes of its held events as columns of eight bytes a value."""
-    reader = opened(spark, Path(checkpoint), None)
-    pick = partial(group_sizes, horizons=reader.horizons(Settings.max_out_of_orderness_ms))
-    with few_rows_at_once(spark):
-        chunks = reader.log.where("entry LIKE 'chunk %'").select("id", "values")
-        summed = chunks.mapInArrow(pick, "hash long, bytes long").groupBy("hash").sum("bytes").toArrow()
-    return summed["hash"].to_numpy(), summed["sum(bytes)"].to_numpy()
+    hashes, sizes = [], []
+    for plan, held in Reader(checkpoint).held():
+        columns = sum(held[name].null_count < len(held) for name in held.column_names)
+        found, counts = np.unique(_hashes(plan, held), return_counts=True)
+        hashes.append(found.view(np.int64))
+        sizes.append(counts * 8 * columns)
+    return np.concatenate(hashes), np.concatenate(sizes)
 
 
-# -- in Spark's workers ------------------------------------------------------------------------------------------------
+def _hashes(plan: Plan, held: pa.Table) -> np.ndarray:
+    """A hash of each event's group with its route."""
+    keys = [
+        held[name].to_numpy()
+        for name in held.column_names
+        if name.startswith("key:") and not held[name].null_count
+    ]
+    return mixed([np.full(len(held), plan.kept.store), *keys], len(held))
 
 
-def _count(batches: Iterable[pa.RecordBatch], horizons: Mapping) -> Iterator[pa.RecordBatch]:
-    for id, store, columns, rows in held(batches, horizons):
-        if len(rows):
-            times = columns["time"][rows]
-            keys = [values[rows] for name, values in columns.items() if name.startswith("key:")]
-            groups = np.unique(mixed(keys, len(rows))).tobytes()
-            values = [id, store, len(rows), times.min(), times.max(), groups]
-            names = [field.split()[0] for field in COUNTED.split(", ")]
-            types = (pa.int32(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
-            yield pa.record_batch([pa.array([v], type) for v, type in zip(values, types)], names)
-
-
-def _pick(batches: Iterable[pa.RecordBatch], stores: list[str], numbers: Mapping, horizons: Mapping):
-    for _, store, columns, rows in held(batches, horizons):
-        if store in stores:
-            for name, number in numbers.items():
-                rows = rows[columns[f"key:{name}"][rows] == number]
-            plain_columns = {
-                name: pa.array(values).take(pa.array(rows)).to_pylist() for name, values in columns.items()
-            }
-            events = [dict(zip(plain_columns, row)) for row in zip(*plain_columns.values())]
-            yield pa.record_batch([pa.array([dumps(events)])], ["columns"])
-
-
-# -- keys and values ---------------------------------------------------------------------------------------------------
-
-
-def _numbers(schema: Schema, route: Route, key: Mapping[str, object]) -> dict[str, int]:
+def _numbers(schema: Schema, plan: Plan, key: Mapping[str, object]) -> dict[str, int]:
     """A key as the int64 columns in which the engine holds it, in the route's order."""
     numbers = {}
-    for name in route.keys:
+    for name in plan.route.keys:
         field = schema.field(name)
         value = field.parse_text(key[name]) if isinstance(key[name], str) else field.parse(key[name])
         whole = (
@@ -241,27 +249,15 @@ def _numbers(schema: Schema, route: Route, key: Mapping[str, object]) -> dict[st
     return numbers
 
 
-def _shown(schema: Schema, event: dict[str, int | None]) -> dict:
-    """A row of a chunk's columns with the names and types of the schema."""
+def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
+    """A row of a state file with the names and types of the schema."""
     shown = {"eventId": event["id"], "eventTime": event["time"]}
-    for column, number in event.items():
-        kind, _, name = column.partition(":")
-        if kind != "value" or name.endswith("/1"):
-            continue
-        name = name.removesuffix("/0")
-        field = schema.field(name)
-        if number is None:
+    for name in plan.kept.fields:
+        field, numbers = schema.field(name), [event.get(f"value:{half}") for half in halves(schema, name)]
+        if numbers[0] is None:
             shown[name] = None
         elif not field.numeric:
-            shown[name] = "".join(
-                f"{event[f'value:{half}'] % (1 << 64):016x}" for half in halves(schema, name)
-            )
+            shown[name] = "".join(f"{number % (1 << 64):016x}" for number in numbers)
         else:
-            shown[name] = plain(Decimal(f"{number}E-{field.scale}")) if field.scale else number
+            shown[name] = plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
     return shown
-
-
-def _session():
-    from lab.machine.session import session
-
-    return session()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 import ipywidgets as widgets
 import numpy as np
 
-from lab.model.keygroups import placed_ids
 from lab.state.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
 
@@ -146,7 +145,7 @@ class KeyGroupScope(widgets.VBox):
     def update(self, studio: "Studio") -> None:
         """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
         told = studio.report.state_sizes
-        sizes = [told.get(id, 0) for id in placed_ids(len(self.sizes))]
+        sizes = [told.get(number, 0) for number in range(len(self.sizes))]
         if any(abs(new - old) > old / 10 for new, old in zip(sizes, self.sizes)):
             self.sizes = sizes
             self._draw()

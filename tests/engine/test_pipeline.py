@@ -53,7 +53,7 @@ def expected() -> list[str]:
 
 
 def test_a_stopped_engine_continues_where_it_was(spark, tmp_path):
-    logs, settings = FileLogs(tmp_path), Settings(max_segments_per_batch=2)
+    logs, settings = FileLogs(tmp_path), Settings(max_batch_records=300)
     write(logs, EVENTS[:300], RULES)
     run(spark, tmp_path, settings)
     write(logs, EVENTS[300:])
@@ -87,7 +87,7 @@ from lab.machine.session import session
 from lab.engine.settings import Settings
 from {__name__} import run
 with session("local-cluster[2,1,1024]") as spark:
-    run(spark, Path(sys.argv[1]), Settings(max_segments_per_batch=2))
+    run(spark, Path(sys.argv[1]), Settings(max_batch_records=300))
     assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3  # two and the driver
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

@@ -2,10 +2,9 @@
 
 import json
 
-from lab.engine.chunklog import MERGED_AT_ONCE
-
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
+from lab.engine.statefiles import MERGED_AT_ONCE
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import HOUR_MS, MINUTE_MS
 
@@ -44,17 +43,10 @@ def payments(batch: int) -> list[tuple[str, bytes]]:
 
 
 def stats(stages: Stages) -> dict[str, int]:
-    """The newest numbers of each key-group, added up."""
-    newest = {}
-    for line in stages.out["stats"]:
-        numbers = json.loads(line)
-        if "heldEvents" in numbers:
-            newest[numbers["keyGroup"]] = numbers
+    """The newest numbers."""
+    newest = json.loads(stages.out["stats"][-1])
     stages.out.clear()
-    return {
-        name: sum(numbers[name] for numbers in newest.values())
-        for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "chunks")
-    }
+    return newest
 
 
 def test_after_twice_the_widest_window_state_does_not_grow():
@@ -69,28 +61,26 @@ def test_after_twice_the_widest_window_state_does_not_grow():
             stages.batch(payments(batch))
             seen.append(stats(stages))
     early, late = seen[20:70], seen[70:]
-    for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "chunks"):
+    for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "files"):
         assert max(now[name] for now in late) <= 1.25 * max(now[name] for now in early), name
     within_reach = len(RULES) * EVENTS_A_BATCH * (WINDOW_MS + SETTINGS.max_out_of_orderness_ms) // BATCH_MS
     assert (
         max(now["heldEvents"] for now in seen) <= 3 * within_reach
     )  # memory is tidied when it is nearly full
     assert max(now["stateBytes"] for now in seen) <= 60 * within_reach
-    assert max(now["chunks"] for now in seen) <= 2 * MERGED_AT_ONCE * SETTINGS.key_groups
+    assert max(now["files"] for now in seen) <= 3 * MERGED_AT_ONCE
 
 
-def test_when_all_events_are_out_of_reach_only_the_newest_chunk_is_left():
+def test_when_all_events_are_out_of_reach_only_the_newest_file_is_left():
     with Stages(SETTINGS) as stages:
         stages.batch(rules())
         for batch in range(30):
             stages.batch(payments(batch))
         full = stats(stages)
         a_day_later = 24 * HOUR_MS // BATCH_MS
-        stages.batch(payments(a_day_later))
-        left = stats(stages)
-        for batch in range(a_day_later + 1, a_day_later + 10):
+        for batch in range(a_day_later, a_day_later + 20):
             stages.batch(payments(batch))
-        tidied = stats(stages)
-    assert left["chunks"] == SETTINGS.key_groups
-    assert left["stateBytes"] < full["stateBytes"] / 4
-    assert tidied["heldEvents"] == len(RULES) * EVENTS_A_BATCH * 10
+        left = stats(stages)
+    assert left["files"] < full["files"] + MERGED_AT_ONCE
+    assert left["stateBytes"] < full["stateBytes"] * 1.25
+    assert left["heldEvents"] == len(RULES) * EVENTS_A_BATCH * 20
