@@ -10,6 +10,7 @@ import pytest
 
 from lab.apps.studio import Studio
 from lab.engine.ends import FileLogs
+from lab.engine.stages import Stages
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 
@@ -56,7 +57,7 @@ def test_a_message_of_several_lines_is_one_message():
 
 def test_what_an_engine_that_died_says_is_shown(monkeypatch):
     with Studio(rate=100) as studio:
-        monkeypatch.setattr(studio._engine, "_new_segments", lambda: 1 / 0)
+        monkeypatch.setattr(Stages, "step", lambda stages: 1 / 0)
         wait_until(studio, lambda: studio.state()[0] == "bad")
         assert studio.state()[1] == "the engine ended: division by zero"
 
@@ -84,7 +85,15 @@ def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
         watching.logs.log("events").append([b'{"transactionId":1,"eventTime":1}'])
         watching.read()
         assert watching.records == watching.lag == 1
-        stats = {"batch": 0, "keyGroup": 0, "records": 1, "heldEvents": 0, "stateBytes": 8, "times": {}}
+        stats = {
+            "batch": 0,
+            "keyGroups": [0, 7],
+            "stored": {},
+            "records": 1,
+            "heldEvents": 0,
+            "stateBytes": 8,
+            "times": {},
+        }
         watching.logs.log("stats").append([json.dumps(stats)])
         watching.read()
         assert watching.lag == 0 and watching.report.state_bytes == 8

@@ -18,7 +18,7 @@ def alert(event_id: int, log_time: int, alert_time: int) -> str:
 
 
 def stats(batch: int, **times: int) -> str:
-    return json.dumps({"batch": batch, "keyGroup": 0, "times": times})
+    return json.dumps({"batch": batch, "keyGroups": [0, 15], "times": times})
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
     logs.log("stats").append(
         [stats(4, start=1040, decode=1050, route=1060, evaluate=1065, end=1110), stats(4, end=1111)]
     )
-    logs.log("alerts").put(1, [alert(7, 1000, 1100), alert(6, 880, 950)])
+    logs.log("alerts").put("engine", 1, [alert(7, 1000, 1100), alert(6, 880, 950)])
     assert latencies.read() == 2
     stages = latencies.stages()
     assert list(stages) == list(STAGES)
@@ -48,17 +48,17 @@ def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
 
 
 def test_alerts_of_before_are_not_counted_and_old_ones_are_let_go(logs):
-    logs.log("alerts").put(0, [alert(1, 0, 1)])
+    logs.log("alerts").put("engine", 0, [alert(1, 0, 1)])
     latencies = Latencies(logs, at_most=2)
     assert latencies.total().tolist() == [] and latencies.stages()["wait"].tolist() == []
-    logs.log("alerts").put(1, [alert(number, 0, number) for number in (2, 3, 4)])
+    logs.log("alerts").put("engine", 1, [alert(number, 0, number) for number in (2, 3, 4)])
     latencies.read()
     assert latencies.total().tolist() == [3, 4]
 
 
 def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
     line = alert(7, 1000, 1100)
-    logs.log("alerts").put(0, [line])
+    logs.log("alerts").put("engine", 0, [line])
     assert main(["alerts", "--logs", str(tmp_path)]) == OK
     text = "2013-01-01 00:00:00.000  rule 1 v2  {payeeId=25}  50.10 GREATER 50  event 7    100 ms\n"
     assert capsys.readouterr().out == text

@@ -76,5 +76,5 @@ def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
 def counted(logs: KafkaLogs) -> Counter[str]:
     """The counts of the stats log; a micro-batch that was run again tells its own again."""
     lines = map(json.loads, logs.log("stats").read())
-    once = {(line["batch"], line["keyGroup"]): line for line in lines}
+    once = {(line["batch"], line["keyGroups"][0]): line for line in lines}
     return Counter({name: sum(line.get(name, 0) for line in once.values()) for name in COUNTS})

@@ -15,11 +15,12 @@ from dataclasses import dataclass, fields
 from random import Random
 
 import numpy as np
-import pyarrow as pa
 
+from lab.engine.columns import pack
 from lab.engine.decode import MicroBatch, decode_records
 from lab.engine.feeds import Loose
-from lab.engine.route import route
+from lab.engine.ledger import Ledger
+from lab.engine.route import by_task, route
 from lab.engine.settings import Settings
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import Schema
@@ -70,11 +71,10 @@ def sent(
     books = [rules] if merged else [[rule] for rule in rules]
     copies = envelopes = size = 0
     for some in books:
-        together = RuleBook(settings.schema, {rule.rule_id: rule for rule in some})
-        for _, kind, payload in route(batch, together, settings):
-            if kind == "events":
-                copies += pa.ipc.open_stream(payload).read_next_batch().num_rows
-                envelopes, size = envelopes + 1, size + len(payload)
+        for envelope in route(batch, Ledger.of(some, settings.schema), [], settings)[0]:
+            for _, part in by_task(envelope, settings):
+                copies += len(part.columns["time"])
+                envelopes, size = envelopes + 1, size + len(pack(part.columns))
     return Sent(batch.records, copies, envelopes, size)
 
 

@@ -9,6 +9,7 @@
 One rule, `SUM(…) per … > limit`, on a log in order of event time. Source of the idea: "Advanced Flink Application Patterns" part 3.
 """
 
+import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -83,9 +84,9 @@ def on_spark(
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         Path(folder, "events").mkdir()
         for number, first in enumerate(range(0, len(lines), per_batch)):
-            Path(folder, "events", f"{number:06d}.jsonl").write_bytes(
-                b"\n".join(lines[first : first + per_batch])
-            )
+            file = Path(folder, "events", f"{number:06d}.jsonl")
+            file.write_bytes(b"\n".join(lines[first : first + per_batch]))
+            os.utime(file, (number, number))  # Spark takes files in this order
         stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
         found = _plan(name, stream.json(str(Path(folder, "events"))), rule)
         spark.conf.set("spark.sql.shuffle.partitions", 2)

@@ -27,7 +27,6 @@ Mark = (
     dict  # {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}
 )
 
-GRACE_MS = 3  # what is being appended right now has until then to show
 WORTH_SHARING = 5_000  # records; less is read by one task
 
 
@@ -64,7 +63,7 @@ class Planner:
     def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
         """The next cut, of about `limit` records of events; `start` itself if there is nothing to take."""
         begun = _positions(start["events"]), _positions(start["control"])
-        now = max(self.events.clock(), self.control.clock()) - GRACE_MS
+        now = max(self.events.clock(), self.control.clock())
         there = upto or self.target()
         if not self._checked:
             self._check(begun)

@@ -43,7 +43,7 @@ class Feed(Protocol):
     divisible: bool
 
     def clock(self) -> int:
-        """The time by which this log's records are stamped, ms."""
+        """A log time, ms: `ends`, if it is asked afterwards, misses nothing that was logged before."""
 
     def starts(self) -> Positions:
         """Where each source begins."""
@@ -129,7 +129,7 @@ class FileFeed:
         self._ahead = max(self._ahead, int(times[-1]) + 1 - self._clock())
 
     def ends(self) -> Positions:
-        return {0: self.log.end()}
+        return {0: self.log.settled_end()}
 
     def ends_before(self, log_time: int, ends: Positions) -> Positions:
         return {0: min(self.log.end(log_time), ends[0])}

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from lab.engine.feeds import Positions
 
 ANSWER_S = 10.0
+GRACE_MS = 3  # what a broker is appending right now has until then to show
 AT_ONCE = 20_000  # records that are decoded at once
 PARTITIONS_S = 30.0  # new partitions are looked for this often
 READING = {
@@ -96,7 +97,7 @@ class KafkaFeed:
         """The newest log time there is, and what has passed since it was seen: brokers' clocks are not this computer's."""
         if self._ahead is None:
             self.look()
-        return _now_ms() + self._ahead
+        return _now_ms() + self._ahead - GRACE_MS
 
     def look(self) -> None:
         now = _now_ms()

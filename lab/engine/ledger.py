@@ -9,6 +9,7 @@ the old one held counts no more, wherever it still lies.
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -68,6 +69,15 @@ class Ledger:
     def __post_init__(self) -> None:
         self._members = dict(self.book.rules)  # as `kept` knows them
         self._plans: list[Plan] | None = None
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule], schema: Schema) -> "Ledger":
+        """The ledger of some rules that nothing has happened to."""
+        ledger = cls(RuleBook(schema))
+        for rule in rules:
+            ledger.book.rules[rule.rule_id] = rule
+            ledger._move(rule.rule_id)
+        return ledger
 
     def apply(self, message: bytes) -> dict[str, object]:
         """Carries out a control message and returns its acknowledgement; a rejected one changes nothing."""

@@ -12,7 +12,7 @@ from shutil import rmtree
 from typing import Self
 
 from lab.engine import shared
-from lab.engine.cut import GRACE_MS, Mark, Planner
+from lab.engine.cut import Mark, Planner
 from lab.engine.ends import READ, FileLogs
 from lab.engine.feeds import FileFeed
 from lab.engine.settings import Settings
@@ -40,7 +40,7 @@ class Stages:
         self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = 0  # of logs of its own; others have the real time
-        self._clock = {} if logs else {"clock": lambda: self._log_time + 1 + GRACE_MS}
+        self._clock = {} if logs else {"clock": lambda: self._log_time + 1}
         self._begin()
 
     def _begin(self) -> None:

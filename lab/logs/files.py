@@ -9,7 +9,7 @@ positions and log times are one order, whatever the number of writers, and what 
 What was appended outlives its process, not a power cut: as with Kafka, nothing waits for the disk.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -66,6 +66,8 @@ class FileLog:
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Appends; returns the place of each line, as `place` gives it. Files have no keys."""
+        if not lines:
+            return []
         name, _, first = self.place(self.append(lines)).rpartition(":")
         return [f"{name}:{int(first) + number}" for number in range(len(lines))]
 
@@ -87,12 +89,18 @@ class FileLog:
         last = self._segments.look().last
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
+    def settled_end(self) -> int:
+        """The end, once what is being written is there: all that was given its log time before the call."""
+        self._writer.wait()
+        return self.end()
+
     def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """End positions and log times of the appends that end in (start, end]. Raises LogExpired, or ValueError beyond the end."""
+        """Ends and log times of the appends that hold bytes between two positions. Raises LogExpired and ValueError."""
         tables = [np.empty((0, 4), np.int64)]
-        for base, *cuts in self._segments.parts(start, end):
+        for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:
-                tables.append(index.table(*(bisect_right(index, cut, key=BY_END) for cut in cuts)))
+                rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
+                tables.append(index.table(*rows))
         ends, log_times = np.concatenate(tables)[:, :2].T
         return ends, log_times
 

@@ -90,16 +90,16 @@ class Segments:
 
     def end(self, before_ms: int) -> int:
         """Where the log ends if one leaves out what was logged at `before_ms` and later."""
-        while True:
-            bases = self.kept().bases
+        while (seen := self.kept()).size:
             try:
-                after = bisect_left(bases, before_ms, key=self._first_log_time)
+                after = bisect_left(seen.bases, before_ms, key=self._first_log_time)
                 if after == 0:
-                    return bases[0]
-                with self.index(bases[after - 1]) as index:
+                    return seen.bases[0]
+                with self.index(seen.bases[after - 1]) as index:
                     return index[bisect_left(index, before_ms, key=BY_LOG_TIME) - 1].end
             except FileNotFoundError:  # expired meanwhile
                 self._forget()
+        return 0
 
     def _first_log_time(self, base: int) -> int:
         with self.index(base) as index:

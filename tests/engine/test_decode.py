@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lab.engine import decode
 from lab.engine.decode import decode_records
-from lab.logs.files import Segment
+from lab.engine.feeds import Loose
 from lab.model.schema import LOGINS, MAX_LINE_BYTES, PAYMENTS, BadRecord
 
 NUMBERS = [
@@ -65,7 +65,7 @@ def lines(draw):
 
 def line_by_line(data: bytes, schema) -> tuple[list[dict], int]:
     good, bad = [], 0
-    for _, line in Segment(0, 0, "events/x", data).lines():
+    for _, line in Loose(data).lines():
         try:
             good.append(schema.parse(line))
         except BadRecord:
@@ -88,7 +88,7 @@ def as_rows(columns, schema) -> list[dict]:
 @given(st.lists(lines(), min_size=1, max_size=4), st.sampled_from([b"", b"\n"]))
 def test_a_segment_reads_as_its_lines_do(parts, end):
     data = b"\n".join(parts) + end
-    columns, _, bad = decode_records(Segment(0, 0, "events/x", data), PAYMENTS)
+    columns, _, bad = decode_records(Loose(data), PAYMENTS)
     good, bad_count = line_by_line(data, PAYMENTS)
     assert as_rows(columns, PAYMENTS) == good
     assert len(bad) == bad_count
@@ -99,7 +99,7 @@ def test_a_segment_reads_as_its_lines_do(parts, end):
 def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
     data = ("{" + ",".join(f'"{n}":{v}' for n, v in (GOOD | {name: value}).items()) + "}").encode()
     if decode._read_at_once(data, PAYMENTS) is not None:
-        columns, *_ = decode_records(Segment(0, 0, "events/x", data), PAYMENTS)
+        columns, *_ = decode_records(Loose(data), PAYMENTS)
         assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
 
 
@@ -122,7 +122,7 @@ def test_good_json_is_read_at_once():
 )
 def test_a_bad_record_names_reason_and_place_and_its_neighbours_are_read(line, reason):
     good = b'{"transactionId": 1, "eventTime": 5}'
-    columns, _, bad = decode_records(Segment(0, 0, "events/a", b"\n".join([good, b"", line, good])), PAYMENTS)
+    columns, _, bad = decode_records(Loose(b"\n".join([good, b"", line, good])), PAYMENTS)
     assert len(columns["transactionId"]) == 2
     ((why, place, raw),) = bad
     assert reason in why
