@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.schema import FLIGHTS, LOGINS, MAX_LINE_BYTES, PAYMENTS, SCHEMAS, BadRecord, Field, Schema
+from lab.model.field import Field
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, SCHEMAS, Schema
 
 LONG = Field("n", "long")
 TEXT = Field("s", "string")

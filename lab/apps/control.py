@@ -12,7 +12,8 @@ from lab.apps.run import POLL_S, logs_of
 from lab.engine.ends import FileLogs
 from lab.model.alerts import Alert, utc
 from lab.model.rules import BadRule, RuleBook, parse_message
-from lab.model.schema import SCHEMAS, Schema, plain
+from lab.model.schema import SCHEMAS, Schema
+from lab.model.words import plain
 
 
 def add(options: Namespace) -> None:

@@ -26,7 +26,8 @@ from lab.logs.files import FileLog
 from lab.model.alerts import Alert, AlertTable
 from lab.model.reference import COUNTS, Reference
 from lab.model.rules import BadRule, RuleBook
-from lab.model.schema import Schema, html_table
+from lab.model.schema import Schema
+from lab.model.words import html_table
 
 ENGINES = ("spark", "reference")
 SEGMENT_EVENTS = 500_000  # in a micro-batch, unless the number of batches is given

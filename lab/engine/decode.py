@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from lab.engine.columns import Columns
-from lab.model.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord
+from lab.model.schema import MAX_TIME, Schema
 
 
 @dataclass

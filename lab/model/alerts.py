@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 
-from lab.model.schema import Value, html_table, plain, shown
+from lab.model.field import Value
+from lab.model.words import html_table, plain, shown
 
 MAX_ROWS_SHOWN = 50
 

@@ -13,9 +13,11 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 import numpy as np
 
 from lab.model.alerts import Alert, AlertTable, group_key
+from lab.model.field import Value
+from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rules import Route, Rule, RuleBook
-from lab.model.schema import BadRecord, Schema, Value
+from lab.model.schema import Schema
 
 LATE_POLICIES = ("evaluate", "store", "drop")
 COUNTS = ("records", "evaluated", "storedLate", "duplicates", "droppedLate", "deadLetters")

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from functools import cached_property
 
-from lab.model import schema as schemas
-from lab.model.schema import BadRecord, Field, Schema, expected, plain, shown, unknown
+from lab.model import jsontext
+from lab.model.field import Field
+from lab.model.jsontext import BadRecord
+from lab.model.schema import Schema
+from lab.model.words import expected, html_table, plain, shown, unknown
 
 _OPERATORS = {
     "EQUAL": ("=", compare.eq),
@@ -65,8 +68,9 @@ class Rule:
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
 
+    >>> from lab.model.schema import PAYMENTS
     >>> message = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(50),(20)"
-    >>> rule = parse_message(message, schemas.PAYMENTS).rule
+    >>> rule = parse_message(message, PAYMENTS).rule
     >>> rule.describe()
     'SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50'
     >>> rule.route.id, rule.needs, rule.holds(Decimal("50.01")), rule.holds(50)
@@ -162,7 +166,8 @@ class Message:
 class RuleBook:
     """The rules in force and how many versions each id has had: the state that every operator replicates.
 
-    >>> book = RuleBook(schemas.PAYMENTS)
+    >>> from lab.model.schema import PAYMENTS
+    >>> book = RuleBook(PAYMENTS)
     >>> book.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
     {'status': 'accepted', 'ruleId': 1, 'version': 1, 'ruleState': 'ACTIVE'}
     >>> book.apply("2,(pause)")["reason"]
@@ -253,15 +258,16 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
     It is JSON, or the plain text of `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique,
     field, function, operator, limit, minutes.
 
-    >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', schemas.PAYMENTS)
+    >>> from lab.model.schema import PAYMENTS
+    >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
     Message(kind='state', rule=None, rule_id=1, state='PAUSE', control=None)
-    >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', schemas.PAYMENTS)
+    >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
     lab.model.rules.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
-        text = schemas.read_text(_as_bytes(text), "message", MAX_MESSAGE_BYTES)
-        given = schemas.read_object(text) if schemas.is_object(text) else _read_plain(text)
+        text = jsontext.read_text(_as_bytes(text), "message", MAX_MESSAGE_BYTES)
+        given = jsontext.read_object(text) if jsontext.is_object(text) else _read_plain(text)
         return _message(given, schema)
     except BadRecord as error:
         raise BadRule(str(error)) from None
@@ -402,7 +408,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
 
 
 def _limit(given: dict) -> Decimal:
-    limit = schemas.exact_decimal(given.get("limit"), precision=36, scale=12)
+    limit = jsontext.exact_decimal(given.get("limit"), precision=36, scale=12)
     if limit is None:
         allowed = "a decimal number below 10^24, with at most 12 digits after the point"
         raise BadRule(expected("limit", given.get("limit"), allowed))
@@ -449,4 +455,4 @@ def _word(value: str | int | Decimal) -> str:
 
 def _table(rules: list[Rule]) -> str:
     rows = [(rule.rule_id, rule.version, rule.state, rule.describe()) for rule in rules]
-    return schemas.html_table(("rule", "version", "state", "alerts when"), rows)
+    return html_table(("rule", "version", "state", "alerts when"), rows)

@@ -23,7 +23,8 @@ from lab.engine.store import halves
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed, placed_ids
 from lab.model.rules import Route, Rule
-from lab.model.schema import Schema, html_table, plain
+from lab.model.schema import Schema
+from lab.model.words import html_table, plain
 from lab.state.placement import by_spark_hash
 from lab.state.reader import few_rows_at_once, group_sizes, held, opened
 

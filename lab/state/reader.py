@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lab.engine.checkpoint import Batches, read_record
 from lab.engine.columns import unpack
+from lab.model.field import Field
 from lab.model.keygroups import mixed
 from lab.model.rules import RuleBook
-from lab.model.schema import Field, Schema
+from lab.model.schema import Schema
 from lab.state.stored import log
 
 ROWS_AT_ONCE, RECORDS_PER_BATCH = 8, "spark.sql.execution.arrow.maxRecordsPerBatch"

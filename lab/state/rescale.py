@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from lab.engine.checkpoint import Batches, give_up, read_record, write_record
 from lab.engine.held import Held, held
 from lab.model.keygroups import placed_ids
-from lab.model.schema import html_table
+from lab.model.words import html_table
 from lab.state.placement import Move, by_spark_hash, moves
 from lab.state.stored import Stored, stored
 

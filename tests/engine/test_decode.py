@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lab.engine import decode
 from lab.engine.decode import decode_records
 from lab.logs.files import Segment
-from lab.model.schema import LOGINS, MAX_LINE_BYTES, PAYMENTS, BadRecord
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord
+from lab.model.schema import LOGINS, PAYMENTS
 
 NUMBERS = [
     "1",
