@@ -4,7 +4,7 @@ Both give the same to the stages between: `source`, a stream of rows; `records`,
 log records out of them; and `sink`, a stream that writes what the engine gives (rows of `operators.OUTPUT`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -124,6 +124,10 @@ class Polled:
             self.rows["offset"].to_pylist(), self.rows["value"].to_pylist(), strict=True
         ):
             yield f"{self.topic}/{self.source}:{offset}", value or b""
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Where records stand that are counted from 0."""
+        return [f"{self.topic}/{self.source}:{self.rows['offset'][line]}" for line in lines]
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,10 @@ class Segment:
             if line.strip():
                 yield f"{self.name}:{number}", line
 
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Where lines stand that are counted from 0."""
+        return [f"{self.name}:{line + 1}" for line in lines]
+
 
 class FileLog:
     """A log in a folder, for one or more writers and any number of readers.

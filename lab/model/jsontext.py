@@ -3,10 +3,13 @@
 import json
 import re
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from itertools import accumulate
 
 MAX_LINE_BYTES = 1 << 20
+MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
 
 _DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class BadRecord(ValueError):
@@ -30,12 +33,22 @@ def is_object(text: str) -> bool:
 
 def read_object(text: str) -> dict[str, object]:
     """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord."""
+    if text.count("{") + text.count("[") > MAX_DEPTH and depth(text) > MAX_DEPTH:
+        raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
     try:
         return json.loads(text, parse_int=integer, parse_float=_decimal, parse_constant=_not_json)
     except json.JSONDecodeError as error:
         raise BadRecord(f"not one JSON object: {error}") from None
-    except RecursionError:
-        raise BadRecord("not readable: JSON nested too deeply") from None
+
+
+def depth(text: str) -> int:
+    """How many objects and lists are inside each other.
+
+    >>> depth('{"a": [{}, "[[["]}')
+    3
+    """
+    brackets = re.findall(r"[\[\]{}]", _STRING.sub("", text))
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
 
 
 def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from lab.engine import decode
 from lab.engine.decode import decode_records
 from lab.logs.files import Segment
-from lab.model.jsontext import MAX_LINE_BYTES, BadRecord
-from lab.model.schema import LOGINS, PAYMENTS
+from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS, Schema
 
 NUMBERS = [
     "1",
@@ -25,6 +27,10 @@ NUMBERS = [
     "2.15e1",
     "0.005",
     "1e400",
+    "1e17",
+    "12345678901234567",
+    "-1e16",
+    "9999999999999999.99",
     "9223372036854775808",
 ]
 TEXTS = [
@@ -99,14 +105,8 @@ def test_a_segment_reads_as_its_lines_do(parts, end):
 @pytest.mark.parametrize("value", NUMBERS + TEXTS + OTHERS)
 def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
     data = ("{" + ",".join(f'"{n}":{v}' for n, v in (GOOD | {name: value}).items()) + "}").encode()
-    if decode._read_at_once(data, PAYMENTS) is not None:
-        columns, *_ = decode_records(Segment(0, 0, "events/x", data), PAYMENTS)
-        assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
-
-
-def test_good_json_is_read_at_once():
-    line = json.dumps({"eventId": 1, "eventTime": 5, "ip": "10.0.0.1", "amount": 2.5}).encode()
-    assert decode._read_at_once(b"\n".join([line] * 3), LOGINS).num_rows == 3
+    columns, *_ = decode_records(Segment(0, 0, "events/x", data), PAYMENTS)
+    assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,81 @@ def test_a_bad_record_names_reason_and_place_and_its_neighbours_are_read(line, r
     ((why, place, raw),) = bad
     assert reason in why
     assert (place, raw) == ("events/a:3", line)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH, 5_000])
+@pytest.mark.parametrize("inside", ["[%s]", '{"a":%s}'])
+def test_deep_json_in_a_skipped_field_is_bad_at_one_depth_for_all(depth, inside):
+    before, _, after = inside.partition("%s")
+    line = (
+        '{"transactionId": 1, "eventTime": 5, "x": ' + before * depth + "1" + after * depth + "}"
+    ).encode()
+    good = b'{"transactionId": 2, "eventTime": 5, "x": "' + b"[" * 5000 + b'"}'
+    columns, _, bad = decode_records(Segment(0, 0, "events/a", b"\n".join([good, line])), PAYMENTS)
+    reference = Reference(PAYMENTS)
+    reference.event(line)
+    assert len(columns["transactionId"]) == 2 - len(bad) and len(bad) == (depth >= MAX_DEPTH)
+    assert [reason for reason, *_ in bad] == [letter["reason"] for letter in reference.dead_letters]
+
+
+BAD_LINES = {
+    "no JSON": b"{oops}",
+    "a long that is none": b'{"transactionId": 1, "eventTime": 5, "payeeId": 1.5}',
+    "a decimal that does not fit": b'{"transactionId": 1, "eventTime": 5, "paymentAmount": 0.005}',
+    "no time": b'{"transactionId": 1, "eventTime": -4}',
+    "no UTF-8": b'{"transactionId": 1, "eventTime": 5, "paymentType": "\xff"}',
+    "two in a line": b'{"transactionId": 1, "eventTime": 5}{"transactionId": 1, "eventTime": 5}',
+    "CSV": b"1,2013-01-01 00:00:00,25,12,CSH,0.005",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
+def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypatch):
+    """At most 63 lines, where the whole run of 10,000 would take ten times as long as it does."""
+    read = []
+    monkeypatch.setattr(
+        Schema, "parse", lambda self, line, parse=Schema.parse: read.append(1) or parse(self, line)
+    )
+    lines = [b'{"transactionId": %d, "eventTime": 5}' % n for n in range(10_000)]
+    lines[7_777] = bad
+    columns, kept, ((_, place, raw),) = decode_records(Segment(0, 0, "events/a", b"\n".join(lines)), PAYMENTS)
+    assert (place, raw) == ("events/a:7778", bad) and len(read) < 64
+    assert columns["transactionId"].to_pylist() == kept.tolist() == [n for n in range(10_000) if n != 7_777]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        lines() | st.sampled_from([b"", b"\n", b'{"transactionId": 1,\n"eventTime": 5}']),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
+    """Empty ones, and those with line ends inside, too."""
+
+    class Records:
+        data = b"\n".join(values) if not any(b"\n" in value for value in values) else b""
+        log_time, source = np.arange(len(values)) + 1_000, 0
+
+        def lines(self):
+            return zip(self.places(range(len(values))), values, strict=True)
+
+        def places(self, numbers):
+            return [f"topic/0:{number}" for number in numbers]
+
+    batch = decode.MicroBatch()
+    decode._take(batch, "events", Records(), PAYMENTS)
+    good, bad = [], []
+    for number, value in enumerate(values):
+        try:
+            good.append((number + 1_000, PAYMENTS.parse(value)["transactionId"]))
+        except BadRecord:
+            bad.append(f"topic/0:{number}")
+    columns = batch.events[0] if batch.events else {"logTime": np.empty(0), "transactionId": pa.array([])}
+    assert list(zip(columns["logTime"].tolist(), columns["transactionId"].to_pylist(), strict=True)) == good
+    assert [json.loads(letter)["place"] for letter in batch.dead_letters] == bad
+    assert batch.records == len(values)
 
 
 def test_a_dead_letter_keeps_the_raw_bytes():
