@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lab.apps.replay import replay
-from lab.cli.main import FAILED, OK, STOPPED, USAGE, main
+from lab.cli.main import FAILED, OK, STOPPED, USAGE, main, parser
+from lab.cli.options import settings_of
 from lab.engine.ends import FileLogs
 from lab.stream.simulate import payments, to_json
 
@@ -74,6 +75,13 @@ def test_an_error_is_one_line_and_an_exit_code(words, code, says, files, capsys)
     out, err = capsys.readouterr()
     assert says in err and len(err.strip().splitlines()) == 1 and err.startswith("lab: ")
     assert not out and not Path("alerts.jsonl").exists()
+
+
+def test_the_settings_of_an_engine_are_options():
+    options = parser().parse_args(["run", "--max-future", "2h", "--max-out-of-orderness", "10s"])
+    settings = settings_of(options)
+    assert (settings.max_future_ms, settings.max_out_of_orderness_ms) == (7_200_000, 10_000)
+    assert settings_of(parser().parse_args(["run"])).max_future_ms == 86_400_000
 
 
 def test_debug_shows_where_an_error_was_raised(files):

@@ -78,6 +78,14 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
     )
+    group.add_argument(
+        "--max-future",
+        dest="max_future_ms",
+        type=_duration_ms,
+        default=SETTINGS.max_future_ms,
+        metavar="TIME",
+        help="an event this far after the time at which it was logged is a dead letter (1d)",
+    )
 
 
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lab.engine.arrowjson import arrow_schema, read_lines
 from lab.engine.columns import Columns
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
-from lab.model.schema import MAX_TIME, Schema
+from lab.model.schema import MAX_FUTURE_MS, MAX_TIME, Schema
 
 MANY, FEW = 1000, 64  # lines read at once, and lines next to a bad one that are read one by one
 
@@ -28,37 +27,36 @@ class MicroBatch:
     records: int = 0
 
 
-def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema) -> MicroBatch:
+def decode(rows: Iterator[pa.RecordBatch], read: Callable, schema: Schema, max_future_ms: int) -> MicroBatch:
     """Decodes the rows of a source; `read` makes (kind, records) out of them (`ends`)."""
     batch = MicroBatch()
     for some in rows:
         if some.num_rows:
             for kind, records in read(some):
-                _take(batch, kind, records, schema)
+                _take(batch, kind, records, schema, max_future_ms)
     return batch
 
 
-def _take(batch: MicroBatch, kind: str, records, schema: Schema) -> None:
+def _take(batch: MicroBatch, kind: str, records, schema: Schema, max_future_ms: int) -> None:
     if kind == "control":
         lines = list(records.lines())
-        for (place, line), log_time in zip(lines, _log_times(records, len(lines)).tolist(), strict=True):
+        log_times = np.broadcast_to(records.log_time, len(lines)).tolist()
+        for (place, line), log_time in zip(lines, log_times, strict=True):
             message = {"logTime": log_time, "source": records.source, "place": place, "message": line.hex()}
             batch.messages.append(message)
         return
-    columns, kept, bad = decode_records(records, schema)
+    columns, kept, bad = decode_records(records, schema, max_future_ms)
     batch.records += len(kept) + len(bad)
     batch.dead_letters += [dead_letter(*record) for record in bad]
     if len(kept):
-        columns["logTime"] = _log_times(records, len(kept) + len(bad))[kept]
+        columns["logTime"] = np.broadcast_to(records.log_time, len(kept) + len(bad))[kept]
         columns["source"] = np.full(len(kept), records.source)
         batch.events.append(columns)
 
 
-def _log_times(records, lines: int) -> np.ndarray:
-    return np.broadcast_to(records.log_time, lines)
-
-
-def decode_records(records, schema: Schema) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
+def decode_records(
+    records, schema: Schema, max_future_ms: int = MAX_FUTURE_MS
+) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
     """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes).
 
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
@@ -67,13 +65,17 @@ def decode_records(records, schema: Schema) -> tuple[Columns, np.ndarray, list[t
     tables = list(_read_at_once(lines, schema))
     at_once = np.concatenate([rows for rows, _ in tables] or [np.empty(0, np.int64)])
     table = pa.concat_tables([arrow_schema(schema).empty_table(), *(table for _, table in tables)])
-    fit = _complete(table, schema)
+    log_times = np.zeros(len(lines.starts), np.int64)
+    log_times[lines.records] = records.log_time
+    fit = _fit(table, log_times[at_once], schema, max_future_ms)
     if not fit.all():
         at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
     for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
         try:
-            good.append(schema.parse(lines[row]))
+            event = schema.parse(lines[row])
+            schema.check_future(event, int(log_times[row]), max_future_ms)
+            good.append(event)
             one_by_one.append(row)
         except BadRecord as error:
             bad.append((str(error), row))
@@ -158,11 +160,11 @@ def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa
         yield from read(part)
 
 
-def _complete(table: pa.Table, schema: Schema) -> np.ndarray:
+def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: int) -> np.ndarray:
     """Which rows have an id, a time that is allowed, and decimals of no more digits than they may have, which Arrow does not check."""
-    times = table[schema.time_field]
-    allowed = pc.and_(pc.greater_equal(times, 0), pc.less(times, MAX_TIME))
-    fit = pc.and_(table[schema.id_field].is_valid(), allowed.fill_null(False)).to_numpy()
+    times = table[schema.time_field].fill_null(-1).to_numpy()
+    latest = np.where(log_times != 0, log_times + min(max_future_ms, MAX_TIME), MAX_TIME)
+    fit = (0 <= times) & (times < MAX_TIME) & (times <= latest) & table[schema.id_field].is_valid().to_numpy()
     for name, type in zip(table.schema.names, table.schema.types, strict=True):
         if pa.types.is_decimal(type):
             minor, most = decimal_halves(table[name].combine_chunks()), 10**type.precision

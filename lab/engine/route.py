@@ -38,7 +38,7 @@ def decode_and_route(
     """A micro-batch of a source's rows → rows of ROUTED. `mapInArrow` runs it."""
     number = batch_id()
     times = {"start": began(checkpoint, number), "decode": now_ms()}
-    batch = decode(rows, read, settings.schema)
+    batch = decode(rows, read, settings.schema, settings.max_future_ms)
     times["route"] = now_ms()
     book = rulebooks.before(checkpoint, number, settings.schema)
     routed = list(route(batch, book, settings))

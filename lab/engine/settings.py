@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint import VERSION, read_record, write_record
 from lab.model.reference import LATE_POLICIES
-from lab.model.schema import PAYMENTS, Schema
+from lab.model.schema import MAX_FUTURE_MS, PAYMENTS, Schema
 
 FIXED = ("schema", "key_groups", "parallelism")
 
@@ -25,6 +25,7 @@ class Settings:
     parallelism: int = 2  # partitions of the stateful stage
     late_policy: str = "evaluate"  # what becomes of late events
     max_out_of_orderness_ms: int = 300_000  # an event this far behind its group's newest is late
+    max_future_ms: int = MAX_FUTURE_MS  # an event this far after its record's log time is a dead letter
     max_segments_per_batch: int = 1000  # files that a micro-batch takes at most
     short_batches: bool = True  # is a short micro-batch worth more than a high rate?
 
@@ -38,8 +39,9 @@ class Settings:
             )
         if self.late_policy not in LATE_POLICIES:
             raise ValueError(f"late_policy: {self.late_policy!r}, expected one of {', '.join(LATE_POLICIES)}")
-        if self.max_out_of_orderness_ms < 0:
-            raise ValueError(f"max_out_of_orderness_ms: {self.max_out_of_orderness_ms}, expected 0 or more")
+        for name in ("max_out_of_orderness_ms", "max_future_ms"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)}, expected 0 or more")
 
     def bind(self, checkpoint: Path) -> None:
         """Writes what must not change beside a new checkpoint; raises ValueError if it differs from an old one's.

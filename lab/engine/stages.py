@@ -20,6 +20,7 @@ from lab.engine.operators import Evaluate
 from lab.engine.route import decode_and_route
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
+from lab.model.schema import MAX_TIME
 
 Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
 
@@ -39,7 +40,7 @@ class Stages:
         self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
         self.settings = settings
         self.logs = {"event": FileLog(self.folder / "events"), "control": FileLog(self.folder / "control")}
-        self._log_time = 0
+        self._log_time = MAX_TIME  # after any event
         self._begin()
 
     def __enter__(self) -> Self:

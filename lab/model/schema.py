@@ -17,6 +17,9 @@ from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, read_object
 from lab.model.words import expected, html_table, unknown
 
 MAX_TIME = 7_289_654_400_000  # 2201-01-01 in ms since the epoch: event times are below it
+MAX_FUTURE_MS = (
+    86_400_000  # an event's time may be a day after its record's log time, unless that is set otherwise
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
@@ -80,6 +83,20 @@ class Schema:
             allowed = f"the event time, 0 to {MAX_TIME - 1} ms since the epoch (1970 to 2200)"
             raise BadRecord(expected(self.time_field, time, allowed))
         return event
+
+    def check_future(self, event: dict[str, Value], log_time: int, max_future_ms: int) -> None:
+        """Raises BadRecord if an event says that it is later than the log allows: one such event would end the windows of many.
+
+        `log_time`: when its record was logged, ms since the epoch; 0: the log is not live, and any time may come.
+
+        >>> PAYMENTS.check_future({"eventTime": 12_001}, log_time=2_000, max_future_ms=10_000)
+        Traceback (most recent call last):
+        lab.model.jsontext.BadRecord: eventTime: 12001, expected at most 10000 ms after the log time of its record, which is 2000
+        """
+        time = event[self.time_field]
+        if log_time and time > log_time + max_future_ms:
+            allowed = f"at most {max_future_ms} ms after the log time of its record, which is {log_time}"
+            raise BadRecord(expected(self.time_field, time, allowed))
 
     def _parse_csv(self, text: str) -> dict[str, Value]:
         try:

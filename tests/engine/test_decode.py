@@ -192,7 +192,7 @@ def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
             return [f"topic/0:{number}" for number in numbers]
 
     batch = decode.MicroBatch()
-    decode._take(batch, "events", Records(), PAYMENTS)
+    decode._take(batch, "events", Records(), PAYMENTS, 10**15)
     good, bad = [], []
     for number, value in enumerate(values):
         try:
@@ -203,6 +203,35 @@ def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
     assert list(zip(columns["logTime"].tolist(), columns["transactionId"].to_pylist(), strict=True)) == good
     assert [json.loads(letter)["place"] for letter in batch.dead_letters] == bad
     assert batch.records == len(values)
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("log_time", [1_000, np.array([1_000] * 3)], ids=["of the segment", "of each record"])
+def test_a_time_more_than_max_future_after_the_log_time_is_bad_for_engine_and_reference(log_time):
+    lines = [b'{"transactionId": %d, "eventTime": %d}' % (n, 1_000 + DAY + n) for n in range(3)]
+    records = Segment(log_time, 0, "events/a", b"\n".join(lines))
+    columns, _, bad = decode_records(records, PAYMENTS)
+    assert columns["transactionId"].to_pylist() == [0]
+    allowed = f"at most {DAY} ms after the log time of its record, which is 1000"
+    assert [reason for reason, *_ in bad] == [
+        f"eventTime: {1_000 + DAY + n}, expected {allowed}" for n in (1, 2)
+    ]
+    reference = Reference(PAYMENTS)
+    for line in lines:
+        reference.event(line, log_time=1_000)
+    assert [letter["reason"] for letter in reference.dead_letters] == [reason for reason, *_ in bad]
+    assert len(decode_records(records, PAYMENTS, max_future_ms=DAY + 1)[2]) == 1
+    assert not decode_records(records, PAYMENTS, max_future_ms=10**20)[2]
+    tolerant = Reference(PAYMENTS, max_future_ms=DAY + 2)
+    tolerant.event(lines[2], log_time=1_000)
+    assert not tolerant.dead_letters
+
+
+def test_a_log_that_is_not_live_has_no_future():
+    line = b'{"transactionId": 1, "eventTime": 7226582400000}'  # 2199
+    assert not decode_records(Segment(0, 0, "events/a", line), PAYMENTS)[2]
 
 
 def test_a_dead_letter_keeps_the_raw_bytes():
