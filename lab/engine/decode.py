@@ -1,7 +1,5 @@
 """Decode: raw bytes → typed columns, a whole run of records at a time; bad records become dead letters."""
 
-import base64
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +9,7 @@ import pyarrow as pa
 
 from lab.engine.arrowjson import arrow_schema, read_lines
 from lab.engine.columns import Columns
+from lab.model.deadletters import dead_letter
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_TIME, Schema
 
@@ -171,15 +170,6 @@ def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: 
             low, high = minor[::2], minor[1::2]
             fit &= (-most < low) & (low < most) & (low >> 63 == high)
     return fit
-
-
-def dead_letter(reason: str, place: str, raw: bytes) -> str:
-    """One line of the dead-letter log; bytes that are not UTF-8 travel in base 64."""
-    try:
-        shown = {"raw": raw.decode()}
-    except UnicodeDecodeError:
-        shown = {"rawBase64": base64.b64encode(raw).decode()}
-    return json.dumps({"reason": reason, "place": place, **shown})
 
 
 def decimal_halves(array: pa.Array) -> np.ndarray:

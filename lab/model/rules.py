@@ -14,6 +14,7 @@ from decimal import Context, Decimal
 from functools import cached_property
 
 from lab.model import jsontext
+from lab.model.deadletters import SHOWN, fingerprint
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
@@ -179,12 +180,17 @@ class RuleBook:
     versions: dict[int, int] = field(default_factory=dict)
 
     def apply(self, text: str | bytes) -> dict[str, object]:
-        """Carry out a control message and return its acknowledgement; a rejected one changes nothing."""
+        """Carry out a control message and return its acknowledgement; a rejected one changes nothing.
+
+        Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
+        """
         try:
             return {"status": "accepted", **self._carry_out(parse_message(text, self.schema))}
         except BadRule as error:
-            as_it_came = _as_bytes(text).decode(errors="backslashreplace")
-            return {"status": "rejected", "reason": str(error), "message": as_it_came}
+            raw = _as_bytes(text)
+            as_it_came = raw.decode(errors="backslashreplace")
+            answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
+            return answer | (fingerprint(raw) if len(as_it_came) > SHOWN else {})
 
     def _carry_out(self, message: Message) -> dict[str, object]:
         if message.kind == "control":
