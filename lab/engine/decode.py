@@ -3,17 +3,20 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lab.engine.arrowjson import arrow_schema, read_lines
 from lab.engine.columns import Columns
 from lab.model.deadletters import dead_letter
+from lab.model.field import Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
-from lab.model.schema import MAX_FUTURE_MS, MAX_TIME, Schema
+from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
 
-MANY, FEW = 1000, 64  # lines read at once, and lines next to a bad one that are read one by one
+MANY, FEW = 800, 64  # lines read at once, and lines next to a bad one that are read one by one
 
 
 @dataclass
@@ -74,7 +77,7 @@ def decode_records(
         try:
             event = schema.parse(lines[row])
             schema.check_future(event, int(log_times[row]), max_future_ms)
-            good.append(event)
+            good.append({name: _stored(value) for name, value in event.items()})
             one_by_one.append(row)
         except BadRecord as error:
             bad.append((str(error), row))
@@ -83,7 +86,7 @@ def decode_records(
         order = np.argsort(rows)
         rows = rows[order]
         table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
-    columns = {name: _scaled(table[name].combine_chunks()) for name in schema.names}
+    columns = {name: table[name].combine_chunks() for name in schema.names}
     places = records.places([row for _, row in bad])
     bad = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
     return columns, np.searchsorted(lines.records, rows), bad
@@ -159,29 +162,17 @@ def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa
         yield from read(part)
 
 
+def _stored(value: Value) -> int | str | None:
+    """As columns hold it: a decimal in minor units."""
+    return int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+
+
 def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: int) -> np.ndarray:
-    """Which rows have an id, a time that is allowed, and decimals of no more digits than they may have, which Arrow does not check."""
+    """Which rows have an id and a time that are allowed."""
     times = table[schema.time_field].fill_null(-1).to_numpy()
     latest = np.where(log_times != 0, log_times + min(max_future_ms, MAX_TIME), MAX_TIME)
     fit = (0 <= times) & (times < MAX_TIME) & (times <= latest) & table[schema.id_field].is_valid().to_numpy()
-    for name, type in zip(table.schema.names, table.schema.types, strict=True):
-        if pa.types.is_decimal(type):
-            minor, most = decimal_halves(table[name].combine_chunks()), 10**type.precision
-            low, high = minor[::2], minor[1::2]
-            fit &= (-most < low) & (low < most) & (low >> 63 == high)
+    if not schema.field(schema.id_field).numeric:
+        length = pc.utf8_length(table[schema.id_field]).fill_null(0).to_numpy()
+        fit &= (1 <= length) & (length <= MAX_ID)
     return fit
-
-
-def decimal_halves(array: pa.Array) -> np.ndarray:
-    """The minor units of a decimal column, 128 bits each: low half, high half, low half, … What a null has there is left open."""
-    return np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-
-
-def _scaled(array: pa.Array) -> pa.Array:
-    """A decimal column as int64 minor units; any other as it is."""
-    if not pa.types.is_decimal(array.type):
-        return array
-    return pa.array(
-        decimal_halves(array)[::2],
-        mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None,
-    )

@@ -378,6 +378,8 @@ def _filter(given: dict, schema: Schema) -> Filter:
     filter = []
     for name, value in sorted((wanted or {}).items()):
         field = _field("filter", name, schema)
+        if field.type == "time":
+            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
         try:
             values = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
         except BadRecord as error:

@@ -3,14 +3,15 @@
     line of bytes ──► Schema.parse ──► {"transactionId": 1, "paymentAmount": Decimal("21.50"), ...}
                           └──────────► BadRecord: the field, its value and what is allowed
 
-A new kind of event is one more `Schema` at the end of this file; nothing else changes.
+A new kind of event is one more `Schema`: at the end of this file, or a file of one's own (`lab.model.schemafile`).
 """
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import pairwise
 
 from lab.model.field import Field, Value
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, read_object, read_text
@@ -20,6 +21,9 @@ MAX_TIME = 7_289_654_400_000  # 2201-01-01 in ms since the epoch: event times ar
 MAX_FUTURE_MS = (
     86_400_000  # an event's time may be a day after its record's log time, unless that is set otherwise
 )
+
+MAX_ID = 200  # characters of a text id
+ID_TYPES, TIME_TYPES = ("long", "string"), ("long", "time")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
@@ -47,9 +51,16 @@ class Schema:
     def __post_init__(self) -> None:
         if len(self._by_name) < len(self.fields):
             raise ValueError(f"schema {self.name}: two fields have the same name: {', '.join(self.names)}")
-        for name in (self.id_field, self.time_field):
-            if self.field(name).type != "long":
-                raise ValueError(f"{self.name}: {name} is the id or the time, so it must be a long")
+        for role, name, types in (("id", self.id_field, ID_TYPES), ("time", self.time_field, TIME_TYPES)):
+            if self.field(name).type not in types:
+                allowed = " or ".join(types)
+                raise ValueError(
+                    expected(f"type of {name}", self.field(name).type, f"{allowed}: it is the {role}")
+                )
+        paths = sorted((field.keys, field.name) for field in self.fields)
+        for (path, name), (other, below) in pairwise(paths):
+            if other[: len(path)] == path:
+                raise ValueError(f"schema {self.name}: {name} and {below} cannot both be at {'.'.join(path)}")
 
     @cached_property
     def _by_name(self) -> dict[str, Field]:
@@ -73,15 +84,18 @@ class Schema:
         text = read_text(line, "line", MAX_LINE_BYTES)
         if is_object(text):
             values = read_object(text)
-            event = {field.name: field.parse(values.get(field.name)) for field in self.fields}
+            event = {field.name: field.read(values) for field in self.fields}
         else:
             event = self._parse_csv(text)
-        if event[self.id_field] is None:
-            raise BadRecord(expected(self.id_field, None, "the id of the event, an integer"))
-        time = event[self.time_field]
+        id, time = event[self.id_field], event[self.time_field]
+        if id is None:
+            raise BadRecord(expected(self.field(self.id_field).label, None, "the id of the event"))
+        if isinstance(id, str) and not 1 <= len(id) <= MAX_ID:
+            allowed = f"the id of the event, 1 to {MAX_ID} characters"
+            raise BadRecord(expected(self.field(self.id_field).label, id, allowed))
         if time is None or not 0 <= time < MAX_TIME:
             allowed = f"the event time, 0 to {MAX_TIME - 1} ms since the epoch (1970 to 2200)"
-            raise BadRecord(expected(self.time_field, time, allowed))
+            raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
         return event
 
     def check_future(self, event: dict[str, Value], log_time: int, max_future_ms: int) -> None:
@@ -96,7 +110,7 @@ class Schema:
         time = event[self.time_field]
         if log_time and time > log_time + max_future_ms:
             allowed = f"at most {max_future_ms} ms after the log time of its record, which is {log_time}"
-            raise BadRecord(expected(self.time_field, time, allowed))
+            raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
 
     def _parse_csv(self, text: str) -> dict[str, Value]:
         try:
@@ -108,17 +122,68 @@ class Schema:
             raise BadRecord(f"{len(cells)} cells, at most {len(self.fields)}: {','.join(self.names)}")
         cells += [""] * (len(self.fields) - len(cells))
         return {
-            field.name: _parse_time(field, cell) if field.name == self.time_field else field.parse_text(cell)
+            field.name: (_time_or_ms if field is self._long_time else Field.parse_text)(field, cell)
             for field, cell in zip(self.fields, cells, strict=True)
         }
 
+    @cached_property
+    def _long_time(self) -> Field | None:
+        """The event time if it is a long: in CSV it may then be text as well."""
+        field = self.field(self.time_field)
+        return field if field.type == "long" else None
+
+    def to_dict(self) -> dict[str, object]:
+        """Ready for `json.dumps`; `from_dict` gives an equal schema."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: dict) -> "Schema":
+        """The schema that `to_dict` gave, also after a turn through JSON.
+
+        >>> Schema.from_dict(PAYMENTS.to_dict()) == PAYMENTS
+        True
+        """
+        fields = (Field(**field | {"path": tuple(field.get("path", ()))}) for field in given["fields"])
+        return cls(given["name"], tuple(fields), given["id_field"], given["time_field"])
+
+    def incompatible(self, before: "Schema") -> str | None:
+        """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
+
+        A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of
+        anything but times.
+
+        >>> PAYMENTS.incompatible(LOGINS)
+        'the id is transactionId, before it was eventId'
+        """
+        for role, mine, old in (
+            ("id", self.id_field, before.id_field),
+            ("time", self.time_field, before.time_field),
+        ):
+            if mine != old:
+                return f"the {role} is {mine}, before it was {old}"
+        for old in before.fields:
+            if old.name not in self._by_name:
+                return f"there is no field {old.name} any more"
+            mine = self.field(old.name)
+            for what, now, then in (
+                ("type", mine.type, old.type),
+                ("path", ".".join(mine.keys), ".".join(old.keys)),
+                ("unit", mine.unit, old.unit),
+            ):
+                if now != then and (what != "unit" or mine.type == "time"):
+                    return f"the {what} of {old.name} is {now}, before it was {then}"
+        return None
+
     def _repr_html_(self) -> str:
         roles = {self.id_field: "id", self.time_field: "event time"}
-        rows = [(field.name, field.type, roles.get(field.name, ""), field.doc) for field in self.fields]
+        rows = [
+            (field.name, field.type, roles.get(field.name, ""), field.doc or field.unit)
+            for field in self.fields
+        ]
         return html_table(("field", "type", "role", "meaning"), rows)
 
 
-def _parse_time(field: Field, cell: str) -> Value:
+def _time_or_ms(field: Field, cell: str) -> Value:
     """`yyyy-MM-dd HH:mm:ss[.SSS]` in UTC, or an integer, as ms since the epoch."""
     try:
         if _TIME_TEXT.fullmatch(cell):
