@@ -32,6 +32,7 @@ _HOMES = {
     "state.rescale": ("rescale",),
     "model.rules": ("BadRule", "Route", "Rule", "RuleBook", "parse_message"),
     "model.field": ("Field",),
+    "model.schemafile": ("schema",),
     "model.schema": ("FLIGHTS", "LOGINS", "PAYMENTS", "SCHEMAS", "Schema"),
     "machine.session": ("session",),
     "state.read": ("State", "read_state"),

@@ -98,7 +98,7 @@ def _minor_units(column: pa.Array) -> pa.Array:
     halves = np.frombuffer(column.buffers()[1], np.int64)[2 * first : 2 * end]
     low, high = halves[::2], halves[1::2]
     nulls = column.is_null().to_numpy(zero_copy_only=False)
-    most = min(10**column.type.precision, 1 << 63)
+    most = 10**column.type.precision
     if not (nulls | (-most < low) & (low < most) & (low >> 63 == high)).all():
         raise pa.ArrowInvalid(f"more than {column.type.precision} digits")
     return pa.array(low, mask=nulls if column.null_count else None)

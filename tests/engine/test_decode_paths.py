@@ -1,6 +1,7 @@
 """Nested records read at once and one by one agree: times, booleans, text ids, paths, whatever is odd about them."""
 
 import json
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -194,10 +195,11 @@ def test_a_value_at_any_path_reads_alike(path, value):
     agree(text_of(members | {path: value}).encode(), ORDERS)
 
 
-def test_each_time_that_can_be_written_reads_alike():
-    clocks = [f'"{date}T{clock}{zone}"' for date in DATES for clock in CLOCKS for zone in ZONES]
-    for unit in ("iso", "utc"):
-        agree(b"\n".join(text_of(GOOD | {("times", unit): clock}).encode() for clock in clocks), ORDERS)
+@pytest.mark.parametrize("unit", ["iso", "utc"])
+def test_each_time_that_can_be_written_reads_alike(unit):
+    dates = product(DATES, ["T"], ["10:00:00"], ["", "Z"])
+    for date, gap, clock, zone in [*dates, *product(["2024-05-01"], ["T", " ", ""], CLOCKS, ZONES)]:
+        agree(text_of(GOOD | {("times", unit): f'"{date}{gap}{clock}{zone}"'}).encode(), ORDERS)
 
 
 def test_nested_records_are_read_at_once(monkeypatch):
