@@ -1,6 +1,5 @@
 """Everything that can be set about an engine, in one place."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,10 +57,18 @@ class Settings:
                 f"checkpoint {checkpoint} is half way from {change['from']} to {change['to']} partitions; "
                 f"finish that: lab rescale {checkpoint} --to {change['to']}"
             )
-        for name in FIXED:
+        before = Schema.from_dict(record["schema"])
+        if reason := self.schema.incompatible(before):
+            raise ValueError(
+                f"schema {self.schema.name}: {reason}, in checkpoint {checkpoint} of {before.name}; "
+                "use that schema, or start with a new checkpoint"
+            )
+        if before != self.schema:
+            write_record(checkpoint, record | {"schema": self.schema.to_dict()})
+        for name in FIXED[1:]:
             value = record[name]
-            if json.loads(json.dumps(mine[name])) != value:
-                shown = [of["name"] if name == "schema" else of for of in (mine[name], value)]
+            if mine[name] != value:
+                shown = [mine[name], value]
                 change = f"lab rescale {checkpoint} --to {shown[0]}"
                 raise ValueError(
                     f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, "
@@ -71,3 +78,9 @@ class Settings:
                         else "or start with a new checkpoint"
                     )
                 )
+
+
+def saved_schema(checkpoint: Path) -> Schema | None:
+    """The schema of the engine that made a checkpoint; None where there is none. Raises ValueError for one of another version."""
+    record = read_record(checkpoint)
+    return Schema.from_dict(record["schema"]) if record else None

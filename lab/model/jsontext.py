@@ -8,7 +8,7 @@ from itertools import accumulate
 MAX_LINE_BYTES = 1 << 20
 MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
 
-_DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
@@ -60,7 +60,7 @@ def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:
     (Decimal('20.00'), None)
     """
     is_number = type(value) is int or (isinstance(value, Decimal) and value.is_finite())
-    if not is_number and not (isinstance(value, str) and _DECIMAL_TEXT.fullmatch(value)):
+    if not is_number and not (isinstance(value, str) and DECIMAL_TEXT.fullmatch(value)):
         return None
     try:
         context = Context(prec=precision, traps=[InvalidOperation, Inexact])

@@ -29,7 +29,7 @@ class Held:
 
     arrival: int
     time: int
-    id: int
+    id: int | str
     fields: dict[str, Value]
 
 

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lab.engine.checkpoint import Batches, read_record
 from lab.engine.columns import unpack
-from lab.model.field import Field
 from lab.model.keygroups import mixed
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
@@ -53,8 +52,7 @@ def opened(spark: SparkSession, checkpoint: Path, batch: int | None) -> Reader:
     batch = Batches.read(checkpoint).done if batch is None else batch
     if batch is None:
         raise ValueError(f"checkpoint {checkpoint}: no micro-batch was completed yet, there is no state")
-    saved = record["schema"]
-    schema = Schema(**saved | {"fields": tuple(Field(**field) for field in saved["fields"])})
+    schema = Schema.from_dict(record["schema"])
     rows, book, heads, partition = log(spark, checkpoint, batch), RuleBook(schema), {}, {}
     for row in rows.where("entry in ('head', 'book')").collect():
         text = bytes(row["values"][0]).decode()
