@@ -21,7 +21,7 @@ from tests.orders import orders
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)"
 LINES = [to_json(event) for event in payments(seed=3, events=300, start_ms=0, rate_per_s=1, payees=9)]
 NOISE = ("WARN", "ERROR", "log4j", "Python worker", "Traceback")
-COMMANDS = ["", "demo", "infer", "replay", "run", "rules", "alerts", "latency", "simulate", "broker"]
+COMMANDS = ["", "demo", "infer", "spec", "replay", "run", "rules", "alerts", "latency", "simulate", "broker"]
 COMMANDS += ["rescale", "state"]
 COMMANDS += [f"rules {name}" for name in ("add", "pause", "activate", "delete", "list", "backtest")]
 COMMANDS += [f"broker {name}" for name in ("start", "stop", "status")]

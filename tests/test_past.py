@@ -83,7 +83,9 @@ def test_a_rule_whose_key_or_value_is_null_in_all_events_has_no_aggregates(key, 
     rule = parse_message(f"1,(active),({key}),,{of},(>),(50),(20)", PAYMENTS).rule
     assert len(past.aggregates(rule).values) == 0
     assert past.window(rule, 1) == []
-    past.add([b'{"transactionId": 9, "eventTime": 9, "payeeId": 1, "paymentType": "CSH", "paymentAmount": 51}'])
+    past.add(
+        [b'{"transactionId": 9, "eventTime": 9, "payeeId": 1, "paymentType": "CSH", "paymentAmount": 51}']
+    )
     assert past.aggregates(rule).ids.tolist() == [9]
 
 

@@ -1,14 +1,42 @@
-"""`lab infer`: a proposal for the schema of a file of events."""
+"""`lab infer`: a proposal for the schema of a file of events. `lab spec`: the logs for other programs."""
 
 import argparse
 import sys
+from importlib import metadata
 from pathlib import Path
 
 from lab.cli.options import Usage, add_command
+from lab.model.schema import PAYMENTS
 
 
-def add_command_to(commands) -> None:
-    """Adds `lab infer` to the command line."""
+def add_commands(commands) -> None:
+    """Adds `lab infer` and `lab spec` to the command line."""
+    _infer(commands)
+    _spec(commands)
+
+
+def _spec(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        import yaml
+
+        from lab.model.spec import asyncapi
+
+        page = asyncapi(options.schema or PAYMENTS, metadata.version("lab"))
+        print(yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=110), end="")
+
+    add_command(
+        commands,
+        "spec",
+        run,
+        "print what is in the logs: an AsyncAPI page with a JSON Schema for each",
+        """\
+example:
+  lab spec --schema orders.toml > orders-asyncapi.yaml
+""",
+    )
+
+
+def _infer(commands) -> None:
     command = add_command(
         commands,
         "infer",

@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"lab {metadata.version('lab')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _demo(commands)
-    infercli.add_command_to(commands)
+    infercli.add_commands(commands)
     replaycli.add_command_to(commands)
     _run(commands)
     _rules(commands)

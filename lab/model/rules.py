@@ -286,11 +286,11 @@ _PLAIN_CELLS = (
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
 _DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter")
-_ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version")
-_COUNTS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
-_COUNTS |= {f"{word}_FLINK": function for word, function in _COUNTS.items()}
-_OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in _OPERATORS.items()}
-_OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
+ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version")
+COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
+COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
+OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in _OPERATORS.items()}
+OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 _UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _MAX_WINDOW_SECONDS = 3660 * 86_400
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
@@ -318,8 +318,8 @@ def _read_plain(text: str) -> dict[str, object]:
 
 def _message(given: dict, schema: Schema) -> Message:
     for name in given:
-        if name not in _ATTRIBUTES:
-            raise BadRule(unknown("attribute", name, _ATTRIBUTES))
+        if name not in ATTRIBUTES:
+            raise BadRule(unknown("attribute", name, ATTRIBUTES))
     state = _one_of(given, "ruleState", STATES)
     if state == "CONTROL":
         return Message("control", state=state, control=_one_of(given, "controlType", CONTROLS))
@@ -337,7 +337,7 @@ def _message(given: dict, schema: Schema) -> Message:
     keys = _field_names(given, "groupingKeyNames", schema)
     filter = _filter(given, schema)
     function, field_name, unique = _aggregation(given, schema)
-    operator = _one_of(given, "limitOperatorType", OPERATORS, _OPERATOR_ALIASES)
+    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = _limit(given), _window_ms(given)
     rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
     return Message("rule", rule, rule_id, state)
@@ -394,10 +394,10 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     """The function, its field and its unique fields."""
     name = given.get("aggregateFieldName")
     unique = _field_names(given, "unique", schema)
-    counts = _COUNTS.get(name) if isinstance(name, str) else None
+    counts = COUNT_WORDS.get(name) if isinstance(name, str) else None
     function = counts
     if not counts or given.get("aggregatorFunctionType") is not None:
-        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, _COUNTS)
+        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
     field = None if name is None else _field("aggregateFieldName", name, schema)
