@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from lab.apps.replay import replay
-from lab.cli.main import FAILED, OK, STOPPED, USAGE, main
+from lab.cli.main import FAILED, OK, STOPPED, USAGE, main, parser
+from lab.cli.options import settings_of
 from lab.engine.ends import FileLogs
 from lab.stream.simulate import payments, to_json
+from tests.orders import orders
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)"
 LINES = [to_json(event) for event in payments(seed=3, events=300, start_ms=0, rate_per_s=1, payees=9)]
 NOISE = ("WARN", "ERROR", "log4j", "Python worker", "Traceback")
-COMMANDS = ["", "demo", "replay", "run", "rules", "alerts", "latency", "simulate", "broker"]
+COMMANDS = ["", "demo", "infer", "spec", "replay", "run", "rules", "alerts", "latency", "simulate", "broker"]
 COMMANDS += ["rescale", "state"]
 COMMANDS += [f"rules {name}" for name in ("add", "pause", "activate", "delete", "list", "backtest")]
 COMMANDS += [f"broker {name}" for name in ("start", "stop", "status")]
@@ -76,6 +78,58 @@ def test_an_error_is_one_line_and_an_exit_code(words, code, says, files, capsys)
     assert not out and not Path("alerts.jsonl").exists()
 
 
+def test_the_settings_of_an_engine_are_options():
+    options = parser().parse_args(["run", "--max-future", "2h", "--max-out-of-orderness", "10s"])
+    settings = settings_of(options)
+    assert (settings.max_future_ms, settings.max_out_of_orderness_ms) == (7_200_000, 10_000)
+    assert settings_of(parser().parse_args(["run"])).max_future_ms == 86_400_000
+
+
+def test_a_replay_without_out_shows_the_alerts(files, capsys):
+    words = [word for word in command() if word not in ("--out", "alerts.jsonl")]
+    assert main(words) == OK
+    out, _ = capsys.readouterr()
+    alerts = replay("events.jsonl", [RULE], engine="reference").alerts
+    assert (
+        f"{len(alerts)} alerts, the first 20" in out
+        and alerts[0].key in out
+        and alerts[20].key not in out[:200]
+    )
+    assert json.loads(out.splitlines()[-1])["alerts"] == len(alerts)
+
+
+@pytest.mark.parametrize("words", [["replay", "--rules", "rules.txt"], ["rules", "backtest", RULE]])
+def test_nothing_but_dead_letters_is_a_failure_that_proposes_infer(words, files, capsys):
+    Path("other.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    assert main([*words, "other.jsonl", "--engine", "reference"]) == FAILED
+    assert "all 2 records of other.jsonl are dead letters" in (err := capsys.readouterr().err)
+    assert "`lab infer other.jsonl --out schema.toml`" in err
+
+
+def test_infer_does_not_write_over_a_schema_that_may_have_been_mended(files, capsys):
+    Path("events.toml").write_text("mine")
+    assert main(["infer", "events.jsonl", "--out", "events.toml"]) == USAGE
+    assert Path("events.toml").read_text() == "mine"
+    Path("orders.jsonl").write_text("\n".join(orders(100)))
+    assert main(["infer", "orders.jsonl"]) == OK
+    out, err = capsys.readouterr()
+    assert (
+        'id = "order_id"' in out
+        and "10 fields from 100 records; id order_id, time placedAt (iso), 2 doubts" in err
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("paymets", "did you mean payments?"), ("bad.toml", "bad.toml: name: nothing, expected a text")],
+)
+def test_a_schema_that_is_none_is_refused_in_one_sentence(text, says, files, capsys):
+    Path("bad.toml").write_text("id = 'x'")
+    with pytest.raises(SystemExit) as exit:
+        main(command("--schema", text))
+    assert exit.value.code == USAGE and says in capsys.readouterr().err
+
+
 def test_debug_shows_where_an_error_was_raised(files):
     with pytest.raises(FileNotFoundError):
         main(command("--rules", "nowhere.txt", "--debug"))
@@ -96,7 +150,7 @@ def test_ctrl_c_ends_a_replay_without_a_traceback(files, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lab.cli.main.replayed", interrupted)
+    monkeypatch.setattr("lab.cli.replay.replayed", interrupted)
     assert main(command()) == STOPPED
     assert capsys.readouterr().err.strip() == "lab: stopped"
 

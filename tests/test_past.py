@@ -72,3 +72,25 @@ def test_an_event_that_is_gone_has_no_window():
     assert past.window(rule, 1) == []
     past.add(lines_of("payments", 10))
     assert past.window(rule, 10**9) == []
+
+
+@pytest.mark.parametrize("key", ["payeeId", "paymentType", "paymentAmount"])
+@pytest.mark.parametrize("of", ["(paymentAmount),(SUM)", "(payeeId),(MIN)", "(COUNT_FLINK),(SUM)"])
+def test_a_rule_whose_key_or_value_is_null_in_all_events_has_no_aggregates(key, of):
+    past = Past(PAYMENTS)
+    lines = [b'{"transactionId": %d, "eventTime": %d}' % (number, number) for number in range(3)]
+    past.add(lines)
+    rule = parse_message(f"1,(active),({key}),,{of},(>),(50),(20)", PAYMENTS).rule
+    assert len(past.aggregates(rule).values) == 0
+    assert past.window(rule, 1) == []
+    past.add(
+        [b'{"transactionId": 9, "eventTime": 9, "payeeId": 1, "paymentType": "CSH", "paymentAmount": 51}']
+    )
+    assert past.aggregates(rule).ids.tolist() == [9]
+
+
+def test_a_rule_on_a_value_that_is_null_in_all_events_has_no_aggregates():
+    past = Past(PAYMENTS)
+    past.add([b'{"transactionId": 1, "eventTime": 1, "payeeId": 1}'])
+    rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    assert len(past.aggregates(rule).values) == 0

@@ -10,8 +10,9 @@ import pytest
 from lab.apps.replay import Replayed, read_rules, replay
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule
-from lab.model.schema import LOGINS, MAX_LINE_BYTES, SCHEMAS
+from lab.model.schema import LOGINS, SCHEMAS
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}

@@ -1,5 +1,6 @@
 import json
 from decimal import Decimal
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -525,3 +526,12 @@ def test_rules_show_as_an_escaped_table():
     assert "<td>2</td><td>1</td><td>ACTIVE</td>" in html
     assert "&lt;b&gt;" in html and "<b>" not in html
     assert html == book.rules[2]._repr_html_()
+
+
+def test_the_answer_to_a_long_message_holds_only_its_beginning():
+    """As long as the message it would be more than a broker takes, and the engine could never go on."""
+    message = '{"ruleId": ' + "\x01" * 900_000
+    answer = RuleBook(PAYMENTS).apply(message)
+    assert answer["status"] == "rejected" and message.startswith(answer["message"])
+    assert answer["bytes"] == len(message) and answer["sha256"] == sha256(message.encode()).hexdigest()
+    assert len(json.dumps(answer)) < 64_000

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from decimal import Decimal
 from time import perf_counter
 
@@ -6,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.schema import FLIGHTS, LOGINS, MAX_LINE_BYTES, PAYMENTS, SCHEMAS, BadRecord, Field, Schema
+from lab.model.field import Field
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, SCHEMAS, Schema
 
 LONG = Field("n", "long")
 TEXT = Field("s", "string")
@@ -239,8 +242,10 @@ def test_a_field_knows_whether_it_is_numeric_and_its_scale():
 @pytest.mark.parametrize(
     "type_", ["int", "decimal", "decimal(19,2)", "decimal(2,3)", "decimal(0,0)", "decimal(5, 2)"]
 )
-def test_a_type_that_is_none_of_the_three_is_refused(type_):
-    with pytest.raises(ValueError, match=r"type of x: .*, expected long, string or decimal\(P,S\)"):
+def test_a_type_that_is_none_is_refused(type_):
+    with pytest.raises(
+        ValueError, match=r"type of x: .*, expected long, string, boolean, time or decimal\(P,S\)"
+    ):
         Field("x", type_)
 
 
@@ -250,11 +255,143 @@ def test_a_field_name_has_no_separators(name):
         Field(name, "long")
 
 
-def test_a_schema_refuses_equal_names_and_an_id_that_is_no_long():
+def test_a_schema_refuses_equal_names_paths_inside_each_other_and_an_id_or_time_that_is_none():
     with pytest.raises(ValueError, match="two fields have the same name"):
         Schema("x", (LONG, LONG), "n", "n")
-    with pytest.raises(ValueError, match="x: s is the id or the time, so it must be a long"):
-        Schema("x", (LONG, TEXT), "s", "n")
+    with pytest.raises(
+        ValueError, match=r'type of amount: "decimal\(18,2\)", expected long or string: it is the id'
+    ):
+        Schema("x", (LONG, AMOUNT), "amount", "n")
+    with pytest.raises(ValueError, match='type of s: "string", expected long or time: it is the time'):
+        Schema("x", (LONG, TEXT), "n", "s")
+    inside = Field("total", "long", path=("n", "total"))
+    with pytest.raises(ValueError, match="schema x: n and total cannot both be at n"):
+        Schema("x", (LONG, inside), "n", "n")
+
+
+def test_a_time_needs_a_unit():
+    with pytest.raises(ValueError, match="unit of t: nothing, expected one of s, ms, us, ns, iso, utc"):
+        Field("t", "time")
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "ms"),
+    [
+        ("s", 1714525200, 1714525200000),
+        ("s", Decimal("1714525200.1239"), 1714525200123),
+        ("s", Decimal("-0.0001"), -1),
+        ("s", "1714525200", 1714525200000),
+        ("ms", 1714525200123, 1714525200123),
+        ("ms", Decimal("1.7e12"), 1_700_000_000_000),
+        ("us", 1714525200123999, 1714525200123),
+        ("ns", 1714525200123999999, 1714525200123),
+        ("s", 1714525200123, None),
+        ("ms", True, None),
+        ("iso", "2024-05-01T10:00:00+09:00", 1714525200000),
+        ("iso", "2024-05-01 01:00Z", 1714525200000),
+        ("iso", "2024-04-30T19:30:00.1239-0530", 1714525200123),
+        ("iso", "1969-12-31T23:59:59.9999Z", -1),
+        ("iso", "2024-05-01T10:00:00", None),
+        ("iso", "2024-02-30T10:00:00Z", None),
+        ("iso", "2024-05-01T24:00:00Z", None),
+        ("iso", 1714525200, None),
+        ("utc", "2024-05-01T01:00:00", 1714525200000),
+        ("utc", "2024-05-01T01:00:00Z", None),
+    ],
+)
+def test_a_time_is_read_in_the_unit_of_its_field_and_no_other(unit, value, ms):
+    field = Field("t", "time", unit=unit)
+    if ms is None:
+        with pytest.raises(BadRecord, match="t: .*, expected a time"):
+            field.parse(value)
+    else:
+        assert field.parse(value) == ms
+
+
+def test_a_boolean_is_its_text_so_that_filters_and_groups_name_it():
+    paid = Field("paid", "boolean")
+    assert [paid.parse(value) for value in (True, False, "true", None)] == ["true", "false", "true", None]
+    for value in (1, 0, "yes", Decimal(1), []):
+        with pytest.raises(BadRecord, match="paid: .*, expected true or false"):
+            paid.parse(value)
+
+
+ORDERS = Schema(
+    "orders",
+    (
+        Field("id", "string", path=("order", "id")),
+        Field("at", "time", path=("order", "placed"), unit="iso"),
+        Field("amount", "decimal(18,2)", path=("order", "total", "amount"), unit="EUR"),
+        Field("gift", "boolean"),
+    ),
+    id_field="id",
+    time_field="at",
+)
+
+
+def test_a_path_leads_into_objects_and_what_is_not_there_is_null():
+    line = b'{"gift": false, "order": {"id": "A-1", "placed": "2024-05-01T10:00:00+09:00", "total": null}}'
+    assert ORDERS.parse(line) == {"id": "A-1", "at": 1714525200000, "amount": None, "gift": "false"}
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ({"order": 7}, "id (order.id): order: 7, expected an object"),
+        ({"order": {"id": 7}}, "id (order.id): 7, expected a string"),
+        ({}, "id (order.id): nothing, expected the id of the event"),
+        ({"order": {"id": ""}}, 'id (order.id): "", expected the id of the event, 1 to 200 characters'),
+        ({"order": {"id": "x" * 201}}, "expected the id of the event, 1 to 200 characters"),
+        ({"order": {"id": "x"}}, "at (order.placed): nothing, expected the event time"),
+        (
+            {"order": {"id": "x", "total": []}},
+            "amount (order.total.amount): order.total: an empty list, expected",
+        ),
+        (
+            {"order": {"id": "x", "total": {"amount": "x"}}},
+            'amount (order.total.amount): "x", expected a number',
+        ),
+    ],
+)
+def test_the_reason_names_the_path(record, text):
+    assert text in reason(json.dumps(record).encode(), ORDERS)
+
+
+def test_a_schema_survives_a_turn_through_json():
+    for schema in (ORDERS, *SCHEMAS.values()):
+        assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    old = {
+        "name": "x",
+        "fields": [{"name": "n", "type": "long", "doc": ""}],
+        "id_field": "n",
+        "time_field": "n",
+    }
+    assert Schema.from_dict(old).field("n") == LONG
+
+
+def changed(number: int, **attributes) -> Schema:
+    fields = list(ORDERS.fields)
+    fields[number] = replace(fields[number], **attributes)
+    return replace(ORDERS, fields=tuple(fields))
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (replace(ORDERS, name="orders2", fields=(*ORDERS.fields[::-1], LONG)), None),
+        (changed(2, unit="KRW", doc="all of it"), None),
+        (
+            changed(2, type="decimal(18,3)"),
+            "the type of amount is decimal(18,3), before it was decimal(18,2)",
+        ),
+        (changed(2, path=("total",)), "the path of amount is total, before it was order.total.amount"),
+        (changed(1, unit="utc"), "the unit of at is utc, before it was iso"),
+        (replace(ORDERS, fields=ORDERS.fields[:3]), "there is no field gift any more"),
+        (PAYMENTS, "the id is transactionId, before it was id"),
+    ],
+)
+def test_a_change_of_schema_is_compatible_or_the_field_that_differs_is_named(new, why):
+    assert new.incompatible(ORDERS) == why
 
 
 def test_an_unknown_field_is_answered_with_the_closest_one_and_all_names():

@@ -107,9 +107,9 @@ class Past:
         """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
         if rule.function != "COUNT_WITH_RESET":
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
-        if not self._parts:
+        columns = self._routed(rule) if self._parts else {"time": ()}
+        if not len(columns["time"]):
             return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
-        columns = self._routed(rule)
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)

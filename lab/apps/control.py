@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.apps.replay import check_rules, read_rules
-from lab.apps.run import POLL_S, logs_of
+from lab.apps.run import POLL_S, logs_of, schema_of
 from lab.engine.ends import FileLogs
 from lab.model.alerts import Alert, utc
 from lab.model.rules import BadRule, RuleBook, parse_message
-from lab.model.schema import SCHEMAS, Schema, plain
+from lab.model.schema import PAYMENTS, Schema
+from lab.model.words import plain
 
 
 def add(options: Namespace) -> None:
@@ -23,7 +24,7 @@ def add(options: Namespace) -> None:
 def change(options: Namespace, state: str) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": options.rule_id}
-    rule = in_force(logs_of(options), SCHEMAS[options.schema]).rules.get(options.rule_id)
+    rule = in_force(logs_of(options), schema_of(options)).rules.get(options.rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
     send(options, [json.dumps(message | {"ruleState": state})])
@@ -47,7 +48,8 @@ def rules_of(text: str) -> list[str]:
 def key_of(message: str, schema: Schema) -> str:
     """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
 
-    >>> key_of('{"ruleId": 7, "ruleState": "DELETE"}', SCHEMAS["payments"])
+    >>> from lab.model.schema import PAYMENTS
+    >>> key_of('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
     '7'
     """
     parsed = parse_message(message, schema)
@@ -56,7 +58,8 @@ def key_of(message: str, schema: Schema) -> str:
 
 def send(options: Namespace, messages: Sequence[str]) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected."""
-    keys = [key_of(message, SCHEMAS[options.schema]) for message in messages]
+    schema = schema_of(options)
+    keys = [key_of(message, schema) for message in messages]
     logs = logs_of(options)
     logs.create()
     acks, alerts = logs.log("acks").tail(new=True), None
@@ -110,7 +113,7 @@ def show(options: Namespace) -> None:
     if isinstance(logs, FileLogs) and not logs.path("control").is_dir():
         path = logs.path("control").absolute()
         raise FileNotFoundError(f"{path}: there is no control log; `lab rules add` or `lab run` makes one")
-    rules = in_force(logs, SCHEMAS[options.schema]).sorted()
+    rules = in_force(logs, schema_of(options)).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
     if not rules:
@@ -119,12 +122,14 @@ def show(options: Namespace) -> None:
 
 def backtest(options: Namespace) -> None:
     """What the rule would have alerted, who most, and what first."""
-    from lab.cli.main import replayed
+    from lab.cli.replay import check_some_good, replayed
 
     rules = rules_of(options.rule)
-    for rule in check_rules(rules, SCHEMAS[options.schema]).sorted():
+    for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
         print(f"rule {rule.rule_id}: {rule.describe()}")
-    alerts = replayed(options, rules).alerts
+    result = replayed(options, rules)
+    check_some_good(result, options.events)
+    alerts = result.alerts
     keys = Counter(alert.key for alert in alerts)
     print(f"{len(alerts):,} alerts, {len(keys):,} groups")
     for key, count in keys.most_common(options.top):

@@ -25,9 +25,11 @@ from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, AlertTable
+from lab.model.deadletters import dead_letter
 from lab.model.reference import COUNTS, Reference
 from lab.model.rules import BadRule, RuleBook
-from lab.model.schema import Schema, html_table
+from lab.model.schema import Schema
+from lab.model.words import html_table
 
 ENGINES = ("spark", "reference")
 LINES_AT_ONCE = 50_000
@@ -178,8 +180,6 @@ def _sorted(lines: list[str]) -> list[str]:
 
 
 def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
-    from lab.engine.decode import dead_letter
-
     reference = Reference(
         settings.schema,
         late_policy=settings.late_policy,

@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Event
 
 from lab.cli.options import Usage
-from lab.engine.settings import Settings
+from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
 from lab.model.reference import COUNTS
 from lab.model.rules import BadRule, parse_message
-from lab.model.schema import SCHEMAS, Schema
+from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
 OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats"}
@@ -50,6 +50,11 @@ def logs_of(options: Namespace):
             f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka broker"
         )
     return KafkaLogs(addresses.pop(), {log: kafka_place(where)[1] for log, where in named.items()})
+
+
+def schema_of(options: Namespace) -> Schema:
+    """The schema of `--schema`; left out, that of the engine that remembers beside the logs, or payments."""
+    return options.schema or saved_schema(default_checkpoint(logs_of(options))) or PAYMENTS
 
 
 @contextmanager

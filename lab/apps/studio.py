@@ -31,9 +31,11 @@ from lab.engine import compile_kernels
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
+from lab.model import schemafile
 from lab.model.alerts import Alert
 from lab.model.rules import RuleBook
-from lab.model.schema import SCHEMAS
+from lab.model.schema import Schema
+from lab.stream.player import SCHEMAS as STREAMS
 from lab.stream.player import Player
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
@@ -68,7 +70,7 @@ class Newest(deque):
 class Studio:
     """Starts a stream of `rate` events per second and an engine, and keeps the newest of what comes out.
 
-    `schema`: payments or logins. `engine`: "kernel" (its stages in this process, no Java), "spark" (on files), "kafka"
+    `schema`: payments or logins; with an engine elsewhere any, by name, as a file or as `lab.schema` gives it. `engine`: "kernel" (its stages in this process, no Java), "spark" (on files), "kafka"
     (on a real broker of its own), or "elsewhere" (runs already on `logs`; nothing is started). `rules`: messages for the
     control log. One studio at a time: a new one closes the one before. Raises ValueError for an unknown engine or schema.
 
@@ -83,7 +85,7 @@ class Studio:
 
     def __init__(
         self,
-        schema: str = "payments",
+        schema: str | Path | Schema = "payments",
         engine: str = "kernel",
         *,
         rate: float = 200,
@@ -96,23 +98,25 @@ class Studio:
             raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
         if (engine == "elsewhere") != (logs is not None):
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
-        if schema not in SCHEMAS:
-            raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}")
+        self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
+        if engine != "elsewhere" and self.schema.name not in STREAMS:
+            allowed = f"one of {', '.join(STREAMS)}, or engine='elsewhere' and the logs of one that runs"
+            raise ValueError(f"schema: there is no stream of {self.schema.name} to play, expected {allowed}")
         if Studio._open and (before := Studio._open()):
             before.close()
-        self.schema, self.engine = SCHEMAS[schema], engine
+        self.engine = engine
         self.error: BaseException | None = None
         self.player: Player | None = None
         self._stack, self._closed = ExitStack(), False
         Studio._open = weakref.ref(self)
         atexit.register(self.close)
         try:
-            self._begin(schema, engine, logs, rules, rate, seed, player)
+            self._begin(engine, logs, rules, rate, seed, player)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, schema, engine, logs, rules, rate, seed, player) -> None:
+    def _begin(self, engine, logs, rules, rate, seed, player) -> None:
         folder = Path(tempfile.mkdtemp(prefix="lab-studio-"))
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if engine == "kafka":
@@ -153,7 +157,7 @@ class Studio:
             self._engine = start(spark, self.logs, folder / "checkpoint", settings)
         self._stack.callback(self._engine.stop)
         self.player = Player(
-            schema,
+            self.schema.name,
             self.logs.log("events"),
             rate,
             seed=seed,

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from lab.apps.run import POLL_S, logs_of, stop_signals
 from lab.model.alerts import Alert, utc
-from lab.model.schema import plain
+from lab.model.words import plain
 
 STAGES = ("wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)

@@ -4,7 +4,6 @@ Results go to stdout, progress and summaries to stderr. Exit codes: 0 ok, 1 fail
 """
 
 import argparse
-import json
 import re
 import signal
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
+from lab.cli import infer as infercli
+from lab.cli import replay as replaycli
 from lab.cli import simulate as simulatecli
 from lab.cli.options import (
     RULES_FORMAT,
@@ -77,7 +78,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"lab {metadata.version('lab')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _demo(commands)
-    _replay(commands)
+    infercli.add_commands(commands)
+    replaycli.add_command_to(commands)
     _run(commands)
     _rules(commands)
     _alerts(commands)
@@ -106,103 +108,6 @@ def _demo(commands) -> None:
     command.add_argument(
         "--rate", type=at_least(20), default=500, metavar="N", help="events per second (500)"
     )
-
-
-# -- lab replay --------------------------------------------------------------------------------------------------------
-
-
-def _replay(commands) -> None:
-    command = add_command(
-        commands,
-        "replay",
-        _run_replay,
-        "evaluate rules on a finished file of events",
-        f"""\
-examples:
-  lab replay datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out alerts.jsonl
-  lab replay logins.csv --schema logins --rules rules.txt --out alerts.jsonl --engine reference
-
-All rules apply before the first event. The alerts are sorted by event time, event id and rule id. The last line
-of the output is one JSON object that sums the run up.
-
-{RULES_FORMAT}""",
-    )
-    command.add_argument(
-        "events", type=Path, help="JSON lines or CSV, also .gz; or the folder of an events log"
-    )
-    command.add_argument(
-        "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
-    )
-    command.add_argument(
-        "--out", type=Path, required=True, metavar="ALERTS", help="written: one alert per line"
-    )
-    command.add_argument(
-        "--dead-letters", type=Path, metavar="FILE", help="written: bad records and why they are bad"
-    )
-    command.add_argument(
-        "--engine",
-        choices=("spark", "reference"),
-        default="spark",
-        help="reference: slow, obvious, no Spark (spark)",
-    )
-    command.add_argument(
-        "--batches",
-        type=at_least(1),
-        metavar="N",
-        help="micro-batches to cut the file into (few and large: fastest)",
-    )
-    add_engine_options(command)
-
-
-def _run_replay(options: argparse.Namespace) -> None:
-    from lab.apps.replay import read_rules
-
-    outputs = [path for path in (options.out, options.dead_letters) if path]
-    for path in outputs:
-        if not path.parent.is_dir():
-            raise Usage(f"{path}: there is no folder {path.parent}")
-    result = replayed(options, read_rules(options.rules))
-    for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
-        path.write_text("".join(f"{line}\n" for line in lines))
-    print(json.dumps(result.summary()))
-
-
-def replayed(options: argparse.Namespace, rules: Sequence[str]):
-    """Replays `options.events` with a progress bar, and sums up for people."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from lab.apps.replay import replay
-    from lab.apps.run import COUNT_WORDS
-
-    settings = settings_of(options)
-    console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Starting", total=None)
-
-        def progress(done: int, lines: int) -> None:
-            bar.update(task, description="Events" if done else "Starting", completed=done, total=lines)
-
-        result = replay(
-            options.events,
-            rules,
-            engine=options.engine,
-            settings=settings,
-            batches=getattr(options, "batches", None),
-            progress=progress,
-        )
-    counts = ", ".join(f"{result.counts[name]:,} {words}" for name, words in COUNT_WORDS.items())
-    console.print(f"{result.events:,} records: {counts}.", soft_wrap=True)
-    rate = f"{result.events_per_second:,.0f} events/s"
-    console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
-    for letter in result.dead_letters[:3]:
-        console.print(f"Dead letter {letter['place']}: {letter['reason']}", markup=False, soft_wrap=True)
-    if len(result.dead_letters) > 3:
-        console.print(
-            f"… and {len(result.dead_letters) - 3:,} more dead letters: --dead-letters FILE", markup=False
-        )
-    return result
 
 
 # -- lab run, lab rules ------------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from lab.engine.checkpoint import read_record
-from lab.engine.settings import Settings
+from lab.engine.settings import Settings, saved_schema
 from lab.logs import kafka_place
+from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
-from lab.model.schema import SCHEMAS
+from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 
 DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SETTINGS = Settings()
@@ -42,7 +43,10 @@ def add_command(
     command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
     if schema:
         command.add_argument(
-            "--schema", choices=SCHEMAS, default="payments", help="of the events (%(default)s)"
+            "--schema",
+            type=schema_of_text,
+            metavar="NAME|FILE",
+            help=f"of the events: {', '.join(SCHEMAS)}, or a file as of `lab infer` (the checkpoint's, or payments)",
         )
     return command
 
@@ -77,6 +81,14 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         default=SETTINGS.max_out_of_orderness_ms,
         metavar="TIME",
         help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
+    )
+    group.add_argument(
+        "--max-future",
+        dest="max_future_ms",
+        type=_duration_ms,
+        default=SETTINGS.max_future_ms,
+        metavar="TIME",
+        help="an event this far after the time at which it was logged is a dead letter (1d)",
     )
 
 
@@ -113,9 +125,18 @@ def settings_of(options: argparse.Namespace, checkpoint: Path | None = None) -> 
     record = (read_record(checkpoint) if checkpoint else None) or {}
     given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        return Settings(SCHEMAS[options.schema], **given)
+        schema = options.schema or (saved_schema(checkpoint) if checkpoint else None) or PAYMENTS
+        return Settings(schema, **given)
     except ValueError as error:
         raise Usage(str(error)) from None
+
+
+def schema_of_text(text: str) -> Schema:
+    """The type of an argument that is a schema's name or file."""
+    try:
+        return schemafile.schema(text)
+    except (ValueError, OSError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _duration_ms(text: str) -> int:

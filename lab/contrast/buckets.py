@@ -9,7 +9,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lab.model.schema import Value
+from lab.model.field import Value
 
 Timed = tuple[int, Value]  # ms since the epoch, amount
 

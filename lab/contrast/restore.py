@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.model.keygroups import mixed
-from lab.model.schema import html_table
+from lab.model.words import html_table
 
 WAYS = ("naive", "index", "ranges")
 READ_AT_ONCE = 1 << 20  # bytes

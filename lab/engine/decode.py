@@ -1,19 +1,23 @@
 """Decode: raw bytes → typed columns, a whole run of records at a time; bad records become dead letters."""
 
-import base64
-import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
+from lab.engine.arrowjson import arrow_schema, read_lines
 from lab.engine.columns import Columns
 from lab.engine.feeds import Records
-from lab.model.schema import MAX_LINE_BYTES, MAX_TIME, BadRecord, Schema
+from lab.model.deadletters import dead_letter
+from lab.model.field import Value
+from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
+from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
+
+MANY, FEW = 800, 64  # lines read at once, and lines next to a bad one that are read one by one
 
 
 @dataclass
@@ -25,11 +29,11 @@ class MicroBatch:
     records: int = 0
 
 
-def decode(runs: Iterable[Records], schema: Schema) -> MicroBatch:
+def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
     """Decodes runs of records of the events' log."""
     batch = MicroBatch()
     for records in runs:
-        columns, kept, bad = decode_records(records, schema)
+        columns, kept, bad = decode_records(records, schema, max_future_ms)
         batch.records += len(kept) + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         if len(kept):
@@ -40,83 +44,122 @@ def decode(runs: Iterable[Records], schema: Schema) -> MicroBatch:
 
 
 def decode_records(
-    records: Records, schema: Schema
+    records: Records, schema: Schema, max_future_ms: int = MAX_FUTURE_MS
 ) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
-    """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes)."""
-    table, bad = _read_at_once(records.data, schema), []
-    if table is None:
-        kept, good = [], []
-        for number, (place, line) in enumerate(records.lines()):
-            try:
-                good.append(schema.parse(line))
-                kept.append(number)
-            except BadRecord as error:
-                bad.append((str(error), place, line))
-        table = pa.Table.from_pylist(good, arrow_schema(schema))
-    else:
-        kept = range(table.num_rows)
-    columns = {name: _scaled(table[name].combine_chunks()) for name in schema.names}
-    return columns, np.array(kept, np.int64), bad
+    """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes).
 
-
-def dead_letter(reason: str, place: str, raw: bytes) -> str:
-    """One line of the dead-letter log; bytes that are not UTF-8 travel in base 64."""
-    try:
-        shown = {"raw": raw.decode()}
-    except UnicodeDecodeError:
-        shown = {"rawBase64": base64.b64encode(raw).decode()}
-    return json.dumps({"reason": reason, "place": place, **shown})
-
-
-@cache
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow types of an event schema's fields."""
-    types = {"long": pa.int64(), "string": pa.string()}
-    return pa.schema(
-        [
-            (field.name, types.get(field.type) or pa.decimal128(field.precision, field.scale))
-            for field in schema.fields
-        ]
-    )
-
-
-def _read_at_once(data: bytes, schema: Schema) -> pa.Table | None:
-    """The records by Arrow's JSON reader, or None if any of them needs the line-by-line reader to say what is wrong.
-
-    Whatever this accepts, `Schema.parse` accepts with the same values. Arrow's reader is as strict about types, but it
-    lets a record span lines or share one, does not look into fields it skips, and does not know our limits.
+    `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     """
-    if not data.startswith(b"{") or (b"N" in data and b"NaN" in data) or b"Infinity" in data:
-        return None
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == ord("\n"))
-    if not len(ends) or ends[-1] != len(text) - 1:
-        ends = np.append(ends, len(text))
-    starts = np.append(0, ends[:-1] + 1)
-    one_record_a_line = (text[starts] == ord("{")).all() and (text[ends - 1] == ord("}")).all()
-    if not one_record_a_line or (ends - starts).max() > MAX_LINE_BYTES:
-        return None
+    lines = Lines(records)
+    tables = list(_read_at_once(lines, schema))
+    at_once = np.concatenate([rows for rows, _ in tables] or [np.empty(0, np.int64)])
+    table = pa.concat_tables([arrow_schema(schema).empty_table(), *(table for _, table in tables)])
+    log_times = np.zeros(len(lines.starts), np.int64)
+    log_times[lines.records] = records.log_time
+    fit = _fit(table, log_times[at_once], schema, max_future_ms)
+    if not fit.all():
+        at_once, table = at_once[fit], table.filter(pa.array(fit))
+    one_by_one, good, bad = [], [], []
+    for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
+        try:
+            event = schema.parse(lines[row])
+            schema.check_future(event, int(log_times[row]), max_future_ms)
+            good.append({name: _stored(value) for name, value in event.items()})
+            one_by_one.append(row)
+        except BadRecord as error:
+            bad.append((str(error), row))
+    rows = np.append(at_once, np.array(one_by_one, np.int64))
+    if good:
+        order = np.argsort(rows)
+        rows = rows[order]
+        table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
+    columns = {name: table[name].combine_chunks() for name in schema.names}
+    places = records.places([row for _, row in bad])
+    bad = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
+    return columns, np.searchsorted(lines.records, rows), bad
+
+
+class Lines:
+    """A run of records as lines. `records`: which lines are records; blank ones are not, unless the log counts them."""
+
+    def __init__(self, records):
+        self._data, self._values = records.data, None
+        if not self._data and np.ndim(records.log_time):
+            self._values = [value for _, value in records.lines()]
+            self._data = b"\n".join(b"" if b"\n" in value else value for value in self._values)
+        self.text = np.frombuffer(self._data or b" ", np.uint8)
+        breaks = np.flatnonzero(self.text == ord("\n"))
+        self.starts = np.append(0, breaks + 1)
+        self.ends = np.append(breaks, len(self._data))
+        self.ends -= (self.text[self.ends - 1] == ord("\r")) & (self.ends > self.starts)
+        self.records = np.arange(len(self.starts))
+        if np.size(records.log_time) != len(self.starts) or not np.ndim(records.log_time):
+            maybe_blank = np.flatnonzero(self._first() != ord("{"))
+            blank = [row for row in maybe_blank.tolist() if not self[row].strip()]
+            self.records = np.delete(self.records, blank)
+
+    def __getitem__(self, row: int) -> bytes:
+        return self._values[row] if self._values else self._data[self.starts[row] : self.ends[row]]
+
+    def _first(self) -> np.ndarray:
+        return self.text.take(self.starts, mode="clip")
+
+    def plain(self) -> np.ndarray:
+        """Which lines hold one JSON object as far as can be seen from outside, and nothing that Arrow reads otherwise than we do."""
+        data, text, lengths = self._data, self.text, self.ends - self.starts
+        plain = (self._first() == ord("{")) & (text[self.ends - 1] == ord("}")) & (lengths <= MAX_LINE_BYTES)
+        if b"N" in data and b"NaN" in data or b"Infinity" in data:
+            found = [match.start() for match in re.finditer(b"NaN|Infinity", data)]
+            plain[np.searchsorted(self.ends, found)] = False
+        for row in np.flatnonzero(lengths > 2 * MAX_DEPTH).tolist():  # shorter ones cannot be as deep
+            plain[row] &= self[row].count(b"{") + self[row].count(b"[") <= MAX_DEPTH
+        if not data.isascii() and not is_utf8(data):
+            for row in np.unique(np.searchsorted(self.ends, np.flatnonzero(text >= 0x80))).tolist():
+                plain[row] &= is_utf8(self[row])
+        return plain
+
+
+def is_utf8(line: bytes) -> bool:
+    """Whether the bytes are text in UTF-8."""
     try:
-        data.decode()
-        table = pyarrow.json.read_json(
-            pa.BufferReader(data),
-            pyarrow.json.ReadOptions(use_threads=False, block_size=4 * MAX_LINE_BYTES),
-            pyarrow.json.ParseOptions(arrow_schema(schema), unexpected_field_behavior="ignore"),
-        )
-    except (UnicodeDecodeError, pa.ArrowInvalid):
-        return None
-    times = table[schema.time_field]
-    complete = table.num_rows == len(ends) and not times.null_count and not table[schema.id_field].null_count
-    if not complete or pc.min(times).as_py() < 0 or pc.max(times).as_py() >= MAX_TIME:
-        return None
-    return table
+        return line.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
-def _scaled(array: pa.Array) -> pa.Array:
-    """A decimal column as int64 minor units; any other as it is."""
-    if not pa.types.is_decimal(array.type):
-        return array
-    halves = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-    return pa.array(
-        halves[::2], mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    )
+def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    """Rows and their values, of all lines but those that have a bad one nearby and those that are not plain."""
+    plain = lines.plain()
+    text, rows = lines.text, np.flatnonzero(plain)
+    if not plain.all():
+        text = text.copy()
+        for row in np.flatnonzero(~plain).tolist():
+            text[lines.starts[row] : lines.ends[row]] = ord(" ")
+    text = pa.py_buffer(text)
+
+    def read(rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        start, end = int(lines.starts[rows[0]]), int(lines.ends[rows[-1]])
+        table = read_lines(text.slice(start, end - start), len(rows), schema)
+        if table is not None:
+            yield rows, table
+        elif len(rows) >= FEW:
+            yield from (found for part in np.array_split(rows, 4) for found in read(part))
+
+    for part in np.array_split(rows, -(-len(rows) // MANY)) if len(rows) else ():
+        yield from read(part)
+
+
+def _stored(value: Value) -> int | str | None:
+    """As columns hold it: a decimal in minor units."""
+    return int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+
+
+def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: int) -> np.ndarray:
+    """Which rows have an id and a time that are allowed."""
+    times = table[schema.time_field].fill_null(-1).to_numpy()
+    latest = np.where(log_times != 0, log_times + min(max_future_ms, MAX_TIME), MAX_TIME)
+    fit = (0 <= times) & (times < MAX_TIME) & (times <= latest) & table[schema.id_field].is_valid().to_numpy()
+    if not schema.field(schema.id_field).numeric:
+        length = pc.utf8_length(table[schema.id_field]).fill_null(0).to_numpy()
+        fit &= (1 <= length) & (length <= MAX_ID)
+    return fit

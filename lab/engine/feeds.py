@@ -9,7 +9,7 @@ before it in its source, nor than `floor`, the time of the cut before.
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -30,11 +30,14 @@ class Records(Protocol):
     """A run of records of one source, for `decode`."""
 
     source: int
-    log_time: np.ndarray  # effective, ms, of each record that `lines` gives
+    log_time: np.ndarray  # effective, ms, of each record
     data: bytes  # one record a line; nothing if that cannot be had
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, record) of each."""
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Where some lines of `data`, counted from 0, stand for people."""
 
 
 class Feed(Protocol):
@@ -72,18 +75,18 @@ class Loose:
     """Lines that are in no log: their places are their numbers, from 1."""
 
     data: bytes
+    log_time: int | np.ndarray = 0  # ms; 0: not known
     source: int = 0
-
-    @property
-    def log_time(self) -> np.ndarray:
-        """Nothing is known of it."""
-        return np.zeros(sum(1 for _ in self.lines()), np.int64)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(number, line) of each line that is not blank, without its end."""
         for number, line in enumerate(self.data.split(b"\n"), 1):
             if line.strip():
                 yield str(number), line.removesuffix(b"\r")
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Their numbers, from 1."""
+        return [str(line + 1) for line in lines]
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,16 @@ class Lines:
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, line) of each line that is not blank, without its end."""
-        *lines, _ = self.data.split(b"\n")
-        file, _, first = self.log.place(self.start).rpartition(":")
-        one_file = self.log.place(self.start + len(self.data) - len(lines[-1]) - 1).startswith(file)
-        at = self.start
-        for number, line in enumerate(lines, int(first)):
-            if line.strip():
-                yield f"{file}:{number}" if one_file else self.log.place(at), line.removesuffix(b"\r")
-            at += len(line) + 1
+        lines = self.data.split(b"\n")[:-1]
+        kept = [number for number, line in enumerate(lines) if line.strip()]
+        yield from zip(self.places(kept), (lines[number].removesuffix(b"\r") for number in kept))
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """As the log tells them."""
+        if not len(lines):
+            return []
+        starts = np.append(0, np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1)
+        return [self.log.place(self.start + int(starts[line])) for line in lines]
 
 
 class FileFeed:

@@ -1,7 +1,7 @@
 """A topic as the engine reads it: its partitions are the sources, read by confluent-kafka (librdkafka) as fast as it can."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,6 +46,10 @@ class Polled:
         """(place, value) of each record."""
         for message in self.messages:
             yield f"{self.topic}/{self.source}:{message.offset()}", message.value() or b""
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Topic, partition and offset of some records, counted from 0."""
+        return [f"{self.topic}/{self.source}:{self.messages[line].offset()}" for line in lines]
 
 
 class KafkaFeed:

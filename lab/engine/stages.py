@@ -18,6 +18,7 @@ from lab.engine.feeds import FileFeed
 from lab.engine.settings import Settings
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
+from lab.model.schema import MAX_TIME
 
 Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
 
@@ -39,7 +40,7 @@ class Stages:
         self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
         self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
         self.out: dict[str, list[str]] = defaultdict(list)
-        self._log_time = 0  # of logs of its own; others have the real time
+        self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
         self._clock = {} if logs else {"clock": lambda: self._log_time + 1}
         self._begin()
 

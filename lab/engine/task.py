@@ -37,7 +37,9 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     """Reads, decodes and routes a share; also what task 0 is told of it: counts, dead letters, times."""
     settings = job.settings
     times = {"start": work.at, "decode": now_ms()}
-    batch = decode(job.logs.feed("events").read(work.ranges, work.floor), settings.schema)
+    batch = decode(
+        job.logs.feed("events").read(work.ranges, work.floor), settings.schema, settings.max_future_ms
+    )
     times["route"] = now_ms()
     rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
     if work.after != work.before:

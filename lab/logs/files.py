@@ -95,7 +95,10 @@ class FileLog:
         return self.end()
 
     def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ends and log times of the appends that hold bytes between two positions. Raises LogExpired and ValueError."""
+        """End positions and log times of the appends that lie between two positions, if only in part, so the last may go further.
+
+        Raises LogExpired, or ValueError beyond the end of the log.
+        """
         tables = [np.empty((0, 4), np.int64)]
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 
-from lab.model.schema import Value, html_table, plain, shown
+from lab.model.field import Value
+from lab.model.words import html_table, plain, shown
 
 MAX_ROWS_SHOWN = 50
 
@@ -35,7 +36,7 @@ class Alert:
     aggregate: Decimal
     operator: str
     limit: Decimal
-    event_id: int
+    event_id: int | str
     event_time: int
     log_time: int | None = None
     alert_time: int | None = None
@@ -51,9 +52,9 @@ class Alert:
         log_time = "" if self.log_time is None else f',"logTime":{self.log_time}'
         alert_time = "" if self.alert_time is None else f',"alertTime":{self.alert_time}'
         return (
-            f'{{"alertId":"{self.alert_id}","ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
+            f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},"aggregate":"{plain(self.aggregate)}","operator":"{self.operator}",'
-            f'"limit":"{plain(self.limit)}","eventId":{self.event_id},"eventTime":{self.event_time}'
+            f'"limit":"{plain(self.limit)}","eventId":{json.dumps(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 

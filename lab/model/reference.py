@@ -13,9 +13,11 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 import numpy as np
 
 from lab.model.alerts import Alert, AlertTable, group_key
+from lab.model.field import Value
+from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rules import Route, Rule, RuleBook
-from lab.model.schema import BadRecord, Schema, Value
+from lab.model.schema import MAX_FUTURE_MS, Schema
 
 LATE_POLICIES = ("evaluate", "store", "drop")
 COUNTS = ("records", "evaluated", "storedLate", "duplicates", "droppedLate", "deadLetters")
@@ -27,7 +29,7 @@ class Held:
 
     arrival: int
     time: int
-    id: int
+    id: int | str
     fields: dict[str, Value]
 
 
@@ -35,6 +37,7 @@ class Reference:
     """Evaluates rules on events exactly, one at a time.
 
     `max_out_of_orderness_ms`: how far behind the newest event of its group an event may be before it is late.
+    `max_future_ms`: how far after its record's log time an event may be before it is a bad record.
 
     >>> from lab.model.schema import PAYMENTS
     >>> engine = Reference(PAYMENTS)
@@ -52,10 +55,11 @@ class Reference:
         *,
         late_policy: str = "evaluate",
         max_out_of_orderness_ms: int = 300_000,
+        max_future_ms: int = MAX_FUTURE_MS,
         key_groups: int = 16,
     ):
         self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
-        self.max_out_of_orderness_ms = max_out_of_orderness_ms
+        self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
         self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
@@ -94,11 +98,15 @@ class Reference:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def event(self, line: bytes, place: str = "") -> None:
-        """Reads a record and evaluates it on each route that has a group for it; its fate on the first is counted."""
+    def event(self, line: bytes, place: str = "", log_time: int = 0) -> None:
+        """Reads a record and evaluates it on each route that has a group for it; its fate on the first is counted.
+
+        `log_time`: when it was logged, in ms since the epoch; 0: the log is not live.
+        """
         self.counts["records"] += 1
         try:
             event = self.schema.parse(line)
+            self.schema.check_future(event, log_time, self.max_future_ms)
         except BadRecord as error:
             self.dead_letters.append({"reason": str(error), "place": place})
             self.counts["deadLetters"] += 1

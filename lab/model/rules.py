@@ -13,8 +13,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from functools import cached_property
 
-from lab.model import schema as schemas
-from lab.model.schema import BadRecord, Field, Schema, expected, plain, shown, unknown
+from lab.model import jsontext
+from lab.model.deadletters import SHOWN, fingerprint
+from lab.model.field import Field
+from lab.model.jsontext import BadRecord
+from lab.model.schema import Schema
+from lab.model.words import expected, html_table, plain, shown, unknown
 
 _OPERATORS = {
     "EQUAL": ("=", compare.eq),
@@ -65,8 +69,9 @@ class Rule:
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
 
+    >>> from lab.model.schema import PAYMENTS
     >>> message = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(50),(20)"
-    >>> rule = parse_message(message, schemas.PAYMENTS).rule
+    >>> rule = parse_message(message, PAYMENTS).rule
     >>> rule.describe()
     'SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50'
     >>> rule.route.id, rule.needs, rule.holds(Decimal("50.01")), rule.holds(50)
@@ -162,7 +167,8 @@ class Message:
 class RuleBook:
     """The rules in force and how many versions each id has had: the state that every operator replicates.
 
-    >>> book = RuleBook(schemas.PAYMENTS)
+    >>> from lab.model.schema import PAYMENTS
+    >>> book = RuleBook(PAYMENTS)
     >>> book.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
     {'status': 'accepted', 'ruleId': 1, 'version': 1, 'ruleState': 'ACTIVE'}
     >>> book.apply("2,(pause)")["reason"]
@@ -174,12 +180,17 @@ class RuleBook:
     versions: dict[int, int] = field(default_factory=dict)
 
     def apply(self, text: str | bytes) -> dict[str, object]:
-        """Carry out a control message and return its acknowledgement; a rejected one changes nothing."""
+        """Carry out a control message and return its acknowledgement; a rejected one changes nothing.
+
+        Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
+        """
         try:
             return {"status": "accepted", **self._carry_out(parse_message(text, self.schema))}
         except BadRule as error:
-            as_it_came = _as_bytes(text).decode(errors="backslashreplace")
-            return {"status": "rejected", "reason": str(error), "message": as_it_came}
+            raw = _as_bytes(text)
+            as_it_came = raw.decode(errors="backslashreplace")
+            answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
+            return answer | (fingerprint(raw) if len(as_it_came) > SHOWN else {})
 
     def _carry_out(self, message: Message) -> dict[str, object]:
         if message.kind == "control":
@@ -253,15 +264,16 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
     It is JSON, or the plain text of `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique,
     field, function, operator, limit, minutes.
 
-    >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', schemas.PAYMENTS)
+    >>> from lab.model.schema import PAYMENTS
+    >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
     Message(kind='state', rule=None, rule_id=1, state='PAUSE', control=None)
-    >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', schemas.PAYMENTS)
+    >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
     lab.model.rules.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
-        text = schemas.read_text(_as_bytes(text), "message", MAX_MESSAGE_BYTES)
-        given = schemas.read_object(text) if schemas.is_object(text) else _read_plain(text)
+        text = jsontext.read_text(_as_bytes(text), "message", MAX_MESSAGE_BYTES)
+        given = jsontext.read_object(text) if jsontext.is_object(text) else _read_plain(text)
         return _message(given, schema)
     except BadRecord as error:
         raise BadRule(str(error)) from None
@@ -274,11 +286,11 @@ _PLAIN_CELLS = (
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
 _DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter")
-_ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version")
-_COUNTS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
-_COUNTS |= {f"{word}_FLINK": function for word, function in _COUNTS.items()}
-_OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in _OPERATORS.items()}
-_OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
+ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version")
+COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
+COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
+OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in _OPERATORS.items()}
+OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 _UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _MAX_WINDOW_SECONDS = 3660 * 86_400
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
@@ -306,8 +318,8 @@ def _read_plain(text: str) -> dict[str, object]:
 
 def _message(given: dict, schema: Schema) -> Message:
     for name in given:
-        if name not in _ATTRIBUTES:
-            raise BadRule(unknown("attribute", name, _ATTRIBUTES))
+        if name not in ATTRIBUTES:
+            raise BadRule(unknown("attribute", name, ATTRIBUTES))
     state = _one_of(given, "ruleState", STATES)
     if state == "CONTROL":
         return Message("control", state=state, control=_one_of(given, "controlType", CONTROLS))
@@ -325,7 +337,7 @@ def _message(given: dict, schema: Schema) -> Message:
     keys = _field_names(given, "groupingKeyNames", schema)
     filter = _filter(given, schema)
     function, field_name, unique = _aggregation(given, schema)
-    operator = _one_of(given, "limitOperatorType", OPERATORS, _OPERATOR_ALIASES)
+    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = _limit(given), _window_ms(given)
     rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
     return Message("rule", rule, rule_id, state)
@@ -366,6 +378,8 @@ def _filter(given: dict, schema: Schema) -> Filter:
     filter = []
     for name, value in sorted((wanted or {}).items()):
         field = _field("filter", name, schema)
+        if field.type == "time":
+            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
         try:
             values = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
         except BadRecord as error:
@@ -380,10 +394,10 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     """The function, its field and its unique fields."""
     name = given.get("aggregateFieldName")
     unique = _field_names(given, "unique", schema)
-    counts = _COUNTS.get(name) if isinstance(name, str) else None
+    counts = COUNT_WORDS.get(name) if isinstance(name, str) else None
     function = counts
     if not counts or given.get("aggregatorFunctionType") is not None:
-        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, _COUNTS)
+        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
     field = None if name is None else _field("aggregateFieldName", name, schema)
@@ -402,7 +416,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
 
 
 def _limit(given: dict) -> Decimal:
-    limit = schemas.exact_decimal(given.get("limit"), precision=36, scale=12)
+    limit = jsontext.exact_decimal(given.get("limit"), precision=36, scale=12)
     if limit is None:
         allowed = "a decimal number below 10^24, with at most 12 digits after the point"
         raise BadRule(expected("limit", given.get("limit"), allowed))
@@ -449,4 +463,4 @@ def _word(value: str | int | Decimal) -> str:
 
 def _table(rules: list[Rule]) -> str:
     rows = [(rule.rule_id, rule.version, rule.state, rule.describe()) for rule in rules]
-    return schemas.html_table(("rule", "version", "state", "alerts when"), rows)
+    return html_table(("rule", "version", "state", "alerts when"), rows)

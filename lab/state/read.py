@@ -25,7 +25,8 @@ from lab.engine.store import halves
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
 from lab.model.rules import Rule
-from lab.model.schema import Schema, html_table, plain
+from lab.model.schema import Schema
+from lab.model.words import html_table, plain
 from lab.state.placement import by_range
 
 COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "files", "bytes")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint import Batches, read_record, write_record
 from lab.engine.held import held
-from lab.model.schema import html_table
+from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
 from lab.state.read import read_state
 

@@ -12,7 +12,8 @@ from lab.apps.backtest import Past
 from lab.model.alerts import Alert, utc
 from lab.model.reference import Held, aggregate_of
 from lab.model.rules import Rule, symbol
-from lab.model.schema import PAYMENTS, plain
+from lab.model.schema import PAYMENTS
+from lab.model.words import plain
 from lab.widgets.backtest import span
 from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure, sentence
 from lab.widgets.table import Table

@@ -8,7 +8,8 @@ import ipywidgets as widgets
 import traitlets
 
 from lab.model.rules import FUNCTIONS, Rule
-from lab.model.schema import Schema, plain
+from lab.model.schema import Schema
+from lab.model.words import plain
 
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 

@@ -1,7 +1,10 @@
 """Reading at once and reading line by line agree."""
 
 import json
+from base64 import b64decode
+from hashlib import sha256
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,9 @@ from hypothesis import strategies as st
 from lab.engine import decode
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
-from lab.model.schema import LOGINS, MAX_LINE_BYTES, PAYMENTS, BadRecord
+from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS, Schema
 
 NUMBERS = [
     "1",
@@ -24,6 +29,10 @@ NUMBERS = [
     "2.15e1",
     "0.005",
     "1e400",
+    "1e17",
+    "12345678901234567",
+    "-1e16",
+    "9999999999999999.99",
     "9223372036854775808",
 ]
 TEXTS = [
@@ -98,14 +107,8 @@ def test_a_segment_reads_as_its_lines_do(parts, end):
 @pytest.mark.parametrize("value", NUMBERS + TEXTS + OTHERS)
 def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
     data = ("{" + ",".join(f'"{n}":{v}' for n, v in (GOOD | {name: value}).items()) + "}").encode()
-    if decode._read_at_once(data, PAYMENTS) is not None:
-        columns, *_ = decode_records(Loose(data), PAYMENTS)
-        assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
-
-
-def test_good_json_is_read_at_once():
-    line = json.dumps({"eventId": 1, "eventTime": 5, "ip": "10.0.0.1", "amount": 2.5}).encode()
-    assert decode._read_at_once(b"\n".join([line] * 3), LOGINS).num_rows == 3
+    columns, *_ = decode_records(Loose(data), PAYMENTS)
+    assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +129,139 @@ def test_a_bad_record_names_reason_and_place_and_its_neighbours_are_read(line, r
     assert len(columns["transactionId"]) == 2
     ((why, place, raw),) = bad
     assert reason in why
-    assert (place, raw) == ("events/a:3", line)
+    assert (place, raw) == ("3", line)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH, 5_000])
+@pytest.mark.parametrize("inside", ["[%s]", '{"a":%s}'])
+def test_deep_json_in_a_skipped_field_is_bad_at_one_depth_for_all(depth, inside):
+    before, _, after = inside.partition("%s")
+    line = (
+        '{"transactionId": 1, "eventTime": 5, "x": ' + before * depth + "1" + after * depth + "}"
+    ).encode()
+    good = b'{"transactionId": 2, "eventTime": 5, "x": "' + b"[" * 5000 + b'"}'
+    columns, _, bad = decode_records(Loose(b"\n".join([good, line])), PAYMENTS)
+    reference = Reference(PAYMENTS)
+    reference.event(line)
+    assert len(columns["transactionId"]) == 2 - len(bad) and len(bad) == (depth >= MAX_DEPTH)
+    assert [reason for reason, *_ in bad] == [letter["reason"] for letter in reference.dead_letters]
+
+
+BAD_LINES = {
+    "no JSON": b"{oops}",
+    "a long that is none": b'{"transactionId": 1, "eventTime": 5, "payeeId": 1.5}',
+    "a decimal that does not fit": b'{"transactionId": 1, "eventTime": 5, "paymentAmount": 0.005}',
+    "no time": b'{"transactionId": 1, "eventTime": -4}',
+    "no UTF-8": b'{"transactionId": 1, "eventTime": 5, "paymentType": "\xff"}',
+    "two in a line": b'{"transactionId": 1, "eventTime": 5}{"transactionId": 1, "eventTime": 5}',
+    "CSV": b"1,2013-01-01 00:00:00,25,12,CSH,0.005",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
+def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypatch):
+    """At most 63 lines, where the whole run of 10,000 would take ten times as long as it does."""
+    read = []
+    monkeypatch.setattr(
+        Schema, "parse", lambda self, line, parse=Schema.parse: read.append(1) or parse(self, line)
+    )
+    lines = [b'{"transactionId": %d, "eventTime": 5}' % n for n in range(10_000)]
+    lines[7_777] = bad
+    columns, kept, ((_, place, raw),) = decode_records(Loose(b"\n".join(lines)), PAYMENTS)
+    assert (place, raw) == ("7778", bad) and len(read) < 64
+    assert columns["transactionId"].to_pylist() == kept.tolist() == [n for n in range(10_000) if n != 7_777]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        lines() | st.sampled_from([b"", b"\n", b'{"transactionId": 1,\n"eventTime": 5}']),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
+    """Empty ones, and those with line ends inside, too."""
+
+    class Records:
+        data = b"\n".join(values) if not any(b"\n" in value for value in values) else b""
+        log_time, source = np.arange(len(values)) + 1_000, 0
+
+        def lines(self):
+            return zip(self.places(range(len(values))), values, strict=True)
+
+        def places(self, numbers):
+            return [f"topic/0:{number}" for number in numbers]
+
+    batch = decode.MicroBatch()
+    decode._take(batch, "events", Records(), PAYMENTS, 10**15)
+    good, bad = [], []
+    for number, value in enumerate(values):
+        try:
+            good.append((number + 1_000, PAYMENTS.parse(value)["transactionId"]))
+        except BadRecord:
+            bad.append(f"topic/0:{number}")
+    columns = batch.events[0] if batch.events else {"logTime": np.empty(0), "transactionId": pa.array([])}
+    assert list(zip(columns["logTime"].tolist(), columns["transactionId"].to_pylist(), strict=True)) == good
+    assert [json.loads(letter)["place"] for letter in batch.dead_letters] == bad
+    assert batch.records == len(values)
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("log_time", [1_000, np.array([1_000] * 3)], ids=["of the segment", "of each record"])
+def test_a_time_more_than_max_future_after_the_log_time_is_bad_for_engine_and_reference(log_time):
+    lines = [b'{"transactionId": %d, "eventTime": %d}' % (n, 1_000 + DAY + n) for n in range(3)]
+    records = Loose(b"\n".join(lines), log_time)
+    columns, _, bad = decode_records(records, PAYMENTS)
+    assert columns["transactionId"].to_pylist() == [0]
+    allowed = f"at most {DAY} ms after the log time of its record, which is 1000"
+    assert [reason for reason, *_ in bad] == [
+        f"eventTime: {1_000 + DAY + n}, expected {allowed}" for n in (1, 2)
+    ]
+    reference = Reference(PAYMENTS)
+    for line in lines:
+        reference.event(line, log_time=1_000)
+    assert [letter["reason"] for letter in reference.dead_letters] == [reason for reason, *_ in bad]
+    assert len(decode_records(records, PAYMENTS, max_future_ms=DAY + 1)[2]) == 1
+    assert not decode_records(records, PAYMENTS, max_future_ms=10**20)[2]
+    tolerant = Reference(PAYMENTS, max_future_ms=DAY + 2)
+    tolerant.event(lines[2], log_time=1_000)
+    assert not tolerant.dead_letters
+
+
+def test_a_log_that_is_not_live_has_no_future():
+    line = b'{"transactionId": 1, "eventTime": 7226582400000}'  # 2199
+    assert not decode_records(Loose(line), PAYMENTS)[2]
 
 
 def test_a_dead_letter_keeps_the_raw_bytes():
-    letter = json.loads(decode.dead_letter("why", "events/a:3", b"\xff\xfe"))
-    assert letter == {"reason": "why", "place": "events/a:3", "rawBase64": "//4="}
+    letter = json.loads(decode.dead_letter("why", "3", b"\xff\xfe"))
+    assert letter == {"reason": "why", "place": "3", "rawBase64": "//4="}
+
+
+@pytest.mark.parametrize("unit", [b'"', b"\x01", "😀".encode(), b"\xff", b"a"])
+def test_a_dead_letter_of_a_long_record_stays_small_and_tells_which_one_it_was(unit):
+    """A broker takes 1 MiB; 900 kB of quotes are twice that in JSON, of control characters six times."""
+    raw = unit * (900_000 // len(unit))
+    line = decode.dead_letter("why", "3", raw)
+    letter = json.loads(line)
+    assert len(line) < 64_000
+    assert letter["bytes"] == len(raw) and letter["sha256"] == sha256(raw).hexdigest()
+    beginning = letter["raw"].encode() if "raw" in letter else b64decode(letter["rawBase64"])
+    assert len(beginning) > 1990 and raw.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{" + b'"' * 900_000,
+        b'{"transactionId": "' + b"\\u0001" * 150_000 + b'", "eventTime": 5}',
+        b'{"transactionId": 1, "eventTime": 5, "x": ' + b"9" * 1_100_000,
+        b'"' * 900_000,
+    ],
+)
+def test_the_dead_letter_of_any_record_stays_small(line):
+    *_, bad = decode_records(Loose(line), PAYMENTS)
+    assert max(len(decode.dead_letter(*record)) for record in bad) < 64_000

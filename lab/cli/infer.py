@@ -1,0 +1,81 @@
+"""`lab infer`: a proposal for the schema of a file of events. `lab spec`: the logs for other programs."""
+
+import argparse
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from lab.cli.options import Usage, add_command
+from lab.model.schema import PAYMENTS
+
+
+def add_commands(commands) -> None:
+    """Adds `lab infer` and `lab spec` to the command line."""
+    _infer(commands)
+    _spec(commands)
+
+
+def _spec(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        import yaml
+
+        from lab.model.spec import asyncapi
+
+        page = asyncapi(options.schema or PAYMENTS, metadata.version("lab"))
+        print(yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=110), end="")
+
+    add_command(
+        commands,
+        "spec",
+        run,
+        "print what is in the logs: an AsyncAPI page with a JSON Schema for each",
+        """\
+example:
+  lab spec --schema orders.toml > orders-asyncapi.yaml
+""",
+    )
+
+
+def _infer(commands) -> None:
+    command = add_command(
+        commands,
+        "infer",
+        run,
+        "propose a schema for a file of events",
+        """\
+example:
+  lab infer orders.jsonl --out orders.toml
+  lab replay orders.jsonl --schema orders.toml --rules rules.txt
+
+The proposal names id and event time, and for each field its path in the records, type, unit and an example. Read it:
+what may be wrong is a comment that begins with "doubt". Then give it to any command as --schema.
+""",
+        schema=False,
+    )
+    command.add_argument("events", type=Path, help="JSON lines, also .gz; or the folder of an events log")
+    command.add_argument("--out", type=Path, metavar="FILE", help="written, unless it is there (the screen)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Writes the proposal, and says what it is."""
+    from lab.apps.infer import infer
+    from lab.apps.replay import Source
+
+    if options.out and options.out.exists():
+        raise Usage(f"{options.out} is there and may have been mended by hand: remove it, or name another")
+    name = options.events.name.removesuffix(".gz").rpartition(".")[0] or options.events.name
+    try:
+        proposal = infer(Source(options.events), name)
+    except ValueError as error:
+        raise ValueError(f"{options.events}: {error}") from None
+    schema = proposal.schema
+    if options.out:
+        options.out.write_text(proposal.toml(), "utf-8")
+    else:
+        print(proposal.toml(), end="")
+    time = schema.field(schema.time_field)
+    print(
+        f"{len(schema.fields)} fields from {proposal.records:,} records; id {schema.id_field}, time {time.name} ({time.unit}), "
+        f"{proposal.doubt_count} doubts{f': read {options.out}' if options.out else ''}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,144 @@
+"""`lab replay`: rules on a finished file of events, and what they would have alerted."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.cli.options import RULES_FORMAT, Usage, add_command, add_engine_options, at_least, settings_of
+from lab.model.alerts import AlertTable, utc
+from lab.model.rules import symbol
+from lab.model.schema import SCHEMAS
+from lab.model.words import plain
+
+ALERTS_SHOWN = 20
+
+
+def add_command_to(commands) -> None:
+    """Adds `lab replay` to the command line."""
+    command = add_command(
+        commands,
+        "replay",
+        run,
+        "evaluate rules on a finished file of events",
+        f"""\
+examples:
+  lab replay datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out alerts.jsonl
+  lab replay logins.csv --schema logins --rules rules.txt --out alerts.jsonl --engine reference
+  lab replay orders.jsonl --schema orders.toml --rules rules.txt            of your own: `lab infer orders.jsonl --out orders.toml`
+
+All rules apply before the first event. The alerts are sorted by event time, event id and rule id. The last line
+of the output is one JSON object that sums the run up.
+
+{RULES_FORMAT}""",
+    )
+    command.add_argument(
+        "events", type=Path, help="JSON lines or CSV, also .gz; or the folder of an events log"
+    )
+    command.add_argument(
+        "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
+    )
+    command.add_argument(
+        "--out", type=Path, metavar="ALERTS", help="written: one alert per line (a table on the screen)"
+    )
+    command.add_argument(
+        "--dead-letters", type=Path, metavar="FILE", help="written: bad records and why they are bad"
+    )
+    command.add_argument(
+        "--engine",
+        choices=("spark", "reference"),
+        default="spark",
+        help="reference: slow, obvious, no Spark (spark)",
+    )
+    command.add_argument(
+        "--batches",
+        type=at_least(1),
+        metavar="N",
+        help="micro-batches to cut the file into (few and large: fastest)",
+    )
+    add_engine_options(command)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Replays, writes or shows what came out, and sums up in one JSON object."""
+    from lab.apps.replay import read_rules
+
+    outputs = (options.out, options.dead_letters)
+    for path in filter(None, outputs):
+        if not path.parent.is_dir():
+            raise Usage(f"{path}: there is no folder {path.parent}")
+    result = replayed(options, read_rules(options.rules))
+    for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
+        if path:
+            path.write_text("".join(f"{line}\n" for line in lines))
+    if not options.out:
+        show_alerts(result.alerts)
+    print(json.dumps(result.summary()))
+    check_some_good(result, options.events)
+
+
+def show_alerts(alerts: AlertTable) -> None:
+    """The first alerts as a table."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{len(alerts):,} alerts" + (f", the first {ALERTS_SHOWN}" if len(alerts) > ALERTS_SHOWN else "")
+    table = Table("event time (UTC)", "rule", "group", "held", "event", title=title)
+    for alert in alerts[:ALERTS_SHOWN]:
+        held = f"{plain(alert.aggregate)} {symbol(alert.operator)} {plain(alert.limit)}"
+        cells = (utc(alert.event_time), alert.rule_id, alert.key, held, alert.event_id)
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    Console(highlight=False).print(table)
+
+
+def check_some_good(result, events: Path) -> None:
+    """Raises ValueError if all records were bad: then it is not they that are wrong."""
+    if result.events and result.counts["deadLetters"] == result.events:
+        raise ValueError(
+            f"all {result.events:,} records of {events} are dead letters: of another schema? "
+            f"`lab infer {events} --out schema.toml` proposes one for --schema"
+        )
+
+
+def replayed(options: argparse.Namespace, rules: Sequence[str]):
+    """Replays `options.events` with a progress bar, and sums up for people."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from lab.apps.infer import unmatched
+    from lab.apps.replay import Source, replay
+    from lab.apps.run import COUNT_WORDS
+
+    settings = settings_of(options)
+    if settings.schema not in SCHEMAS.values():
+        for warning in unmatched(settings.schema, Source(options.events)):
+            print(f"lab: warning: {warning}", file=sys.stderr)
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Starting", total=None)
+
+        def progress(done: int, lines: int) -> None:
+            bar.update(task, description="Events" if done else "Starting", completed=done, total=lines)
+
+        result = replay(
+            options.events,
+            rules,
+            engine=options.engine,
+            settings=settings,
+            batches=getattr(options, "batches", None),
+            progress=progress,
+        )
+    counts = ", ".join(f"{result.counts[name]:,} {words}" for name, words in COUNT_WORDS.items())
+    console.print(f"{result.events:,} records: {counts}.", soft_wrap=True)
+    rate = f"{result.events_per_second:,.0f} events/s"
+    console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
+    for letter in result.dead_letters[:3]:
+        console.print(f"Dead letter {letter['place']}: {letter['reason']}", markup=False, soft_wrap=True)
+    if len(result.dead_letters) > 3:
+        console.print(
+            f"… and {len(result.dead_letters) - 3:,} more dead letters: --dead-letters FILE", markup=False
+        )
+    return result

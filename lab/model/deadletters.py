@@ -1,0 +1,35 @@
+"""Dead letters: what was bad about a record, where it stood, and what it was."""
+
+import base64
+import json
+from hashlib import sha256
+
+SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
+
+
+def dead_letter(reason: str, place: str, raw: bytes) -> str:
+    """One line of the dead-letter log, always below 64 kB: a log takes 1 MiB, and quoting could make a record longer than that.
+
+    `raw` is the record as text, or `rawBase64` if that is not UTF-8; of more than 2,000 bytes only the beginning, beside
+    the number of all its `bytes` and their `sha256`.
+
+    >>> dead_letter("not one JSON object", "events/a:3", b"{")
+    '{"reason": "not one JSON object", "place": "events/a:3", "raw": "{"}'
+    """
+    try:
+        raw.decode()
+        shown = {"raw": raw[:SHOWN].decode(errors="ignore")}  # without half a character at its end
+    except UnicodeDecodeError:
+        shown = {"rawBase64": base64.b64encode(raw[:SHOWN]).decode()}
+    if len(raw) > SHOWN:
+        shown |= fingerprint(raw)
+    return json.dumps({"reason": reason, "place": place, **shown})
+
+
+def fingerprint(raw: bytes) -> dict[str, int | str]:
+    """How long it is, and which one: for what is not shown whole.
+
+    >>> fingerprint(b"x")["sha256"][:8]
+    '2d711642'
+    """
+    return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}

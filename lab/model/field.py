@@ -1,0 +1,131 @@
+"""One field of an event: its name, its type, and how its values are read."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from lab.model.jsontext import BadRecord, exact_decimal, integer, is_text
+from lab.model.times import UNITS, expected_time, time_ms
+from lab.model.words import expected, shown
+
+Value = int | Decimal | str | None
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+_BOOLEANS = {True: "true", False: "false", "true": "true", "false": "false"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of an event: its name in rules, its type, and the path at which records have it.
+
+    | `type` | in records | in rules and events |
+    |---|---|---|
+    | `long` | an integer of signed 64 bit | int |
+    | `decimal(P,S)` | a number or its text, P <= 18 digits, S of them after the point | Decimal |
+    | `string` | a string | str |
+    | `boolean` | true or false | the text "true" or "false" |
+    | `time` | as `unit` says: `s`, `ms`, `us`, `ns` since the epoch; `iso`: with a zone; `utc`: without | int, ms since the epoch |
+
+    `path`: the names of the objects around it, then its own; without one, it is at the top under its name. Of other types
+    than time, `unit` is for people, like `doc`.
+
+    >>> amount = Field("amount", "decimal(18,2)", path=("order", "total", "amount"))
+    >>> amount.parse("21.5"), amount.parse(20), amount.parse(None)
+    (Decimal('21.50'), Decimal('20.00'), None)
+    >>> amount.parse("21.505")
+    Traceback (most recent call last):
+    lab.model.jsontext.BadRecord: amount (order.total.amount): "21.505", expected a number with at most 16 digits before ...
+    """
+
+    name: str
+    type: str
+    doc: str = ""
+    path: tuple[str, ...] = ()
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise ValueError(f"field name {shown(self.name)}: use letters, digits, '_', '.' and '-'")
+        if self.type == "time" and self.unit not in UNITS:
+            raise ValueError(
+                expected(f"unit of {self.name}", self.unit or None, f"one of {', '.join(UNITS)}")
+            )
+        if self.type not in ("long", "string", "boolean", "time"):
+            match = _DECIMAL_TYPE.fullmatch(self.type)
+            if not match or not int(match[2]) <= int(match[1]) <= 18 or int(match[1]) == 0:
+                allowed = "long, string, boolean, time or decimal(P,S) with 1 <= P <= 18 and S <= P"
+                raise ValueError(f"type of {self.name}: {shown(self.type)}, expected {allowed}")
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the objects around it in a record, then its own."""
+        return self.path or (self.name,)
+
+    @cached_property
+    def label(self) -> str:
+        """What errors call it: its name, and its path if that says more."""
+        return self.name if self.keys == (self.name,) else f"{self.name} ({'.'.join(self.keys)})"
+
+    @cached_property
+    def precision(self) -> int:
+        return int(_DECIMAL_TYPE.fullmatch(self.type)[1])
+
+    @cached_property
+    def scale(self) -> int | None:
+        """Digits after the point: S of a decimal, 0 for a long or a time, None for text."""
+        if not self.numeric:
+            return None
+        return int(_DECIMAL_TYPE.fullmatch(self.type)[2]) if self.type.startswith("decimal") else 0
+
+    @property
+    def numeric(self) -> bool:
+        """Whether SUM, AVG, MIN and MAX can work on it."""
+        return self.type not in ("string", "boolean")
+
+    def read(self, record: dict[str, object]) -> Value:
+        """Its value in a record (of `read_object`); None if that is null or not there. Raises BadRecord."""
+        *around, last = self.keys
+        for depth, key in enumerate(around, 1):
+            record = record.get(key)
+            if record is None:
+                return None
+            if not isinstance(record, dict):
+                where = f"{self.name} ({'.'.join(self.keys)}): {'.'.join(self.keys[:depth])}"
+                raise BadRecord(expected(where, record, "an object"))
+        return self.parse(record.get(last))
+
+    def parse(self, value: object) -> Value:
+        """One JSON value (of `read_object`) in this field's type; None stays None. Raises BadRecord."""
+        if value is None:
+            return None
+        parsed, allowed = self._parsed(value)
+        if parsed is None:
+            raise BadRecord(expected(self.label, value, allowed))
+        return parsed
+
+    def _parsed(self, value: object) -> tuple[Value, str]:
+        """The value, None if it is not of this type; and what is."""
+        match self.type:
+            case "long":
+                fits = type(value) is int and -(1 << 63) <= value < 1 << 63
+                return value if fits else None, "an integer of signed 64 bit"
+            case "string":
+                fits = isinstance(value, str) and is_text(value)
+                return value if fits else None, "a string of valid Unicode"
+            case "boolean":
+                return _BOOLEANS.get(value) if isinstance(value, bool | str) else None, "true or false"
+            case "time":
+                return time_ms(value, self.unit), expected_time(self.unit)
+            case _:
+                whole = self.precision - self.scale
+                allowed = f"a number with at most {whole} digits before the point and {self.scale} after it"
+                return exact_decimal(value, self.precision, self.scale), allowed
+
+    def parse_text(self, cell: str) -> Value:
+        """One CSV cell; an empty one is null. Raises BadRecord."""
+        if not cell:
+            return None
+        is_integer = self.type == "long" and _INTEGER.fullmatch(cell)
+        return self.parse(integer(cell) if is_integer else cell)

@@ -1,0 +1,96 @@
+"""Reading text, JSON and numbers exactly: no float anywhere, and nothing that a hostile line can make slow."""
+
+import json
+import re
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from itertools import accumulate
+
+MAX_LINE_BYTES = 1 << 20
+MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
+
+DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class BadRecord(ValueError):
+    """A record that cannot be read; its text names the field, the value and what is allowed."""
+
+
+def read_text(raw: bytes, what: str, at_most: int) -> str:
+    """The bytes as text, without a byte order mark; raises BadRecord when too long or not UTF-8."""
+    if len(raw) > at_most:
+        raise BadRecord(f"{what} of {len(raw)} bytes, at most {at_most} are allowed")
+    try:
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+
+
+def is_object(text: str) -> bool:
+    """Whether the text is meant as a JSON object: its first character that is not blank is `{`."""
+    return text.lstrip(" \t\r\n").startswith("{")
+
+
+def read_object(text: str) -> dict[str, object]:
+    """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord."""
+    if text.count("{") + text.count("[") > MAX_DEPTH and depth(text) > MAX_DEPTH:
+        raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
+    try:
+        return json.loads(text, parse_int=integer, parse_float=_decimal, parse_constant=_not_json)
+    except json.JSONDecodeError as error:
+        raise BadRecord(f"not one JSON object: {error}") from None
+
+
+def depth(text: str) -> int:
+    """How many objects and lists are inside each other.
+
+    >>> depth('{"a": [{}, "[[["]}')
+    3
+    """
+    brackets = re.findall(r"[\[\]{}]", _STRING.sub("", text))
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
+
+
+def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:
+    """An int, a Decimal or a number in text as a Decimal of exactly `scale` digits after the point.
+
+    None when it is none of these, or does not fit `precision` digits unrounded. Huge exponents cost nothing.
+
+    >>> exact_decimal(Decimal("2e1"), 18, 2), exact_decimal("0.005", 18, 2)
+    (Decimal('20.00'), None)
+    """
+    is_number = type(value) is int or (isinstance(value, Decimal) and value.is_finite())
+    if not is_number and not (isinstance(value, str) and DECIMAL_TEXT.fullmatch(value)):
+        return None
+    try:
+        context = Context(prec=precision, traps=[InvalidOperation, Inexact])
+        number = context.quantize(Decimal(value), Decimal(1).scaleb(-scale))
+    except (InvalidOperation, Inexact):
+        return None
+    return number or abs(number)  # -0 becomes 0
+
+
+def integer(literal: str) -> int | Decimal:
+    """An integer literal; past 40 digits it stays a Decimal, as a million digits take int() half a minute."""
+    number = Decimal(literal)
+    return int(number) if number.adjusted() < 40 else number
+
+
+def _decimal(literal: str) -> Decimal | bytes:
+    """A number with a fraction or exponent; bytes, which no field takes, when even Decimal cannot hold it."""
+    try:
+        return Decimal(literal)
+    except InvalidOperation:
+        return literal.encode()
+
+
+def _not_json(literal: str) -> None:
+    raise BadRecord(f"not one JSON object: {literal} is not a JSON number")
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8; a lone surrogate cannot."""
+    try:
+        return text.encode() is not None
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,131 @@
+"""A schema of one's own as a TOML file, which `lab infer` proposes and people mend.
+
+name = "orders"
+id = "orderId"
+time = "placed"
+
+[fields.orderId]
+path = "order.id"            # in objects inside each other; a list of names if one of them has a dot
+type = "string"              # long, decimal(P,S), string, boolean or time: see `lab.model.field`
+
+[fields.placed]
+path = "order.placedAt"
+type = "time"
+unit = "iso"                 # of a time: s, ms, us, ns, iso or utc
+example = "2024-05-01T10:00:00+09:00"
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.model.field import Field
+from lab.model.schema import SCHEMAS, Schema
+from lab.model.words import expected, unknown
+
+TOP = ("name", "id", "time", "fields")
+OF_A_FIELD = ("path", "type", "unit", "doc", "example")
+
+
+def schema(name: str | Path) -> Schema:
+    """The schema of that name (payments, logins, flights), or that of a file.
+
+    Raises ValueError, naming what is wrong in the file; OSError if it cannot be read.
+
+    >>> schema("payments").id_field
+    'transactionId'
+    >>> schema("paymets")
+    Traceback (most recent call last):
+    ValueError: unknown schema "paymets", did you mean payments? (known: payments, logins, flights), and there is no such file
+    """
+    if name in SCHEMAS:
+        return SCHEMAS[name]
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(f"{unknown('schema', str(name), SCHEMAS)}, and there is no such file")
+    try:
+        return from_toml(path.read_text("utf-8"))
+    except (ValueError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_toml(text: str) -> Schema:
+    """The schema that the text describes. Raises ValueError."""
+    given = tomllib.loads(text)
+    for name in given:
+        if name not in TOP:
+            raise ValueError(unknown("name", name, TOP))
+    name, id_field, time_field = (_text_at(given, key) for key in TOP[:3])
+    tables = given.get("fields")
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ValueError(expected("fields", tables, "a table [fields.NAME] for each field"))
+    fields = tuple(_field(name, table) for name, table in tables.items())
+    return Schema(name, fields, id_field, time_field)
+
+
+def _field(name: str, table: dict) -> Field:
+    for key in table:
+        if key not in OF_A_FIELD:
+            raise ValueError(f"fields.{name}: {unknown('name', key, OF_A_FIELD)}")
+    where = f"fields.{name}."
+    type, unit, doc = (_text_at(table, key, where) for key in ("type", "unit", "doc"))
+    path = table.get("path", [name])
+    path = path.split(".") if isinstance(path, str) else path
+    if not isinstance(path, list) or not path or not all(isinstance(key, str) and key for key in path):
+        raise ValueError(
+            expected(f"{where}path", table["path"], 'names such as "order.id" or ["order", "id"]')
+        )
+    path = () if path == [name] else tuple(path)
+    return Field(name, type, doc, path, unit)
+
+
+def _text_at(table: dict, key: str, where: str = "") -> str:
+    """A text, "" for a unit or doc that is not there. Raises ValueError."""
+    value = table.get(key, "" if key in ("unit", "doc") else None)
+    if type(value) is not str:
+        raise ValueError(expected(where + key, value, "a text"))
+    return value
+
+
+def to_toml(
+    schema: Schema,
+    head: Sequence[str] = (),
+    notes: Mapping[str, Sequence[str]] | None = None,
+    examples: Mapping[str, str] | None = None,
+) -> str:
+    """The text of a file that `from_toml` reads as this schema.
+
+    `head` and, for a field, `notes` become comments; `examples` are of fields too.
+    """
+    lines = [f"# {_comment(line)}" for line in head]
+    lines += [
+        f"{key} = {_text(value)}"
+        for key, value in zip(TOP, (schema.name, schema.id_field, schema.time_field))
+    ]
+    for field in schema.fields:
+        lines += ["", *(f"# {_comment(note)}" for note in (notes or {}).get(field.name, ()))]
+        lines += [f"[fields.{_key(field.name)}]"]
+        if field.keys != (field.name,):
+            dotted = any("." in key for key in field.keys)
+            path = f"[{', '.join(map(_text, field.keys))}]" if dotted else _text(".".join(field.keys))
+            lines.append(f"path = {path}")
+        example = (examples or {}).get(field.name, "")
+        values = {"type": field.type, "unit": field.unit, "doc": field.doc, "example": example}
+        lines += [f"{key} = {_text(value)}" for key, value in values.items() if value]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """A basic string of TOML: JSON's, which leaves one control character as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _comment(text: str) -> str:
+    """Without control characters, which comments must not have."""
+    return re.sub(r"[\x00-\x1f\x7f]", "�", text)

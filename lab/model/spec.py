@@ -1,0 +1,227 @@
+"""The six logs for other programs: JSON Schemas of what is in them, and an AsyncAPI page. Made from what the code accepts.
+
+`lab spec` prints the page for a schema of events, docs/asyncapi.yaml is that of payments.
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from decimal import Decimal
+
+from lab.model.alerts import Alert
+from lab.model.field import Field
+from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.reference import COUNTS
+from lab.model.rules import ATTRIBUTES, CONTROLS, COUNT_WORDS, FUNCTIONS, OPERATOR_ALIASES, OPERATORS, STATES
+from lab.model.schema import MAX_ID, Schema
+from lab.model.times import NUMBERS, PATTERNS, expected_time
+
+Json = dict[str, object]
+
+LONG: Json = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
+MS: Json = {"type": "integer", "minimum": 0, "description": "ms since the epoch"}
+TEXT: Json = {"type": "string"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+DECIMAL_TEXT: Json = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
+LOGS = {  # name -> (does the engine send or receive it, what it is)
+    "events": (
+        "receive",
+        f"One JSON object a record, of at most {MAX_LINE_BYTES:,} bytes. What does not fit becomes a dead letter.",
+    ),
+    "control": ("receive", "Rules, changes of their state, and commands. Each is answered once on acks."),
+    "alerts": (
+        "send",
+        "A rule that held at an event; keyed by its group. At least once on Kafka: `alertId` tells repeats.",
+    ),
+    "acks": ("send", "The answer to a control message: accepted or rejected, with the place of the message."),
+    "deadLetters": ("send", "A record that could not be read: why, where it stands, and its beginning."),
+    "stats": ("send", "Counts and times of a micro-batch."),
+}
+
+
+def json_schemas(schema: Schema) -> dict[str, Json]:
+    """The JSON Schema of each log's records, for events of a schema.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> json_schemas(PAYMENTS)["events"]["required"]
+    ['transactionId', 'eventTime']
+    """
+    made = {
+        "events": _event(schema),
+        "control": _message(schema),
+        "alerts": _alert(schema),
+        "acks": _ack(),
+        "deadLetters": _dead_letter(),
+        "stats": _stats(),
+    }
+    return {name: {"description": LOGS[name][1], **of} for name, of in made.items()}
+
+
+def asyncapi(schema: Schema, version: str) -> Json:
+    """An AsyncAPI 3 document of the engine for events of a schema, as data; `version`: of the kit."""
+    payloads = json_schemas(schema)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": f"Rules on {schema.name}",
+            "version": version,
+            "description": "Two logs that the engine reads and four that it writes: Kafka topics, or folders of JSON lines.",
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            name: {"address": name, "messages": {name: {"$ref": f"#/components/messages/{name}"}}}
+            for name in LOGS
+        },
+        "operations": {
+            name: {"action": action, "channel": {"$ref": f"#/channels/{name}"}}
+            for name, (action, _) in LOGS.items()
+        },
+        "components": {"messages": {name: {"payload": payload} for name, payload in payloads.items()}},
+    }
+
+
+def _event(schema: Schema) -> Json:
+    """Objects inside each other, as the paths say; id and time are required, and all around them."""
+    top: Json = {"type": "object", "properties": {}, "required": []}
+    for field in schema.fields:
+        required = field.name in (schema.id_field, schema.time_field)
+        *around, last = field.keys
+        inside = top
+        for key in around:
+            if required:
+                inside["required"] = sorted({*inside["required"], key})
+            inside = inside["properties"].setdefault(
+                key, {"type": ["object", "null"], "properties": {}, "required": []}
+            )
+            if required:
+                inside["type"] = "object"
+        if required:
+            inside["required"] = [*inside["required"], last]
+        inside["properties"][last] = _value(field, schema, required)
+    return top
+
+
+def _value(field: Field, schema: Schema, required: bool) -> Json:
+    match field.type:
+        case "long":
+            made = dict(LONG)
+        case "string":
+            made = {"type": "string"}
+            if field.name == schema.id_field:
+                made |= {"minLength": 1, "maxLength": MAX_ID}
+        case "boolean":
+            made = {"enum": [True, False, "true", "false"]}
+        case "time" if field.unit not in NUMBERS:
+            made = {"type": "string", "pattern": PATTERNS[field.unit]}
+        case _:
+            made = {"type": ["number", "string"]}
+    said = field.doc or (expected_time(field.unit) if field.type == "time" else field.unit)
+    said = f"{field.type}: {said}" if field.type.startswith("decimal") and said else said or field.type
+    if not required:
+        made = {"anyOf": [made, {"type": "null"}]}
+    return {"description": said, **made}
+
+
+def _message(schema: Schema) -> Json:
+    names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
+    window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
+    either: Json = {"type": ["string", "number", "boolean"]}
+    attributes: dict[str, Json] = {
+        "ruleId": {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
+        },
+        "ruleState": _words(STATES),
+        "groupingKeyNames": names,
+        "unique": names,
+        "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
+        "aggregatorFunctionType": _words((*FUNCTIONS, *COUNT_WORDS)),
+        "limitOperatorType": _words((*OPERATORS, *OPERATOR_ALIASES)),
+        "limit": {"type": ["number", "string"]},
+        "window": window,
+        "windowMinutes": window,
+        "filter": {
+            "type": "object",
+            "propertyNames": {"enum": list(schema.names)},
+            "additionalProperties": {"anyOf": [either, {"type": "array", "items": either, "minItems": 1}]},
+        },
+        "controlType": _words(CONTROLS),
+        "version": {"type": "integer"},
+    }
+    nullable = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in ATTRIBUTES}
+    nullable["ruleState"] = attributes["ruleState"]
+    return {
+        "type": "object",
+        "properties": nullable,
+        "required": ["ruleState"],
+        "additionalProperties": False,
+    }
+
+
+def _words(words: Iterable[str]) -> Json:
+    """Any of the words, in capitals or not."""
+    return {"enum": list(dict.fromkeys(each for word in words for each in (word, word.lower())))}
+
+
+def _alert(schema: Schema) -> Json:
+    of_type = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
+    properties: dict[str, Json] = {
+        "alertId": {"type": "string", "description": "the same for the same alert, however often it comes"}
+    }
+    for field in fields(Alert):
+        first, *rest = field.name.split("_")
+        properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
+    properties["eventId"] = LONG if schema.field(schema.id_field).numeric else TEXT
+    properties["eventTime"] = MS
+    properties["logTime"] = MS | {
+        "description": "when the event was logged, ms since the epoch; live logs only"
+    }
+    properties["alertTime"] = MS | {
+        "description": "when the alert was made, ms since the epoch; live logs only"
+    }
+    required = [name for name in properties if name not in ("logTime", "alertTime")]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _ack() -> Json:
+    place = {"place": TEXT, "logTime": MS}
+    long = {"bytes": COUNT, "sha256": TEXT}
+    about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
+    about_all = {
+        "controlType": {"enum": list(CONTROLS)},
+        "rules": {"type": "array"},
+        "ruleIds": {"type": "array"},
+    }
+    return {
+        "type": "object",
+        "oneOf": [
+            _closed({"status": {"const": "accepted"}, **about_rule}, place),
+            _closed(
+                {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
+                about_all | place,
+            ),
+            _closed({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
+        ],
+    }
+
+
+def _dead_letter() -> Json:
+    always, long = {"reason": TEXT, "place": TEXT}, {"bytes": COUNT, "sha256": TEXT}
+    base64 = TEXT | {"contentEncoding": "base64"}
+    return {
+        "type": "object",
+        "oneOf": [_closed(always | {"raw": TEXT}, long), _closed(always | {"rawBase64": base64}, long)],
+    }
+
+
+def _stats() -> Json:
+    counts = dict.fromkeys((*COUNTS, "alerts", "heldEvents", "groups", "memoryBytes", "stateBytes"), COUNT)
+    times = {"type": "object", "additionalProperties": MS}
+    return {
+        "type": "object",
+        "properties": {"batch": COUNT, **counts, "times": times},
+        "required": ["batch", "times"],
+    }
+
+
+def _closed(required: dict[str, Json], optional: dict[str, Json]) -> Json:
+    properties = required | optional
+    return {"properties": properties, "required": list(required), "additionalProperties": False}

@@ -1,0 +1,48 @@
+"""Times as records write them, in ms since the epoch: whole and broken numbers of s, ms, us or ns, and ISO 8601.
+
+All are exact to the nanosecond, and what is finer than a millisecond is cut off towards the past.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from lab.model.jsontext import exact_decimal
+
+NUMBERS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # unit -> digits after the point down to a nanosecond
+TEXTS = {"iso": "2024-05-01T10:00:00.123+09:00", "utc": "2024-05-01 10:00:00.123"}  # unit -> an example
+UNITS = (*NUMBERS, *TEXTS)
+DIGITS = 19  # a number of nanoseconds has at most so many
+NS_PER_MS = 1_000_000
+FINER_THAN_MS = r"(\.[0-9]{3})[0-9]+"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
+_ZONE = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+PATTERNS = {"utc": rf"^[1-9][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}$"}
+PATTERNS["iso"] = PATTERNS["utc"][:-1] + _ZONE + "$"
+
+
+def expected_time(unit: str) -> str:
+    """What a time in a unit looks like, for errors."""
+    if unit in NUMBERS:
+        return f"a time: a number of {unit} since the epoch"
+    zone = "with its zone" if unit == "iso" else "without a zone, UTC"
+    return f"a time of ISO 8601 {zone}, such as {TEXTS[unit]}"
+
+
+def time_ms(value: object, unit: str) -> int | None:
+    """A JSON value as ms since the epoch; None if it is no time in that unit.
+
+    >>> time_ms("2024-05-01T10:00:00.1239+09:00", "iso"), time_ms(1714525200, "s"), time_ms("2024-05-01", "iso")
+    (1714525200123, 1714525200000, None)
+    """
+    if unit in NUMBERS:
+        number = exact_decimal(value, DIGITS, NUMBERS[unit])
+        return None if number is None else int(number.scaleb(NUMBERS[unit])) // NS_PER_MS
+    if not isinstance(value, str) or not re.fullmatch(PATTERNS[unit][1:-1], value):
+        return None
+    try:
+        time = datetime.fromisoformat(value + "Z" * (unit == "utc"))
+        return (time - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):  # 30 February
+        return None

@@ -1,0 +1,111 @@
+"""A schema's file says what the schema says, and errors name what is wrong in it."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lab
+from lab.model.field import Field
+from lab.model.schema import SCHEMAS, Schema
+from lab.model.schemafile import from_toml, schema, to_toml
+
+FILE = """
+name = "orders"
+id = "orderId"
+time = "placed"
+
+[fields.orderId]
+path = "order.id"
+type = "string"
+example = "A-1"
+
+[fields.placed]
+path = ["order", "placed.at"]
+type = "time"
+unit = "iso"
+
+[fields.amount]
+type = "decimal(18,2)"
+unit = "EUR"
+doc = "with VAT"
+"""
+ORDERS = Schema(
+    "orders",
+    (
+        Field("orderId", "string", path=("order", "id")),
+        Field("placed", "time", path=("order", "placed.at"), unit="iso"),
+        Field("amount", "decimal(18,2)", "with VAT", unit="EUR"),
+    ),
+    id_field="orderId",
+    time_field="placed",
+)
+
+
+def test_a_file_is_a_schema_wherever_a_name_is(tmp_path):
+    (tmp_path / "orders.toml").write_text(FILE)
+    assert lab.schema(tmp_path / "orders.toml") == lab.schema(str(tmp_path / "orders.toml")) == ORDERS
+    assert lab.schema("logins") is SCHEMAS["logins"]
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(
+    st.lists(st.tuples(st.from_regex(r"[\w.-]+", fullmatch=True), st.lists(texts, min_size=1)), max_size=4),
+    st.lists(texts),
+    texts,
+)
+def test_whatever_the_names_paths_and_notes_the_file_reads_as_the_schema(named, notes, text):
+    fields = {
+        name: Field(name, "long", text, () if path == [name] else tuple(path), text) for name, path in named
+    }
+    try:
+        made = Schema(text, (*ORDERS.fields, *fields.values()), "orderId", "placed")
+    except ValueError:
+        return  # two fields of one name or at one path
+    every = dict.fromkeys(made.names, notes)
+    assert from_toml(to_toml(made, notes, every, dict.fromkeys(made.names, text))) == made
+
+
+def test_the_schemas_that_ship_can_be_files():
+    for each in SCHEMAS.values():
+        assert from_toml(to_toml(each)) == each
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('name = "orders"', "", "name: nothing, expected a text"),
+        ('id = "orderId"', 'id = "orderID"', 'unknown orders field "orderID", did you mean orderId?'),
+        ('id = "orderId"', 'id = "amount"', "type of amount: "),
+        ('name = "orders"', 'nme = "orders"', 'unknown name "nme", did you mean name?'),
+        ('type = "string"', "", "fields.orderId.type: nothing, expected a text"),
+        ('type = "string"', 'type = "text"', 'type of orderId: "text", expected long, string'),
+        ('type = "string"', 'typ = "string"', 'fields.orderId: unknown name "typ", did you mean type?'),
+        (
+            'unit = "iso"',
+            'unit = "seconds"',
+            'unit of placed: "seconds", expected one of s, ms, us, ns, iso, utc',
+        ),
+        (
+            'path = "order.id"',
+            'path = "order..id"',
+            'fields.orderId.path: "order..id", expected names such as',
+        ),
+        ('path = "order.id"', "path = 7", "fields.orderId.path: 7, expected names such as"),
+        ("[fields.amount]", "[fields.amount", "at line 16"),
+    ],
+)
+def test_an_error_names_the_file_and_what_is_wrong_in_it(old, new, text, tmp_path):
+    path = tmp_path / "orders.toml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(ValueError) as error:
+        schema(path)
+    assert str(error.value).startswith(f"{path}: ") and text in str(error.value)
+
+
+def test_what_is_not_text_in_a_comment_does_not_spoil_the_file():
+    text = to_toml(ORDERS, ["a\nb\x00"], {"amount": ["doubt: \x1b"]}, {"amount": '"\x7f\\'})
+    assert tomllib.loads(text)["fields"]["amount"]["example"] == '"\x7f\\'

@@ -1,0 +1,103 @@
+"""The JSON Schemas take what the code writes and reads, and nothing else; the committed page is what the code gives."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from lab.apps.infer import infer
+from lab.apps.replay import read_rules
+from lab.cli.main import OK, main
+from lab.model.deadletters import dead_letter
+from lab.model.reference import run
+from lab.model.rules import RuleBook
+from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
+from lab.model.spec import LOGS, json_schemas
+from lab.teach import dataset
+from tests.orders import orders
+
+ORDERS = [line.encode() for line in orders(300)]
+PAGE = Path(__file__).parent.parent / "docs" / "asyncapi.yaml"
+
+
+def validators(schema):
+    made = json_schemas(schema)
+    for each in made.values():
+        Draft202012Validator.check_schema(each)
+    return {name: Draft202012Validator(each) for name, each in made.items()}
+
+
+def test_what_goes_in_and_out_is_as_the_schemas_say():
+    rules = read_rules(dataset("logins") / "rules.json")
+    (path,) = dataset("logins").glob("logins*.jsonl*")
+    from lab.apps.replay import Source
+
+    lines = list(Source(path))[:3000]
+    valid = validators(LOGINS)
+    done = run(LOGINS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)])
+    assert done.alerts
+    for line in lines:
+        valid["events"].validate(json.loads(line))
+    for rule in rules:
+        valid["control"].validate(json.loads(rule))
+    for alert in done.alerts:
+        valid["alerts"].validate(json.loads(alert.to_json()))
+    for ack in done.acks:
+        valid["acks"].validate(ack)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}',
+        '{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}',
+        '{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}',
+        '{"ruleId": 7, "ruleState": "DELETE"}',
+        '{"ruleId": "1", "ruleState": "PAUSE", "window": null}',
+        '{"ruleId": 1, "ruleState": "ACTIVE", "windowMinuts": 7}',
+        '{"ruleId": 1, "ruleState": "ASLEEP"}',
+        '{"ruleId": 1, "ruleState": "PAUSE", "limitOperatorType": "about", "limit": 1, "window": 1}',
+        "{" + "x" * 5000,
+    ],
+)
+def test_each_answer_is_as_its_schema_says_and_a_message_is_valid_if_it_can_be_accepted(message):
+    valid, book = validators(PAYMENTS), RuleBook(PAYMENTS)
+    book.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
+    ack = book.apply(message) | {"place": "control:1", "logTime": 5}
+    valid["acks"].validate(ack)
+    assert ack["status"] == "rejected" or valid["control"].is_valid(json.loads(message))
+    if ack["status"] == "rejected" and message.endswith("}") and "force" not in ack["reason"]:
+        assert not valid["control"].is_valid(json.loads(message))
+
+
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"x" * 5000, b"\xff" * 5000])
+def test_a_dead_letter_is_as_its_schema_says(raw):
+    valid = validators(PAYMENTS)["deadLetters"]
+    valid.validate(letter := json.loads(dead_letter("why", "events:1", raw)))
+    assert not valid.is_valid({name: value for name, value in letter.items() if not name.startswith("raw")})
+
+
+def test_nested_events_are_as_their_schema_says():
+    valid = validators(infer(ORDERS, "orders").schema)["events"]
+    for line in ORDERS:
+        valid.validate(json.loads(line))
+    order = json.loads(ORDERS[0])
+    for wrong in (
+        {"customer": {}},
+        order | {"order": order["order"] | {"id": 7}},
+        order | {"order": order["order"] | {"placedAt": "2024-05-01 09:00"}},
+        order | {"channel": 7},
+    ):
+        assert not valid.is_valid(wrong)
+
+
+def test_the_committed_page_is_what_the_code_gives(capsys):
+    """`lab spec > docs/asyncapi.yaml` makes it anew."""
+    assert main(["spec"]) == OK
+    assert capsys.readouterr().out == PAGE.read_text()
+
+
+def test_every_log_of_every_schema_has_a_schema():
+    for schema in SCHEMAS.values():
+        assert list(validators(schema)) == list(LOGS)
