@@ -1,64 +1,53 @@
-"""Logs as folders of append-only segments: readable JSON lines, no server needed.
+"""Logs as folders of files that grow: readable JSON lines, no server needed.
 
-    events/1356998400000-00000000.jsonl      log time in ms - number of the segment
-    events/1356998400200-00000001.jsonl
+    events/00000000000000000000.jsonl    the lines; a segment is named by the position of its first byte in the whole log
+    events/00000000000000000000.index    how far the log went with each append, and when, see `lab.logs.index`
+    events/00000000000008388700.jsonl    the next segment, begun after 8 MiB or a day
 
-A segment appears whole (written aside, then linked under its name) and never changes. File name, then line, is the log order.
+A position is a byte of the whole log. Writers come one at a time; readers take no lock and look no further than the index says. So
+positions and log times are one order, whatever the number of writers, and what is appended, tailed or asked for costs only itself.
+What was appended outlives its process, not a power cut: as with Kafka, nothing waits for the disk.
 """
 
-import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from lab.logs import Record
+from lab.logs.index import writer_id
+from lab.logs.segments import BY_END, LogExpired, Segments
+from lab.logs.writer import DAY_MS, Writer
 
-SUFFIX = ".jsonl"
-SEGMENTS = f"[0-9]*-[0-9]*{SUFFIX}"  # other files in a log's folder are none of its own
-
-
-@dataclass(frozen=True)
-class Segment:
-    """One segment: its log time in ms (0: the log is not live), its number, its name for people, and its bytes."""
-
-    log_time: int
-    source: int
-    name: str
-    data: bytes
-
-    @classmethod
-    def read(cls, path: str) -> "Segment":
-        """Reads the segment that Spark names by `path`."""
-        file = Path(path.removeprefix("file:"))
-        log_time, source = _parts(file)
-        data = file.read_bytes()
-        return cls(log_time, source, f"{file.parent.name}/{file.name}", data)
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(place, line) of each line that is not blank, without its line end; places count lines from 1."""
-        for number, line in enumerate(self.data.split(b"\n"), 1):
-            line = line.removesuffix(b"\r")
-            if line.strip():
-                yield f"{self.name}:{number}", line
+WEEK_MS = 7 * DAY_MS
+T = TypeVar("T")
 
 
 class FileLog:
-    """A log in a folder, for one or more writers and any number of readers.
+    """A log in a folder, for any number of writers and readers, in threads and processes.
+
+    `keep_ms`: when a segment begins, those go whose lines are all older than the newest line by more than that; None: none goes.
+    Raises ValueError for a folder of an older layout.
 
     >>> import tempfile
     >>> log = FileLog(Path(tempfile.mkdtemp()) / "control")
-    >>> log.append(["one", "two"], log_time_ms=5).name
-    '0000000000005-00000000.jsonl'
+    >>> log.append(["one", "two"], log_time_ms=5), log.append(["three"], log_time_ms=7)
+    (0, 8)
+    >>> log.data(0, log.end(before_ms=7)), log.place(4)
+    (b'one\\ntwo\\n', 'control/00000000000000000000.jsonl:2')
     >>> tail = log.tail()
     >>> tail.read(), tail.read()
-    (['one', 'two'], [])
+    (['one', 'two', 'three'], [])
     """
 
-    def __init__(self, folder: Path | str):
+    def __init__(self, folder: Path | str, keep_ms: int | None = None):
         self.folder = Path(folder)
         self.create()
-        self._newest = next(reversed(self.segments()), None)
+        self._segments = Segments(self.folder)
+        self._writer = Writer(self.folder, self._segments, keep_ms)
+        self._counted = (0, 0, 1)  # segment, a position in it, the number of the line that begins there
 
     def __repr__(self) -> str:
         return str(self.folder)
@@ -70,89 +59,128 @@ class FileLog:
     def close(self) -> None:
         """Nothing is open."""
 
-    def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> Path:
-        """Writes a segment; its log time is now, or as told, and never earlier than that of the segment before it."""
-        while True:
-            number, log_time, stamp_ms = 0, 0, 0
-            if self._newest:
-                log_time, number = _parts(self._newest)
-                number, stamp_ms = number + 1, self._newest.stat().st_mtime_ns // 1_000_000 + 1
-            now = time.time_ns() // 1_000_000
-            path = self._path(max(log_time, now if log_time_ms is None else log_time_ms), number)
-            aside = self._write_aside(lines)
-            os.utime(aside, ns=(max(now, stamp_ms) * 1_000_000,) * 2)  # Spark takes files in order of these
-            try:
-                os.link(aside, path)
-                self._newest = path
-                return path
-            except FileExistsError:  # another writer was first
-                self._newest = self.segments()[-1]
-            finally:
-                aside.unlink()
+    def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
+        """Writes lines, all or none; returns the position of the first. Log time is now, or as told, but never goes back."""
+        data = _joined(lines)
+        return self._writer.write(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
-        """Appends a segment; returns the place of each line: `control/0000000000005-00000000.jsonl:1`. Files have no keys."""
-        path = self.append(lines)
-        return [f"{path.parent.name}/{path.name}:{number}" for number in range(1, len(lines) + 1)]
+        """Appends; returns the place of each line, as `place` gives it. Files have no keys."""
+        if not lines:
+            return []
+        name, _, first = self.place(self.append(lines)).rpartition(":")
+        return [f"{name}:{int(first) + number}" for number in range(len(lines))]
 
-    def put(self, number: int, lines: Iterable[str | bytes]) -> None:
-        """Writes segment `number` of a log that is not live, in place of any before: the same twice is as once."""
-        os.replace(self._write_aside(lines), self._path(0, number))
+    def put(self, writer: str, number: int, lines: Iterable[str | bytes]) -> None:
+        """Appends batch `number` of a writer that counts upwards; does nothing if the log has it, or a later one, already."""
+        if data := _joined(lines):
+            self._writer.write(data, None, writer_id(writer), number)
 
-    def segments(self) -> list[Path]:
-        """The segments in log order."""
-        return sorted(self.folder.glob(SEGMENTS))
+    def expire(self, keep_ms: int) -> None:
+        """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
+        self._writer.expire(keep_ms)
+
+    def start(self) -> int:
+        """The oldest position that is kept."""
+        return self._segments.kept().bases[0]
+
+    def end(self, before_ms: int | None = None) -> int:
+        """The position up to which all was logged before `before_ms`, or all; `start()` if nothing that is kept was."""
+        last = self._segments.look().last
+        return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
+
+    def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """End positions and log times of the appends that end in (start, end]. Raises LogExpired, or ValueError beyond the end."""
+        tables = [np.empty((0, 4), np.int64)]
+        for base, *cuts in self._segments.parts(start, end):
+            with self._segments.or_expired(start), self._segments.index(base) as index:
+                tables.append(index.table(*(bisect_right(index, cut, key=BY_END) for cut in cuts)))
+        ends, log_times = np.concatenate(tables)[:, :2].T
+        return ends, log_times
+
+    def data(self, start: int, end: int) -> bytes:
+        """The bytes between two positions. Raises LogExpired, or ValueError beyond the end."""
+        parts = []
+        for base, first, last in self._segments.parts(start, end):
+            with self._segments.or_expired(start), open(self._segments.file(base, "jsonl"), "rb") as file:
+                file.seek(first - base)
+                parts.append(file.read(last - first))
+            if len(parts[-1]) < last - first:
+                raise ValueError(
+                    f"{file.name} is shorter than its index says: only a FileLog may write there"
+                )
+        return b"".join(parts)
+
+    def place(self, position: int) -> str:
+        """The line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises LogExpired."""
+        base = self._segments.look().base_of(position)
+        of, at, number = self._counted
+        if of != base or at > position:
+            at, number = base, 1
+        with self._segments.or_expired(position), open(self._segments.file(base, "jsonl"), "rb") as file:
+            file.seek(at - base)
+            while chunk := file.read(min(1 << 20, position - at)):
+                number += chunk.count(b"\n")
+                at += len(chunk)
+        self._counted = (base, at, number)
+        return f"{self.folder.name}/{Path(file.name).name}:{number}"
 
     def read(self) -> list[str]:
         """All lines of the log."""
         return self.tail().read()
 
     def tail(self, new: bool = False) -> "Tail":
-        """A reader that starts at the oldest segment; `new`: at the next one to come."""
-        return Tail(self, self.segments()[-1].name if new and self.segments() else "")
-
-    def _path(self, log_time_ms: int, number: int) -> Path:
-        return self.folder / f"{log_time_ms:013d}-{number:08d}{SUFFIX}"
-
-    def _write_aside(self, lines: Iterable[str | bytes]) -> Path:
-        aside = self.folder / f".{os.getpid()}-{time.monotonic_ns()}"
-        with open(aside, "wb") as file:
-            file.writelines(
-                (line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") + b"\n" for line in lines
-            )
-        return aside
+        """A reader that starts at the oldest line; `new`: at the next one to come."""
+        return Tail(self, self.end() if new else self.start())
 
 
 class Tail:
-    """Reads a log as it grows; each line once."""
+    """Reads a log as it grows, each line once. Where lines expire before they are read, it goes on with those that are kept."""
 
-    def __init__(self, log: FileLog, read_up_to: str):
-        self._log, self._read_up_to = log, read_up_to
+    def __init__(self, log: FileLog, position: int):
+        self._log, self._position = log, position
 
     def records(self) -> list[Record]:
-        """The lines that came since the last call, with the log time of their segment."""
-        found: list[Record] = []
-        for path in self._log.segments():
-            if path.name > self._read_up_to:
-                log_time, _ = _parts(path)
-                found += [
-                    Record(log_time, "", line) for line in path.read_text(errors="replace").splitlines()
-                ]
-                self._read_up_to = path.name
+        """The lines that came since the last call, with the log time of their append."""
+        found = []
+        for start, (ends, log_times), data in self._new(self._appends):
+            cuts = [0, *(ends - start).tolist()]
+            for first, end, log_time in zip(cuts, cuts[1:], log_times.tolist()):
+                found += [Record(log_time, "", line) for line in _lines(data[first:end])]
         return found
+
+    def _appends(self, start: int, end: int) -> tuple[int, tuple[np.ndarray, np.ndarray], bytes]:
+        return start, self._log.spans(start, end), self._log.data(start, end)
 
     def read(self) -> list[str]:
         """The lines that came since the last call."""
-        return [record.line for record in self.records()]
+        return [line for data in self._new(self._log.data) for line in _lines(data)]
+
+    def _new(self, get: Callable[[int, int], T]) -> list[T]:
+        """What there is to get of what is new, if anything is."""
+        while (end := self._log.end()) > self._position:
+            try:
+                found = get(self._position, end)
+            except LogExpired:
+                self._position = self._log.start()
+            else:
+                self._position = end
+                return [found]
+        return []
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _parts(path: Path) -> tuple[int, int]:
-    """Log time and number of a segment. Raises ValueError for a file that is none."""
-    try:
-        log_time, number = path.name.removesuffix(SUFFIX).split("-")
-        return int(log_time), int(number)
-    except ValueError:
-        raise ValueError(f"{path.name} is not a segment: expected <log time, ms>-<number>{SUFFIX}") from None
+def _joined(lines: Iterable[str | bytes]) -> bytes:
+    """Lines as they stand in a segment. Raises ValueError for one that is several."""
+    found = [(line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") for line in lines]
+    data = b"\n".join([*found, b""])
+    if data.count(b"\n") != len(found):
+        broken = next(line for line in found if b"\n" in line)
+        raise ValueError(f"a record of several lines: {broken[:80]!r}, expected one line each")
+    return data
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode(errors="replace").split("\n")[:-1]
