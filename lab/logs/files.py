@@ -9,7 +9,7 @@ positions and log times are one order, whatever the number of writers, and what 
 What was appended outlives its process, not a power cut: as with Kafka, nothing waits for the disk.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -90,11 +90,15 @@ class FileLog:
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
     def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """End positions and log times of the appends that end in (start, end]. Raises LogExpired, or ValueError beyond the end."""
+        """End positions and log times of the appends that lie between two positions, if only in part, so the last may go further.
+
+        Raises LogExpired, or ValueError beyond the end of the log.
+        """
         tables = [np.empty((0, 4), np.int64)]
-        for base, *cuts in self._segments.parts(start, end):
+        for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:
-                tables.append(index.table(*(bisect_right(index, cut, key=BY_END) for cut in cuts)))
+                rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
+                tables.append(index.table(*rows))
         ends, log_times = np.concatenate(tables)[:, :2].T
         return ends, log_times
 
