@@ -89,6 +89,11 @@ class FileLog:
         last = self._segments.look().last
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
+    def settled_end(self) -> int:
+        """The end, once what is being written is there: all that was given its log time before the call."""
+        self._writer.wait()
+        return self.end()
+
     def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """End positions and log times of the appends that lie between two positions, if only in part, so the last may go further.
 

@@ -51,6 +51,11 @@ class Writer:
         with self._locked():
             self._expire(keep_ms)
 
+    def wait(self) -> None:
+        """Comes back when whatever was being written is there."""
+        with self._locked():
+            pass
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self._folder / "lock", "ab") as lock:

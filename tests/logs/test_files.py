@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -107,14 +108,8 @@ def test_positions_and_log_times_of_appends(log):
     ends, log_times = log.spans(0, log.end())
     assert ends.tolist() == [8, 13] and log_times.tolist() == [5, 7]
     assert [log.end(before) for before in (5, 6, 7, 8, None)] == [0, 8, 8, 13, 13]
-    assert [len(log.spans(*of)[0]) for of in ((0, 7), (0, 8), (8, 13), (9, 12), (7, 9), (8, 8))] == [
-        1,
-        1,
-        1,
-        1,
-        2,
-        0,
-    ]
+    for span, appends in {(0, 7): 1, (0, 8): 1, (8, 13): 1, (9, 12): 1, (7, 9): 2, (8, 8): 0}.items():
+        assert len(log.spans(*span)[0]) == appends
     assert log.data(8, 12) == b"drei"
     with pytest.raises(ValueError, match="ends at 13: there is no position 14 yet"):
         log.data(0, 14)
@@ -186,6 +181,22 @@ def test_log_time_is_that_of_the_commit_not_of_the_begin(log, monkeypatch):
     monkeypatch.setattr(writer, "write_at", lambda *of: wrote(*of) or clock.append(clock.pop() + 9_000_000))
     log.append(["a"])
     assert log.tail().records() == [Record(1009, "", "a")]
+
+
+def test_the_settled_end_has_what_was_being_written(log, monkeypatch):
+    begun, wrote = Event(), writer.write_at
+
+    def slow(*given) -> None:
+        wrote(*given)
+        begun.set()
+        time.sleep(0.2)
+
+    monkeypatch.setattr(writer, "write_at", slow)
+    thread = Thread(target=log.append, args=(["a"],))
+    thread.start()
+    begun.wait()
+    assert (log.end(), log.settled_end()) == (0, 2)
+    thread.join()
 
 
 def test_a_large_append_is_one_write_and_the_next_one_rolls(log, monkeypatch):
@@ -487,8 +498,6 @@ def check(lines: list[str], names: str) -> dict[str, int]:
 
 def test_writers_in_processes_and_threads_have_one_order(log, monkeypatch):
     """While segments roll, a tail sees every line, whole and once, and log times that never go back."""
-    from threading import Thread
-
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 2000)
     writers = [FORK.Process(target=_append, args=(log.folder, name, 400)) for name in "ab"]
     for process in writers:
