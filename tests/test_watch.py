@@ -30,35 +30,37 @@ def logs(tmp_path: Path) -> FileLogs:
 
 def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
     """
-    ms        1000        1040   1050  1060  1065      1100
-    event 7   logged ─wait─ start ─plan─ decode ─ route ─ evaluate ─ alert of batch 4
+    ms        1000        1040   1050  1060  1065      1100             1104
+    event 7   logged ─wait─ start ─plan─ decode ─ route ─ evaluate ─ alert ─deliver─ appended, of batch 4
     """
     latencies = Latencies(logs)
     logs.log("stats").append([stats(3, start=900, decode=910, route=920, evaluate=930, end=990)])
     logs.log("stats").append(
         [stats(4, start=1040, decode=1050, route=1060, evaluate=1065, end=1110), stats(4, end=1111)]
     )
-    logs.log("alerts").put("engine", 1, [alert(7, 1000, 1100), alert(6, 880, 950)])
+    logs.log("alerts").append([alert(6, 880, 950)], log_time_ms=950)
+    logs.log("alerts").append([alert(7, 1000, 1100)], log_time_ms=1104)
     assert latencies.read() == 2
     stages = latencies.stages()
     assert list(stages) == list(STAGES)
-    assert [int(values[0]) for values in stages.values()] == [40, 10, 10, 5, 35, 0]
-    assert [int(values[1]) for values in stages.values()] == [20, 10, 10, 10, 20, 0]
-    assert latencies.total().tolist() == [100, 70]
+    assert [int(values[1]) for values in stages.values()] == [40, 10, 10, 5, 35, 4]
+    assert [int(values[0]) for values in stages.values()] == [20, 10, 10, 10, 20, 0]
+    assert latencies.total().tolist() == [70, 104]
 
 
 def test_alerts_of_before_are_not_counted_and_old_ones_are_let_go(logs):
-    logs.log("alerts").put("engine", 0, [alert(1, 0, 1)])
+    logs.log("alerts").append([alert(1, 0, 1)], log_time_ms=1)
     latencies = Latencies(logs, at_most=2)
     assert latencies.total().tolist() == [] and latencies.stages()["wait"].tolist() == []
-    logs.log("alerts").put("engine", 1, [alert(number, 0, number) for number in (2, 3, 4)])
+    for number in (2, 3, 4):
+        logs.log("alerts").append([alert(number, 0, number)], log_time_ms=number)
     latencies.read()
     assert latencies.total().tolist() == [3, 4]
 
 
 def test_alerts_are_shown_as_text_or_as_they_are(logs, tmp_path, capsys):
     line = alert(7, 1000, 1100)
-    logs.log("alerts").put("engine", 0, [line])
+    logs.log("alerts").append([line])
     assert main(["alerts", "--logs", str(tmp_path)]) == OK
     text = "2013-01-01 00:00:00.000  rule 1 v2  {payeeId=25}  50.10 GREATER 50  event 7    100 ms\n"
     assert capsys.readouterr().out == text

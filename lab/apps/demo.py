@@ -146,8 +146,10 @@ class Show:
     def publish(self, messages: Iterable[dict]) -> None:
         """Sends control messages to the engine."""
         for message in messages:
-            path = self._logs.log("control").append([json.dumps(message)])
-            self.published.setdefault(message["ruleId"], int(path.name.partition("-")[0]))
+            log = self._logs.log("control")
+            position = log.append([json.dumps(message)])
+            _, log_times = log.spans(position, log.end())
+            self.published.setdefault(message["ruleId"], int(log_times[0]))
             self.book.apply(json.dumps(message))
             self.rules |= {rule.rule_id: rule for rule in self.book.sorted()}
 

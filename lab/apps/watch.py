@@ -25,10 +25,7 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 
 class Latencies:
-    """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`.
-
-    Of files the append time of an alert is not known: it ends with the making of the alert.
-    """
+    """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`."""
 
     def __init__(self, logs, at_most: int = 100_000):
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
@@ -40,9 +37,7 @@ class Latencies:
         records = self._alerts.records()
         for record in records:
             alert = json.loads(record.line)
-            self._alerted.append(
-                (alert["logTime"], alert["alertTime"], record.append_ms or alert["alertTime"])
-            )
+            self._alerted.append((alert["logTime"], alert["alertTime"], record.append_ms))
         for record in self._stats.records():
             stats = json.loads(record.line)
             if "decode" in stats["times"]:

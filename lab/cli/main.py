@@ -141,7 +141,7 @@ Started again with the same checkpoint it continues where it was: no alert is lo
     add_logs_options(
         command,
         {
-            "--events": "read: segments of events",
+            "--events": "read: the folder of events",
             "--rules": "read: the control log",
             "--alerts": "written",
             "--acks": "written: an answer to each control message (beside the alerts)",

@@ -96,7 +96,7 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
     """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
     group = command.add_argument_group(
         "logs",
-        "A log is a folder of segments, or a topic: kafka://HOST:PORT/TOPIC. --logs names the place of them all.",
+        "A log is a folder, or a topic: kafka://HOST:PORT/TOPIC. --logs names the place of them all.",
     )
     group.add_argument(
         "--logs",

@@ -21,10 +21,12 @@ from statistics import median
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lab.contrast.parts import Parts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
+from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.stream.player import Player
 from lab.stream.simulate import Burst
@@ -63,6 +65,19 @@ class Delays:
         return [total - wait for total, wait in zip(self.total, self.wait)]
 
 
+@dataclass(frozen=True)
+class Both:
+    """What a player plays to: the engine's log, and files for Spark."""
+
+    log: FileLog
+    parts: Parts
+
+    def append(self, lines: Sequence[str | bytes]) -> None:
+        """Appends the same to both."""
+        self.log.append(lines)
+        self.parts.append(lines)
+
+
 def race_sliding(
     spark: SparkSession,
     slides_ms: Sequence[int],
@@ -70,7 +85,7 @@ def race_sliding(
     seconds: float = 30,
     rate: float = 20,
 ) -> list[Delays]:
-    """Plays payments with planted pairs for some seconds; the engine, and one Spark query with all slides, read the same log.
+    """Plays payments with planted pairs for some seconds to the engine and to one Spark query with all slides.
 
     The stream goes on until the longest slide has passed, so that each window can end. The engine's delays are first,
     then one for each slide. Raises what ended a query.
@@ -85,11 +100,12 @@ def race_sliding(
         logs = FileLogs(Path(name, "logs"))
         logs.create()
         logs.log("control").append([json.dumps(RULE | {"window": f"{window_ms // 1_000}s"})])
+        sink = Both(logs.log("events"), Parts(Path(name, "parts")))
         query = _query(spark, name, window_ms, slides_ms, outs)
         stack.callback(query.stop)
         engine = start(spark, logs, Path(name, "engine"), Settings(key_groups=4, parallelism=1))
         stack.callback(engine.stop)
-        player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=PLAYER_EVERY_S)
+        player = Player("payments", sink, rate, burst_every_s=0, every_s=PLAYER_EVERY_S)
         stack.callback(player.stop)
         player.start()
         _warm_up([query, engine.query])
@@ -126,7 +142,7 @@ def _query(
         for row in found:
             outs[row.slide_ms].setdefault((row.payeeId, row.beneficiaryId), now)
 
-    events = short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/logs/events")
+    events = short_batches(spark).readStream.schema(FIELDS).json(f"{folder}/parts")
     writer = over_limit(events, window_ms, slides_ms).writeStream.foreachBatch(note).outputMode("append")
     return writer.option("checkpointLocation", f"{folder}/sliding").start()
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.apps.replay import check_rules
-from lab.logs.files import FileLog
+from lab.contrast.parts import Parts
 from lab.model.alerts import Alert, group_key
 from lab.model.reference import Held, aggregate_of
 from lab.model.rules import Rule
@@ -131,10 +131,10 @@ def textbook(
     lines = Path(events).read_bytes().splitlines()
     fields = ", ".join(f"`{field.name}` {field.type}" for field in schema.fields)
     with tempfile.TemporaryDirectory(prefix="lab-textbook-") as name:
-        log = FileLog(Path(name, "events"))
+        parts = Parts(Path(name, "events"))
         for part in range(batches):
-            log.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
-        stream = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).json(str(log.folder))
+            parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
+        stream = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).json(str(parts.folder))
         found: list[Row] = []
         writer = alerts(stream, book.sorted()[0], schema).writeStream.trigger(availableNow=True)
         writer = writer.foreachBatch(lambda rows, _: found.extend(rows.collect()))

@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lab.contrast.parts import Parts
 from lab.engine.pipeline import SHORT_BATCHES
-from lab.logs.files import FileLog
 
 KEYS = ("payeeId", "beneficiaryId")
 LIMIT = 20_000_000
@@ -71,11 +71,11 @@ def cost_of_sliding(
     """
     lines = Path(events).read_bytes().splitlines()
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name:
-        log = FileLog(Path(name, "events"))
+        parts = Parts(Path(name, "events"))
         for part in range(batches):
-            log.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
+            parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
         stream = short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
-        over = over_limit(stream.json(str(log.folder)), window_ms, [slide_ms])
+        over = over_limit(stream.json(str(parts.folder)), window_ms, [slide_ms])
         writer = over.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
         query = writer.option("checkpointLocation", f"{name}/checkpoint").start()
         query.awaitTermination()

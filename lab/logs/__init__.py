@@ -13,7 +13,7 @@ KAFKA = "kafka://"
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it was read: when it was appended (ms, 0: not known), its key and its value as text."""
+    """A record as it was read: when it was appended (ms), its key and its value as text."""
 
     append_ms: int
     key: str
@@ -36,7 +36,7 @@ def kafka_place(where: str) -> tuple[str, str]:
 
 
 def opened(where: str) -> "FileLog | KafkaLog":
-    """The log at a place: a folder, or `kafka://host:port/topic`. Raises ValueError."""
+    """The log at a place: a folder, or `kafka://host:port/topic`. What is appended is kept for a week. Raises ValueError."""
     if "://" in where:
         from lab.logs.kafka import KafkaLog
 
@@ -44,6 +44,6 @@ def opened(where: str) -> "FileLog | KafkaLog":
         if not topic:
             raise ValueError(f"{where!r} names no topic, expected one, such as {where.rstrip('/')}/events")
         return KafkaLog(address, topic)
-    from lab.logs.files import FileLog
+    from lab.logs.files import WEEK_MS, FileLog
 
-    return FileLog(Path(where))
+    return FileLog(Path(where), keep_ms=WEEK_MS)

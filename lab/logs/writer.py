@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.logs.index import NOBODY, ROW, Index, Row, write_at
+from lab.logs.index import NOBODY, Index, Row, write_at
 from lab.logs.segments import BY_END, SEGMENT, Seen, Segments
 
 SEGMENT_BYTES = 8 << 20
@@ -41,9 +41,8 @@ class Writer:
             base, start = seen.bases[-1], seen.last.end
             with self._segments.index(base, writing=True) as index:
                 self._write_lines(base, start, data)
-                log_time = max(
-                    seen.last.log_time, _log_time(log_time_ms)
-                )  # not before: writing may take a while
+                # now and not before: writing takes a while, and who asks for a log time's end meanwhile must not miss this
+                log_time = max(seen.last.log_time, _log_time(log_time_ms))
                 index.append(Row(start + len(data), log_time, writer, number))
             return start
 
@@ -73,7 +72,7 @@ class Writer:
         if not seen.size:
             return seen
         held = base + os.path.getsize(lines)
-        if held == seen.last.end and seen.size % ROW.size == 0:
+        if held == seen.last.end:
             return seen
         with self._segments.index(base, writing=True) as index:
             rows = bisect_right(index, held, key=BY_END)
@@ -122,9 +121,8 @@ class Writer:
         *old, newest = seen.bases
         oldest_ms = seen.last.log_time - keep_ms
         kept = next((base for base in old if self._newest_log_time(base) >= oldest_ms), newest)
-        for name in sorted(
-            os.listdir(self._folder)
-        ):  # an index before its lines: those that have one can be read
+        # an index before its lines, so that a segment that has one can be read
+        for name in sorted(os.listdir(self._folder)):
             if SEGMENT.fullmatch(name) and int(name[:20]) < kept:
                 os.unlink(self._folder / name)
 

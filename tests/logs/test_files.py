@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -107,7 +108,8 @@ def test_positions_and_log_times_of_appends(log):
     ends, log_times = log.spans(0, log.end())
     assert ends.tolist() == [8, 13] and log_times.tolist() == [5, 7]
     assert [log.end(before) for before in (5, 6, 7, 8, None)] == [0, 8, 8, 13, 13]
-    assert [len(log.spans(*of)[0]) for of in ((0, 7), (0, 8), (8, 13), (7, 9))] == [1, 1, 1, 2]
+    for span, appends in {(0, 7): 1, (0, 8): 1, (8, 13): 1, (9, 12): 1, (7, 9): 2, (8, 8): 0}.items():
+        assert len(log.spans(*span)[0]) == appends
     assert log.data(8, 12) == b"drei"
     with pytest.raises(ValueError, match="ends at 13: there is no position 14 yet"):
         log.data(0, 14)
@@ -142,6 +144,19 @@ def test_a_log_of_the_older_layout_is_refused(tmp_path):
         FileLog(tmp_path)
 
 
+def test_a_folder_that_changes_while_it_is_listed_is_listed_again(log, small, monkeypatch):
+    for number in range(4):
+        log.append([str(number) * 40])
+    listdir, lacks = os.listdir, [f"{82:020d}.index"]
+
+    def listed(folder: Path) -> list[str]:
+        missed = lacks.pop() if lacks else ""
+        return [name for name in listdir(folder) if name != missed]
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert len(FileLog(log.folder).data(0, log.end())) == log.end() and not lacks
+
+
 def test_other_files_in_the_folder_are_none_of_its_own(log):
     (log.folder / "payments.jsonl").write_text("x\n")
     log.append(["a"])
@@ -166,6 +181,22 @@ def test_log_time_is_that_of_the_commit_not_of_the_begin(log, monkeypatch):
     monkeypatch.setattr(writer, "write_at", lambda *of: wrote(*of) or clock.append(clock.pop() + 9_000_000))
     log.append(["a"])
     assert log.tail().records() == [Record(1009, "", "a")]
+
+
+def test_the_settled_end_has_what_was_being_written(log, monkeypatch):
+    begun, wrote = Event(), writer.write_at
+
+    def slow(*given) -> None:
+        wrote(*given)
+        begun.set()
+        time.sleep(0.2)
+
+    monkeypatch.setattr(writer, "write_at", slow)
+    thread = Thread(target=log.append, args=(["a"],))
+    thread.start()
+    begun.wait()
+    assert (log.end(), log.settled_end()) == (0, 2)
+    thread.join()
 
 
 def test_a_large_append_is_one_write_and_the_next_one_rolls(log, monkeypatch):
@@ -223,7 +254,8 @@ def test_it_is_what_a_list_would_be(tmp_path_factory, given, segment_bytes, data
     first, last = sorted(data.draw(st.tuples(*[st.integers(kept, len(whole))] * 2)))
     assert reader.data(first, last) == whole[first:last]
     ends, log_times = reader.spans(first, last)
-    inside = [(end, at) for start, end, at, _ in model if first < end and start < last and first < last]
+    inside = [(end, log_time) for at, end, log_time, _ in model if at < last and first < end]
+    inside = inside if first < last else []
     assert list(zip(ends.tolist(), log_times.tolist())) == inside
     for position, *_ in left:
         base = max(int(file.stem) for file in folder.glob("*.jsonl") if int(file.stem) <= position)
@@ -352,14 +384,31 @@ def test_a_writer_may_die_at_any_step(tmp_path, small, same):
         assert new in ([], ["c" * 20, "d"])
         assert reader.read()[-1] in ("b" * 50, "d") and FileLog(folder).read() == reader.read()
         again = log if same else FileLog(folder, keep_ms=1)
+        again.append(["-"])
+        assert reader.read() == lines_of(log)
         again.put("engine", 1, ["no"])
         again.put("engine", 2, ["c" * 20, "d"])
         again.append(["e"])
-        assert new + tail.read() == ["c" * 20, "d", "e"]
-        assert reader.read() == lines_of(log) == ["b" * 50, "c" * 20, "d", "e"]
+        after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
+        assert new + tail.read() == after
+        assert reader.read() == lines_of(log) == ["b" * 50, *after]
         if not died:
             break
     assert step > 80
+
+
+def test_what_expires_may_be_left_half_way(tmp_path, small):
+    for step in count():
+        log = FileLog(tmp_path / str(step))
+        for log_time in range(4):
+            log.append(["x" * 40], log_time_ms=log_time)
+        died = killed_at(step, lambda log=log: log.expire(keep_ms=1))
+        for reader in (log, FileLog(log.folder)):
+            assert reader.start() % 41 == 0
+            assert len(reader.data(reader.start(), reader.end())) == 4 * 41 - reader.start() >= 82
+        if not died:
+            break
+    assert log.start() == 82
 
 
 @pytest.mark.parametrize("torn", ["lines", "row"])
@@ -382,6 +431,14 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
     assert log.read() == ["a", "b", *once]
     FileLog(log.folder).put("engine", 1, ["c" * 50, "d"])
     assert log.read() == lines_of(log) == ["a", "b", "c" * 50, "d"]
+
+
+def test_a_write_may_take_several_goes(log, monkeypatch):
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
+    log.append(["a" * 50, "b"])
+    log.put("engine", 1, ["c"])
+    assert log.read() == lines_of(log) == ["a" * 50, "b", "c"]
 
 
 def test_after_a_power_cut_whole_appends_are_left(log):
@@ -441,8 +498,6 @@ def check(lines: list[str], names: str) -> dict[str, int]:
 
 def test_writers_in_processes_and_threads_have_one_order(log, monkeypatch):
     """While segments roll, a tail sees every line, whole and once, and log times that never go back."""
-    from threading import Thread
-
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 2000)
     writers = [FORK.Process(target=_append, args=(log.folder, name, 400)) for name in "ab"]
     for process in writers:

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog, Segment
+from lab.logs.files import FileLog
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
@@ -55,16 +55,15 @@ def write(folder: Path) -> None:
 
 def expected(folder: Path) -> Reference:
     """The reference over what the logs hold, in log order."""
-    segments = [
-        (segment.log_time, kind, segment)
+    records = [
+        (record.append_ms, kind, record.line)
         for kind in ("control", "events")  # control first on a tie
-        for segment in map(Segment.read, map(str, FileLog(folder / kind).segments()))
+        for record in FileLog(folder / kind).tail().records()
     ]
     settings = Settings()
     reference = Reference(PAYMENTS, key_groups=settings.key_groups)
-    for _, kind, segment in sorted(segments, key=lambda entry: entry[0]):
-        for _, line in segment.lines():
-            (reference.control if kind == "control" else reference.event)(line)
+    for _, kind, line in sorted(records, key=lambda entry: entry[0]):
+        (reference.control if kind == "control" else reference.event)(line)
     return reference
 
 
