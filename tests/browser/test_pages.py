@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.jupyter import CHROMIUM, Watched, chromium, lab, voila
+from tests.browser.jupyter import CHROMIUM, ROOT, Watched, chromium, lab, voila
 
 pytestmark = [
     pytest.mark.browser,
@@ -119,6 +119,36 @@ def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(bro
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
     expect(page.locator(".lab-pulse.bad:has-text('No sign of the kernel')")).to_be_visible()
+    page.close()
+
+
+@pytest.fixture
+def a_copy() -> Iterator[str]:
+    """A copy of lesson 0 that may be saved."""
+    copy = ROOT / "notebooks" / "copy-of-lesson-0.ipynb"
+    copy.write_bytes((ROOT / "notebooks" / "00-start-here.ipynb").read_bytes())
+    yield str(copy.relative_to(ROOT))
+    copy.unlink()
+
+
+def test_after_a_reload_of_the_page_figures_show_what_they_showed(browser, jupyter, a_copy):
+    watched = Watched(browser)
+    page = watched.page
+    watched.open(*jupyter, a_copy)
+    watched.run_up_to("lab.RuleDesk(")
+    page.locator(".lab-table tr[data-key='3']").click(timeout=LATER)
+    curve = "[...document.querySelectorAll('.js-plotly-plot')].map(p => p.data[0].x.length).pop()"
+    page.wait_for_function(f"() => {curve} > 10", timeout=LATER)
+    shown = page.evaluate(curve)
+    page.keyboard.press("Control+S")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')", timeout=SOON)
+    time.sleep(1)  # a figure says its size, which makes the page dirty once more
+    page.keyboard.press("Control+S")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')", timeout=SOON)
+    page.goto(page.url.replace("&reset", ""))
+    page.wait_for_function(f"() => {curve} === {shown}", timeout=SOON)
+    page.wait_for_function("() => [...document.querySelectorAll('.js-plotly-plot path.js-line')].length > 0")
+    nothing_went_wrong(watched)
     page.close()
 
 
