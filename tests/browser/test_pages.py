@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ pytestmark = [
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
 SOON, LATER = 20_000, 60_000  # ms
 expect.set_options(timeout=SOON)
+TYPED = "78,(active),(payeeId),,(paymentAmount),(SUM),(>),(5000000),(20)"
 NEW_RULE = {
     "ruleId": 77,
     "ruleState": "ACTIVE",
@@ -79,7 +81,7 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     row.focus()
     row.press("Enter")
     expect(row).to_have_attribute("aria-selected", "true")
-    slider = rules.locator(".widget-slider .noUi-handle").first
+    slider = rules.locator(".lab-slider input").first
     slider.focus()
     for _ in range(8):
         slider.press("ArrowRight")
@@ -93,6 +95,30 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     alerts.locator("button:has-text('Hold')").click()
     fired.click()
     expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible()
+
+
+def what_is_typed_is_what_is_published(page: Page) -> None:
+    """Word for word, key by key; and a rule is not replaced unasked."""
+    rules = panel(page, "Rules")
+    rules.locator("button:has-text('New rule')").click()
+    rules.get_by_role("tab", name="Text").click()
+    text = rules.locator("textarea")
+    expect(text).to_have_value(re.compile('"ruleId": 5,'))
+    for typed in (TYPED, json.dumps(NEW_RULE | {"ruleId": 79, "limit": 5_000_000})):
+        text.fill("")
+        text.press_sequentially(typed, delay=2)
+        time.sleep(2.5)  # the backtest is counted anew meanwhile
+        expect(text).to_have_value(typed)
+        rules.locator("button:has-text('Publish')").click()
+    for number in (78, 79):
+        expect(rules.locator(f".lab-table tr[data-key='{number}']")).to_contain_text("> 5000000")
+
+    text.fill(TYPED.replace("78", "1", 1))
+    rules.locator("button:has-text('Publish')").click()
+    expect(rules.get_by_text("Rule 1 is in force")).to_be_visible()
+    rules.locator("button:has-text('Leave it alone')").click()
+    expect(rules.locator(".lab-table tr[data-key='1'] td").nth(1)).to_have_text("1")
+    rules.get_by_role("tab", name="Form").click()
 
 
 def the_scope_moves(page: Page) -> None:
@@ -137,7 +163,7 @@ def test_after_a_reload_of_the_page_figures_show_what_they_showed(browser, jupyt
     watched.open(*jupyter, a_copy)
     watched.run_up_to("lab.RuleDesk(")
     page.locator(".lab-table tr[data-key='3']").click(timeout=LATER)
-    curve = "[...document.querySelectorAll('.js-plotly-plot')].map(p => p.data[0].x.length).pop()"
+    curve = "[...document.querySelectorAll('.js-plotly-plot')].map(p => (p.data[0]?.x ?? []).length).pop()"
     page.wait_for_function(f"() => {curve} > 10", timeout=LATER)
     shown = page.evaluate(curve)
     page.keyboard.press("Control+S")
@@ -198,6 +224,7 @@ def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
         page.goto(f"{address}/?token={token}{theme}")
         page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
+        what_is_typed_is_what_is_published(page)
         a_rule_is_made_tuned_and_seen_to_fire(page)
         the_scope_moves(page)
         keep(page, "control-room-dark" if dark else "control-room")
