@@ -27,6 +27,15 @@ function render({ model, el }) {
     range.setAttribute("aria-valuetext", text.textContent);
     waiting ??= setTimeout(tell, EVERY_MS);
   };
+  range.onkeydown = (event) => {  // a notebook keeps the browser from doing it
+    const last = Number(range.max), page = Math.max(Math.round(last / 10), 1);
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: page, PageDown: -page, Home: -last, End: last };
+    if (!(event.key in by)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    range.value = Math.min(Math.max(Number(range.value) + by[event.key], 0), last);
+    range.oninput();
+  };
   range.onpointerdown = () => { held = true; };
   range.onpointerup = range.onpointercancel = () => { held = false; };
   model.on("change:label change:disabled change:texts change:position change:text", show);
