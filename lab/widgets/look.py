@@ -20,6 +20,10 @@ class Fit(anywidget.AnyWidget):
 
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
 
+    def reveal(self) -> None:
+        """Scrolls the box into view, as little as that takes."""
+        self.send({})
+
 
 def sentence(text: str, kind: str = "") -> str:
     """A line of text for an `ipywidgets.HTML`, read aloud when it changes; `kind`: good, bad or neither.

@@ -52,7 +52,9 @@ class RuleDesk(widgets.VBox):
         self._to_engine = publish or self._apply
         self._acks_seen, self._acks, self._fired, self._updates = 0, [], Counter(), 0
         self._draft: Rule | None = None
-        self._proposed: str | None = None  # the text of a proposal; while it is untouched, its id follows the book
+        self._proposed: str | None = (
+            None  # the text of a proposal; while it is untouched, its id follows the book
+        )
         self._own: set[int] = set()  # ids that were published here: to replace them needs no question
         self.table = Table(
             ("rule", "version", "state", "meaning", "alerts"), "Rules", (0, 1, 4), (3,), "no rule is in force"

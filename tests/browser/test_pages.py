@@ -19,6 +19,7 @@ pytestmark = [
     ),
 ]
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
+PROJECTOR, LARGE = {"width": 1366, "height": 768}, {"width": 1700, "height": 2150}
 SOON, LATER = 20_000, 60_000  # ms
 expect.set_options(timeout=SOON)
 TYPED = "78,(active),(payeeId),,(paymentAmount),(SUM),(>),(5000000),(20)"
@@ -94,7 +95,8 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     rules.get_by_role("tab", name="Form").click()
     alerts.locator("button:has-text('Hold')").click()
     fired.click()
-    expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible()
+    expect(alerts.get_by_text("events in the window of 10 s")).to_be_in_viewport()
+    expect(alerts.locator(".js-plotly-plot").first).to_be_in_viewport(ratio=0.9)
 
 
 def what_is_typed_is_what_is_published(page: Page) -> None:
@@ -217,7 +219,7 @@ def test_the_scopes_of_the_lessons_move(browser, jupyter, notebook, cell, name):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
     with voila() as (address, token):
-        watched = Watched(browser, width=1700, height=2150)
+        watched = Watched(browser, **(LARGE if PICTURES else PROJECTOR))
         page = watched.page
         assert "login" in page.goto(address).url
         theme = "&theme=dark" if dark else ""
