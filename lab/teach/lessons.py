@@ -5,8 +5,8 @@
     ```python tags=["check"]         judges the answer, with a hint if it is wrong
     lab.predict(…, right=…, because=…)      the notebook has the question and its options only
 
-`make lessons` writes `notebooks/*.ipynb`, which are never edited, and the answers apart from them, `lab/teach/answers.json`.
-Nothing is run and no output is written.
+`make lessons` writes `notebooks/*.ipynb`, which are never edited, and the answers apart from them, `lab/teach/answers.json`;
+and docs/glossary.md. Nothing is run and no output is written.
 """
 
 import ast
@@ -17,9 +17,10 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from lab.teach import ANSWERS
+from lab.teach import ANSWERS, glossary
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
+GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ASKED = "lab.predict("
 
@@ -85,4 +86,5 @@ if __name__ == "__main__":
     for path in sources():
         nbformat.write(built(path), notebook_of(path))
         print(notebook_of(path).relative_to(FOLDER.parent))
+    GLOSSARY.write_text(glossary.page(sources()))
     ANSWERS.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n")
