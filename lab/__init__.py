@@ -35,7 +35,7 @@ _HOMES = {
     "machine.session": ("session",),
     "state.read": ("State", "read_state"),
     "apps.studio": ("Studio",),
-    "teach": ("check", "check_function", "dataset", "hint", "predict", "solution"),
+    "teach": ("check", "check_function", "dataset", "hint", "pictures", "predict", "solution"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),
     "apps.watch": ("Latencies",),

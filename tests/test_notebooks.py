@@ -21,6 +21,7 @@ PARTS = (
     "At the end you can",
     "**Words**",
     "Exercise 1",
+    "Shut Down Kernel",
     "Roads not taken",
     "Where this comes from",
 )
