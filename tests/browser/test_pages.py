@@ -180,6 +180,35 @@ def test_after_a_reload_of_the_page_figures_show_what_they_showed(browser, jupyt
     page.close()
 
 
+def answer(page: Page, cell: str, typed: str) -> Locator:
+    """Types an answer over a stub, runs it and its check; what the check says."""
+    stub = page.locator(f".jp-CodeCell:has-text('{cell}')").first
+    stub.locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(typed)
+    for _ in range(2):
+        page.keyboard.press("Shift+Enter")
+    return page.locator(".jp-CodeCell:has-text('lab.check') [role='status']").first
+
+
+def test_a_wrong_answer_is_told_what_is_wrong_and_gets_hints_before_the_solution(browser, jupyter):
+    watched = Watched(browser, **PROJECTOR)
+    page = watched.page
+    watched.open(*jupyter, "notebooks/00-start-here.ipynb")
+    assert page.get_by_text("because=").count() == page.get_by_text("Solution").count() == 0
+    watched.run_up_to("rule_1 = ...")
+    said = answer(page, "rule_1 = ...", "rule_1 = 49")
+    expect(said).to_contain_text("49 is a limit.", timeout=LATER)
+    said = answer(page, "rule_1 = 49", 'rule_1 = RULE.replace("50", "60")')
+    expect(said).to_contain_text("Now no payment alerts")
+    expect(said).to_contain_text("Hint: The third payment sees")
+    keep(page, "a-wrong-answer")
+    said = answer(page, "rule_1 = RULE", 'rule_1 = RULE.replace("50", "49")')
+    expect(said).to_contain_text("right:")
+    nothing_went_wrong(watched)
+    page.close()
+
+
 def test_lesson_7_runs_on_kafka(browser, jupyter):
     watched = Watched(browser, height=1300)
     watched.run_all(*jupyter, "notebooks/07-live.ipynb")
