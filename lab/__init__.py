@@ -37,7 +37,7 @@ _HOMES = {
     "machine.session": ("session",),
     "state.read": ("State", "read_state"),
     "apps.studio": ("Studio",),
-    "teach": ("check", "check_function", "dataset", "predict"),
+    "teach": ("check", "check_function", "dataset", "hint", "pictures", "predict", "solution"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),
     "apps.watch": ("Latencies",),

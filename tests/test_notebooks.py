@@ -1,5 +1,6 @@
 """The notebooks are made from their sources, short in code, and run from a fresh kernel, leaving nothing behind."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
-from lab.teach import OPEN, RIGHT
-from lab.teach.lessons import FOLDER, built, notebook_of, sources
+from lab.teach import ANSWERS, OPEN, RIGHT
+from lab.teach.lessons import FOLDER, answers, built, notebook_of, sources
 
 LONGEST_S = 180
 LINES, MEDIAN_LINES = 20, 5
@@ -20,6 +21,7 @@ PARTS = (
     "At the end you can",
     "**Words**",
     "Exercise 1",
+    "Shut Down Kernel",
     "Roads not taken",
     "Where this comes from",
 )
@@ -88,6 +90,20 @@ def test_a_lesson_as_the_learner_gets_it_runs_twice_in_a_row_and_its_checks_wait
 def test_a_notebook_is_what_its_source_makes_without_outputs(source):
     committed = nbformat.read(notebook_of(source), as_version=4)
     assert committed == built(source), "run: make lessons"
+
+
+def test_the_answers_are_those_of_the_sources():
+    assert json.loads(ANSWERS.read_text()) == answers(), "run: make lessons"
+
+
+@every_source
+def test_a_notebook_does_not_tell_its_answers(source):
+    shown = "\n".join(cell.source for cell in built(source).cells)
+    assert "because=" not in shown and "right=" not in shown and "<summary>Solution" not in shown
+    lesson = source.stem[1]
+    assert [
+        code for name, code in answers()["solutions"].items() if name[0] == lesson and code in shown
+    ] == []
 
 
 def test_every_notebook_has_a_source():

@@ -44,6 +44,10 @@ class Latencies:
                 self._batches[stats["batch"]] = stats["times"]
         return len(records)
 
+    def since(self, ms: int) -> int:
+        """How many of the alerts were appended at this time (ms since the epoch) or later."""
+        return int((self._columns()[2] >= ms).sum())
+
     def total(self) -> np.ndarray:
         """ms from the append of the event to that of its alert, for each alert."""
         logged, _, appended = self._columns()

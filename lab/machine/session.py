@@ -1,6 +1,7 @@
 """A Spark session tuned for short micro-batches on one machine, or on any cluster."""
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from lab.machine import faststart, jars
 from lab.machine.doctor import java
 
+STOP_S = 10
 STREAMING = "spark.sql.streaming"
 # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
@@ -28,7 +30,7 @@ def session(
     driver_memory: str = "2g",
     conf: dict[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """Spark, tuned; stopped at the end of the `with`.
+    """Spark, tuned; stopped at the end of the `with`, and Java with it. A session within a session is the same one.
 
     `master`: `local[N]`, `local-cluster[2,1,1024]` (separate executor processes), or any cluster's address.
 
@@ -42,16 +44,15 @@ def session(
         if master.startswith("local"):
             settings |= _on_this_machine(scratch)
         settings |= {"spark.master": master, "spark.app.name": app} | (conf or {})
-        if SparkContext._gateway is None:  # a second session of a process finds the JVM of the first
+        if owner := SparkContext._gateway is None:
             _start_quietly(settings, Path(scratch, "spark.log"))
         spark = SparkSession.builder.config(map=settings).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         try:
             yield spark
         finally:
-            for query in spark.streams.active:
-                query.stop()
-            spark.stop()
+            if owner:
+                _stop(spark)
 
 
 def _start_quietly(settings: dict[str, str], log: Path) -> None:
@@ -66,6 +67,22 @@ def _start_quietly(settings: dict[str, str], log: Path) -> None:
             said = log.read_text(errors="replace").strip() or error
             raise RuntimeError(f"Spark did not start: {said}") from None
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stops queries, Spark and the JVM, which PySpark would keep until this process ends: a gigabyte for each notebook."""
+    for query in spark.streams.active:
+        query.stop()
+    spark.stop()
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # what the JVM waits for
+    try:
+        gateway.proc.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 def _everywhere() -> dict[str, str]:

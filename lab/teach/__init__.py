@@ -1,91 +1,111 @@
 """What lessons use: predictions before results, exercises that check themselves, and figures that fit any theme."""
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib import import_module
 from pathlib import Path
 
-RIGHT, OPEN, WRONG = "right", "open", "wrong"
-MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
-COLOURS = {RIGHT: "#009E73", OPEN: "#E69F00", WRONG: "#D55E00"}
-Case = tuple  # (arguments, expected) or (arguments, expected, why)
+from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Value, Verdict
+
+ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
+_wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
+_hinted: Counter[str] = Counter()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a check found; a notebook shows it in a coloured box."""
+def check(exercise: str, answer: object, *given: object) -> Verdict:
+    """Judges the answer to an exercise, such as "3.4"; `given`: what else its check looks at. `...` or None: not answered yet.
 
-    state: str
-    text: str
+    A wrong answer is told what is wrong with it; the second one gets a hint, the third another. Raises KeyError for an
+    exercise that no lesson has.
 
-    def __repr__(self) -> str:
-        return f"{MARKS[self.state]} {self.text}"
-
-    def _repr_html_(self) -> str:
-        style = f"border-left:6px solid {COLOURS[self.state]};padding:.5em 1em;margin:.5em 0"
-        return f'<div role="status" style="{style}"><b>{MARKS[self.state]}</b> {escape(self.text)}</div>'
-
-
-def check(answer: object, expected: object, why: str = "") -> Verdict:
-    """Compares the answer to an exercise with what is right. `...` or None: not answered yet.
-
-    >>> check(..., 12)
-    … not answered yet
-    >>> check(11, 12, "an event is in W / S panes")
-    ✗ got 11, expected 12: an event is in W / S panes
-    >>> check(12, 12)
-    ✓ right: 12
+    >>> check("3.4", ...)
+    … not answered yet; lab.hint("3.4") gives a hint
+    >>> check("3.4", 864_000)
+    ✗ That is in ms. The answer is in whole seconds.
     """
-    if answer is ... or answer is None:
-        return Verdict(OPEN, "not answered yet")
-    if answer == expected:
-        return Verdict(RIGHT, f"right: {answer}" + (f". {_sentence(why)}" if why else ""))
-    return Verdict(WRONG, f"got {answer!r}, expected {expected!r}" + (f": {why}" if why else ""))
+    return _with_hints(exercise, exercise_of(exercise).judge(answer, *given), repr(answer))
 
 
-def check_function(function: Callable, cases: Sequence[Case]) -> Verdict:
-    """Calls the function of an exercise with each case's arguments; the first difference is shown.
+def check_function(exercise: str, function: Callable) -> Verdict:
+    """The same for an exercise whose answer is a function: it is tried on cases, and the first difference is shown.
 
-    >>> def in_window(time, end, window): return end - window < time <= end
-    >>> check_function(in_window, [((5, 20, 20), True), ((0, 20, 20), True, "both ends of the window count")])
-    ✗ in_window(0, 20, 20) gave False, expected True: both ends of the window count
+    >>> check_function("3.2", lambda time, end, width: end - width < time <= end)
+    ✗ An event exactly W back still counts: the left end belongs to the window.
+    <lambda>(0, 20, 20) gave False, expected True
     """
-    answers = []
-    for arguments, expected, *why in cases:
-        call = f"{function.__name__}({', '.join(map(repr, arguments))})"
-        try:
-            answers.append(answer := function(*arguments))
-        except Exception as error:  # noqa: BLE001  (a learner's code may raise anything)
-            return Verdict(WRONG, f"{call} raised {type(error).__name__}: {error}, expected {expected!r}")
-        if answer is not None and answer is not ... and answer != expected:
-            reason = f": {why[0]}" if why else ""
-            return Verdict(WRONG, f"{call} gave {answer!r}, expected {expected!r}{reason}")
-    if all(answer is None or answer is ... for answer in answers):
-        return Verdict(OPEN, "not answered yet")
-    for answer, (arguments, expected, *_) in zip(answers, cases, strict=True):
-        if answer != expected:
-            call = f"{function.__name__}({', '.join(map(repr, arguments))})"
-            return Verdict(WRONG, f"{call} gave {answer!r}, expected {expected!r}")
-    return Verdict(RIGHT, f"right in all {len(cases)} cases")
+    verdict = exercise_of(exercise).judge(function)
+    return _with_hints(exercise, verdict, verdict.text)
 
 
-def predict(question: str, options: Sequence[str], right: int, because: str):
-    """Radio buttons: the reader commits to an answer before the next cell gives it. `right`: index of the right one."""
+def hint(exercise: str) -> Verdict:
+    """The next hint to an exercise."""
+    hints = exercise_of(exercise).hints
+    given, _hinted[exercise] = _hinted[exercise], min(_hinted[exercise] + 1, len(hints))
+    if given < len(hints):
+        return Verdict(OPEN, hints[given])
+    return Verdict(OPEN, f'{hints[-1]}\nThat was the last hint. lab.solution("{exercise}") shows a solution.')
+
+
+def solution(exercise: str) -> Verdict:
+    """A solution of an exercise."""
+    exercise_of(exercise)
+    return Verdict(RIGHT, _answers()["solutions"][exercise])
+
+
+def predict(question: str, options: Sequence[str]):
+    """Radio buttons: the reader commits to an answer before the next cell gives it. Raises KeyError if no lesson asks this."""
     import ipywidgets as widgets
 
+    right, because = _answers()["predictions"][question]
     buttons = widgets.RadioButtons(
         options=list(options), value=None, layout={"width": "max-content"}, description_allow_html=False
     )
     said = widgets.HTML()
 
     def judge(change: dict) -> None:
-        state = RIGHT if buttons.index == right else WRONG
-        answer = "Yes." if state == RIGHT else f"Not quite: {options[right]}."
+        state = RIGHT if buttons.value == right else WRONG
+        answer = "Yes." if state == RIGHT else f"Not quite: {right}."
         said.value = Verdict(state, f"{answer} {because}")._repr_html_()
 
     buttons.observe(judge, "value")
     label = widgets.HTML(f"<b>Before you run the next cell:</b> {escape(question)}")
     return widgets.VBox([label, buttons, said])
+
+
+def exercise_of(name: str) -> Value | Function:
+    """An exercise by its name: lesson, dot, number. Raises KeyError."""
+    lesson = name.partition(".")[0]
+    try:
+        return import_module(f"lab.teach.exercises.lesson{lesson}").EXERCISES[name]
+    except (KeyError, ModuleNotFoundError):
+        raise KeyError(
+            f"exercise {name!r}: no lesson has it; expected lesson and number, such as 3.4"
+        ) from None
+
+
+def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
+    """A wrong verdict with the hint that is due: none at the first wrong answer, then one after the other."""
+    if verdict.state == OPEN:
+        return Verdict(OPEN, f'{verdict.text}; lab.hint("{exercise}") gives a hint')
+    if verdict.state == RIGHT:
+        return verdict
+    tried = _wrong.setdefault(exercise, [])
+    if answer not in tried:
+        tried.append(answer)
+    hints = exercise_of(exercise).hints
+    due = len(tried) - 1
+    if not due:
+        return verdict
+    last = f'lab.solution("{exercise}") shows a solution.'
+    return Verdict(WRONG, f"{verdict.text}\n{f'Hint: {hints[due - 1]}' if due <= len(hints) else last}")
+
+
+@cache
+def _answers() -> dict:
+    return json.loads(ANSWERS.read_text())
 
 
 def dataset(name: str) -> Path:
@@ -101,7 +121,3 @@ def dataset(name: str) -> Path:
             f"data set {name!r}: there are {', '.join(known) or f'none in {folder}: run this from a clone'}"
         )
     return folder / name
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

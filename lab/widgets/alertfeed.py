@@ -55,9 +55,8 @@ class AlertFeed(widgets.VBox):
                     [self.rule, self.hold, self.export, self.count], layout={"flex_flow": "row wrap"}
                 ),
                 self.table,
+                widgets.VBox([self.said, self.window, self._fit]),
                 self.over_time,
-                self.said,
-                self.window,
                 Fit(),
             ]
         )
@@ -92,6 +91,7 @@ class AlertFeed(widgets.VBox):
         )
 
         self.window = widgets.VBox([self.behind], layout={"display": "none"})
+        self._fit = Fit()
 
     # -- what came -----------------------------------------------------------------------------------------------------
 
@@ -176,6 +176,7 @@ class AlertFeed(widgets.VBox):
             f"event {alert.event_id}, group {alert.key}. The alert said {plain(alert.aggregate)}."
         )
         self._show_window(rule, alert, events)
+        self._fit.reveal()
 
     def _show_window(self, rule: Rule, alert: Alert, events: list[dict]) -> None:
         self.window.layout.display = ""

@@ -11,6 +11,7 @@ import numpy as np
 from lab.apps.backtest import Aggregates, Past
 from lab.model.rules import Rule
 from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
+from lab.widgets.slider import Slider
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": SECOND}
@@ -55,18 +56,10 @@ class Backtest(widgets.VBox):
         self.past, self._changed = past, changed
         self._rule: Rule | None = None
         self._known: tuple[object, Aggregates] | None = None  # what they were computed for
-        wide = {"width": "98%"}, {"description_width": "5em"}
-        self.limit = widgets.FloatSlider(
-            description="limit", layout=wide[0], style=wide[1], readout=False, disabled=True
-        )
-        self.window = widgets.SelectionSlider(
-            options=[(span(ms), ms) for ms in WINDOWS],
-            description="window",
-            layout=wide[0],
-            style=wide[1],
-            continuous_update=False,
-            disabled=True,
-        )
+        self.limit = Slider("limit", self._limit_moved)
+        self.window = Slider("window", self._window_moved)
+        self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider
+        self._windows: list[int] = []  # ms, of the window's slider
         self.said = widgets.HTML()
         self.figure = figure("", x="limit", y="alerts", height=230)
         self.figure.add_scatter(
@@ -79,9 +72,6 @@ class Backtest(widgets.VBox):
             name="this limit",
             marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
         )
-        self._following = False
-        self.limit.observe(self._slid, "value")
-        self.window.observe(self._slid, "value")
         super().__init__([self.limit, self.window, self.said, self.figure, Fit()])
         self.show(None)
 
@@ -110,40 +100,32 @@ class Backtest(widgets.VBox):
             (float(found.values.min()), float(found.values.max())) if len(found.values) else (0.0, 1.0)
         )
         low, high = min(low, limit), max(high, limit, low + 1e-6)
-        step = float(step_of(low, high))
-        low, high = step * math.floor(low / step), step * math.ceil(high / step)
-        self._following = True
-        try:
-            if (
-                low < self.limit.min
-                or high > self.limit.max
-                or self.limit.max - self.limit.min > 2 * (high - low)
-            ):
-                self.limit.max = max(self.limit.max, high)  # min may not be over max, not even for a moment
-                self.limit.min, self.limit.max, self.limit.step = low, high, step
-            self.limit.value, self.limit.disabled = self._nearest(limit) * self.limit.step, False
-            known = sorted({*WINDOWS, rule.window_ms})
-            if known != [ms for _, ms in self.window.options]:
-                self.window.options = [(span(ms), ms) for ms in known]
-            self.window.value, self.window.disabled = rule.window_ms, False
-        finally:
-            self._following = False
+        step = step_of(low, high)
+        first, last = math.floor(low / float(step)), math.ceil(high / float(step))
+        covered = self._low + self._step * (len(self.limit.texts) - 1)
+        if low < self._low or high > covered or covered - self._low > 2 * (last - first) * step:
+            self._low, self._step = first * step, step
+            self.limit.texts = [f"{self._low + n * step:,f}" for n in range(last - first + 1)]
+        self._windows = sorted({*WINDOWS, rule.window_ms})
+        self.window.texts = [span(ms) for ms in self._windows]
+        self.limit.position, self.limit.text = self._nearest(rule.limit), f"{rule.limit:,f}"
+        self.window.position, self.window.text = self._windows.index(rule.window_ms), span(rule.window_ms)
+        self.limit.disabled = self.window.disabled = False
 
-    def _nearest(self, limit: float) -> int:
-        """The slider's step next to a limit: a slider knows round numbers only, a rule keeps its own until it is moved."""
-        return round(limit / self.limit.step)
+    def _nearest(self, limit: Decimal) -> int:
+        """The slider's position next to a limit: a slider knows round numbers only, a rule keeps its own until it is moved."""
+        return round((limit - self._low) / self._step)
 
-    def _slid(self, change: dict) -> None:
-        if self._following or self._rule is None:
-            return
-        rule = replace(self._rule, window_ms=self.window.value)
-        steps = self._nearest(self.limit.value)
-        if steps != self._nearest(float(rule.limit)):
-            limit = (steps * Decimal(str(self.limit.step))).normalize()
-            rule = replace(rule, limit=Decimal(format(limit, "f")))
-        if rule != self._rule:
-            self.show(rule)
-            self._changed(rule)
+    def _limit_moved(self, position: int) -> None:
+        limit = self._low + position * self._step
+        self._change(replace(self._rule, limit=Decimal(f"{limit.normalize():f}")))
+
+    def _window_moved(self, position: int) -> None:
+        self._change(replace(self._rule, window_ms=self._windows[position]))
+
+    def _change(self, rule: Rule) -> None:
+        self.show(rule)
+        self._changed(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())

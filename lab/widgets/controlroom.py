@@ -1,5 +1,7 @@
 """All widgets on one studio: as a cell of a notebook, or as a page of its own."""
 
+from collections.abc import Sequence
+
 import ipywidgets as widgets
 
 from lab.apps.demo import first_rules
@@ -15,6 +17,7 @@ from lab.widgets.ruledesk import RuleDesk
 from lab.widgets.streampanel import StreamPanel
 
 RATE = 200
+PANELS = ("Stream", "Rules", "Alerts", "Latency", "Key-groups")
 ENGINES = {
     "in this kernel: no Java needed, nothing durable": "kernel",
     "Spark, on files": "spark",
@@ -54,9 +57,9 @@ class Room(widgets.VBox):
 
 
 class ControlRoom(Room):
-    """Rule desk, alert feed, latency scope, stream panel and key-group scope on one page."""
+    """Rule desk, alert feed, latency scope, stream panel and key-group scope on one page, or some of these `panels`."""
 
-    def __init__(self, studio: Studio):
+    def __init__(self, studio: Studio, panels: Sequence[str] = PANELS):
         parts = {
             "Stream": StreamPanel(studio),
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
@@ -64,18 +67,20 @@ class ControlRoom(Room):
             "Latency": LatencyScope(),
             "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3, "spark"),
         }
-        super().__init__(studio, parts)
+        if unknown := set(panels) - set(parts):
+            raise ValueError(f"panels: {', '.join(sorted(unknown))}, expected some of {', '.join(parts)}")
+        super().__init__(studio, {name: parts[name] for name in panels})
 
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
         """Two columns: what is steered on the left, what comes out on the right."""
-        left = widgets.VBox([panels["Stream"], panels["Rules"]], layout={"width": "49%", "min_width": "30em"})
-        right = widgets.VBox(
-            [panels["Alerts"], panels["Latency"], panels["Key-groups"]],
-            layout={"width": "50%", "min_width": "30em"},
-        )
-        return [
-            widgets.HBox([left, right], layout={"flex_flow": "row wrap", "justify_content": "space-between"})
+        columns = [
+            widgets.VBox(
+                [panels[name] for name in names if name in panels],
+                layout={"width": "49%", "min_width": "30em"},
+            )
+            for names in (PANELS[:2], PANELS[2:])
         ]
+        return [widgets.HBox(columns, layout={"flex_flow": "row wrap", "justify_content": "space-between"})]
 
 
 class FrontDoor(widgets.VBox):

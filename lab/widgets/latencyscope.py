@@ -7,13 +7,15 @@ import ipywidgets as widgets
 import numpy as np
 
 from lab.apps.watch import PERCENTILES, STAGES
+from lab.engine.columns import now_ms
 from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure, sentence
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
 BUDGET_MS = 500
-NEWEST = 2_000  # alerts that are shown
+RECENT_S = 30  # what is older is not shown
+WARM_UP_S = 10  # after the first alert: code is loaded and compiled, and alerts come late
 BINS_MS = 20
 SHOWN_BUDGETS = 3  # what took longer is in the last bar
 COLOURS = dict(zip(STAGES, (GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
@@ -53,16 +55,23 @@ class LatencyScope(widgets.VBox):
             self.stages.add_bar(x=[], y=[], name=stage, orientation="h", marker=marker)
         super().__init__([self.said, self.histogram, self.stages, Fit()])
         self.add_class("lab")
-        self._shown = -1
+        self._warm_ms = 0  # ms since the epoch, as soon as there is an alert
         self.show(np.empty(0), {})
 
     def update(self, studio: "Studio") -> None:
-        """Shows the newest alerts of a studio, if there are new ones."""
-        if self._shown != studio.alerts.total:
-            self._shown = studio.alerts.total
-            newest = slice(-NEWEST, None)
-            stages = {name: values[newest] for name, values in studio.latencies.stages().items()}
-            self.show(studio.latencies.total()[newest], stages)
+        """Shows the alerts of the last seconds of a studio, without those of its warm-up."""
+        if not studio.alerts.total:
+            return
+        self._warm_ms = self._warm_ms or now_ms() + WARM_UP_S * 1_000
+        latencies = studio.latencies
+        recent = latencies.since(max(self._warm_ms, now_ms() - RECENT_S * 1_000))
+        if recent:
+            stages = {name: values[-recent:] for name, values in latencies.stages().items()}
+            self.show(latencies.total()[-recent:], stages)
+        elif now_ms() < self._warm_ms:
+            self._say("Warming up: the first alerts are late and do not count here.")
+        else:
+            self._say(f"No alert in the last {RECENT_S} s.")
 
     def show(self, total: np.ndarray, stages: Mapping[str, np.ndarray]) -> None:
         """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known."""

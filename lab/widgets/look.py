@@ -4,7 +4,8 @@ from html import escape
 from pathlib import Path
 
 import anywidget
-import plotly.graph_objects as go
+
+from lab.widgets.figures import Figure
 
 # Okabe and Ito's palette, "Color Universal Design", 2008
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -19,6 +20,10 @@ class Fit(anywidget.AnyWidget):
 
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
 
+    def reveal(self) -> None:
+        """Scrolls the box into view, as little as that takes."""
+        self.send({})
+
 
 def sentence(text: str, kind: str = "") -> str:
     """A line of text for an `ipywidgets.HTML`, read aloud when it changes; `kind`: good, bad or neither.
@@ -29,13 +34,13 @@ def sentence(text: str, kind: str = "") -> str:
     return f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
 
 
-def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layout) -> go.FigureWidget:
+def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layout) -> Figure:
     """An empty live figure; add traces to it. `x`, `y`: titles of the axes, with their units.
 
     >>> figure("Alerts", x="time", y="per minute").layout.xaxis.title.text
     'time'
     """
-    made = go.FigureWidget(
+    made = Figure(
         layout={
             "title": {"text": title, "font": {"size": 15}},
             "height": height,

@@ -52,6 +52,10 @@ class RuleDesk(widgets.VBox):
         self._to_engine = publish or self._apply
         self._acks_seen, self._acks, self._fired, self._updates = 0, [], Counter(), 0
         self._draft: Rule | None = None
+        self._proposed: str | None = (
+            None  # the text of a proposal; while it is untouched, its id follows the book
+        )
+        self._own: set[int] = set()  # ids that were published here: to replace them needs no question
         self.table = Table(
             ("rule", "version", "state", "meaning", "alerts"), "Rules", (0, 1, 4), (3,), "no rule is in force"
         )
@@ -65,7 +69,7 @@ class RuleDesk(widgets.VBox):
                 widgets.HBox([self.activate, self.pause, self.delete, self.new]),
                 self.editor,
                 self.said,
-                widgets.HBox([self.publish]),
+                widgets.HBox([self.publish, self.replace, self.keep]),
                 self.acks,
                 self.backtest,
             ]
@@ -93,7 +97,11 @@ class RuleDesk(widgets.VBox):
         self.activate = widgets.Button(description="Activate", icon="play", **button)
         self.pause = widgets.Button(description="Pause", icon="pause", **button)
         self.delete = widgets.Button(description="Delete", icon="trash", **button)
-        self.publish.on_click(lambda _: self._publish(self.text.value))
+        self.replace = widgets.Button(description="Replace it", button_style="warning", **button)
+        self.keep = widgets.Button(description="Leave it alone", **button)
+        self.publish.on_click(lambda _: self._publish_draft())
+        self.replace.on_click(lambda _: self._publish(self.text.value))
+        self.keep.on_click(lambda _: self._judge())
         self.new.on_click(lambda _: self._propose())
         for control, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
             control.on_click(lambda _, state=state: self._change(state))
@@ -125,6 +133,8 @@ class RuleDesk(widgets.VBox):
         ]
         if rows != self.table.rows:
             self.table.rows = rows
+        if self.text.value == self._proposed and self._draft.rule_id in self.book.versions:
+            self._propose()
         chosen = self.table.selected in {row[0] for row in rows}
         for button in (self.activate, self.pause, self.delete):
             button.disabled = not chosen
@@ -182,6 +192,7 @@ class RuleDesk(widgets.VBox):
         }
         self.table.selected = ""
         self._load(parse_message(json.dumps(message), self.schema).rule)
+        self._proposed = self.text.value
 
     def _load(self, rule: Rule) -> None:
         """Makes a rule the draft: one that was chosen, or that the backtest's sliders made."""
@@ -204,17 +215,43 @@ class RuleDesk(widgets.VBox):
         if problem:
             self._say(f"Not a rule yet: {problem}", "bad")
         elif self._draft:
-            self._say(self._draft.describe(), "good")
+            self._say(self._draft.describe() + self._replaces(), "good")
             self.form.fill(self._draft)
         else:
             self._say(f"A {message.kind} message", "good")
         self.publish.disabled = bool(problem)
+        self._ask(False)
         self.backtest.show(self._draft)
 
+    def _replaces(self) -> str:
+        """What the draft would take the place of, in words."""
+        before = self.book.rules.get(self._draft.rule_id)
+        return f" · replaces rule {before.rule_id} version {before.version}" if before else ""
+
+    def _publish_draft(self) -> None:
+        """Asks before a rule is replaced that was neither chosen nor published here."""
+        rule = self._draft
+        meant = rule is None or str(rule.rule_id) == self.table.selected or rule.rule_id in self._own
+        before = None if meant else self.book.rules.get(rule.rule_id)
+        if before:
+            free = max(self.book.versions) + 1
+            self._say(
+                f"Rule {rule.rule_id} is in force: {before.describe()}. Replace it? (Free: id {free})", "bad"
+            )
+            self._ask(True)
+        else:
+            self._publish(self.text.value)
+
+    def _ask(self, asked: bool) -> None:
+        self.replace.layout.display = self.keep.layout.display = "" if asked else "none"
+        self.publish.layout.display = "none" if asked else ""
+
     def _publish(self, message: str) -> None:
+        self._ask(False)
         try:
             self._to_engine(message)
             self._say("Published; the engine's answer appears below.", "good")
+            self._own |= {self._draft.rule_id} if self._draft and message == self.text.value else set()
         except Exception as error:  # noqa: BLE001  (a bad rule, a broker that is away)
             self._say(f"Not published: {error}", "bad")
 

@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
 KEPT_S = 120
+BURSTS = {
+    "pair": "a few large payments of one payer to one beneficiary",
+    "beneficiary": "payments of many payers to one beneficiary, large together",
+    "surge": "very many payments of one type within two seconds",
+}
+FACTS = {
+    "events/s sent": "what the generator sends",
+    "events/s evaluated": "what the engine judges",
+    "lag, events": "events that have come and are not judged yet",
+    "held events": "events that a window may still need",
+    "state, bytes": "the size of what the engine remembers",
+    "dead letters": "records that could not be read",
+}
 
 
 class StreamPanel(widgets.VBox):
@@ -57,6 +70,7 @@ class StreamPanel(widgets.VBox):
 
     def _burst(self, kind: str) -> widgets.Button:
         button = widgets.Button(description=kind.replace("_", " "), icon="bolt", layout={"width": "auto"})
+        button.tooltip = BURSTS.get(kind, f"plant a burst: {kind}")
         button.on_click(lambda _: self.studio.player.burst(kind))
         return button
 
@@ -69,17 +83,17 @@ class StreamPanel(widgets.VBox):
         then, before, _ = next(sample for sample in self._samples if sample[0] >= now - 3)
         rate = (done - before) / (now - then) if now > then else 0.0
         report = studio.report
-        facts = {
-            "events/s sent": f"{studio.player.actual_rate:,.0f}" if studio.player else "–",
-            "events/s evaluated": f"{rate:,.0f}",
-            "lag, events": f"{studio.lag:,}",
-            "held events": f"{report.held:,}",
-            "state, bytes": f"{report.state_bytes:,}",
-            "dead letters": f"{report.total['deadLetters']:,}",
-        }
+        facts = (
+            f"{studio.player.actual_rate:,.0f}" if studio.player else "–",
+            f"{rate:,.0f}",
+            f"{studio.lag:,}",
+            f"{report.held:,}",
+            f"{report.state_bytes:,}",
+            f"{report.total['deadLetters']:,}",
+        )
         cells = "".join(
-            f'<div style="margin-right:2em"><div style="font-size:20px">{value}</div>{name}</div>'
-            for name, value in facts.items()
+            f'<div title="{meaning}" style="margin-right:2em"><div style="font-size:20px">{value}</div>{name}</div>'
+            for (name, meaning), value in zip(FACTS.items(), facts)
         )
         self.facts.value = f'<div style="display:flex;flex-wrap:wrap">{cells}</div>'
         seconds, totals, lags = zip(*self._samples)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.jupyter import CHROMIUM, Watched, chromium, lab, voila
+from tests.browser.jupyter import CHROMIUM, ROOT, Watched, chromium, lab, voila
 
 pytestmark = [
     pytest.mark.browser,
@@ -18,8 +19,10 @@ pytestmark = [
     ),
 ]
 PICTURES = Path(os.environ["LAB_PICTURES"]) if "LAB_PICTURES" in os.environ else None
+PROJECTOR, LARGE = {"width": 1366, "height": 768}, {"width": 1700, "height": 2150}
 SOON, LATER = 20_000, 60_000  # ms
 expect.set_options(timeout=SOON)
+TYPED = "78,(active),(payeeId),,(paymentAmount),(SUM),(>),(5000000),(20)"
 NEW_RULE = {
     "ruleId": 77,
     "ruleState": "ACTIVE",
@@ -79,7 +82,7 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     row.focus()
     row.press("Enter")
     expect(row).to_have_attribute("aria-selected", "true")
-    slider = rules.locator(".widget-slider .noUi-handle").first
+    slider = rules.locator(".lab-slider input").first
     slider.focus()
     for _ in range(8):
         slider.press("ArrowRight")
@@ -92,7 +95,32 @@ def a_rule_is_made_tuned_and_seen_to_fire(page: Page) -> None:
     rules.get_by_role("tab", name="Form").click()
     alerts.locator("button:has-text('Hold')").click()
     fired.click()
-    expect(alerts.get_by_text("events in the window of 10 s")).to_be_visible()
+    expect(alerts.get_by_text("events in the window of 10 s")).to_be_in_viewport()
+    expect(alerts.locator(".js-plotly-plot").first).to_be_in_viewport(ratio=0.9)
+
+
+def what_is_typed_is_what_is_published(page: Page) -> None:
+    """Word for word, key by key; and a rule is not replaced unasked."""
+    rules = panel(page, "Rules")
+    rules.locator("button:has-text('New rule')").click()
+    rules.get_by_role("tab", name="Text").click()
+    text = rules.locator("textarea")
+    expect(text).to_have_value(re.compile('"ruleId": 5,'))
+    for typed in (TYPED, json.dumps(NEW_RULE | {"ruleId": 79, "limit": 5_000_000})):
+        text.fill("")
+        text.press_sequentially(typed, delay=2)
+        time.sleep(2.5)  # the backtest is counted anew meanwhile
+        expect(text).to_have_value(typed)
+        rules.locator("button:has-text('Publish')").click()
+    for number in (78, 79):
+        expect(rules.locator(f".lab-table tr[data-key='{number}']")).to_contain_text("> 5000000")
+
+    text.fill(TYPED.replace("78", "1", 1))
+    rules.locator("button:has-text('Publish')").click()
+    expect(rules.get_by_text("Rule 1 is in force")).to_be_visible()
+    rules.locator("button:has-text('Leave it alone')").click()
+    expect(rules.locator(".lab-table tr[data-key='1'] td").nth(1)).to_have_text("1")
+    rules.get_by_role("tab", name="Form").click()
 
 
 def the_scope_moves(page: Page) -> None:
@@ -119,6 +147,65 @@ def test_lesson_0_runs_and_in_its_room_a_rule_is_made_tuned_and_seen_to_fire(bro
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
     expect(page.locator(".lab-pulse.bad:has-text('No sign of the kernel')")).to_be_visible()
+    page.close()
+
+
+@pytest.fixture
+def a_copy() -> Iterator[str]:
+    """A copy of lesson 0 that may be saved."""
+    copy = ROOT / "notebooks" / "copy-of-lesson-0.ipynb"
+    copy.write_bytes((ROOT / "notebooks" / "00-start-here.ipynb").read_bytes())
+    yield str(copy.relative_to(ROOT))
+    copy.unlink()
+
+
+def test_after_a_reload_of_the_page_figures_show_what_they_showed(browser, jupyter, a_copy):
+    watched = Watched(browser)
+    page = watched.page
+    watched.open(*jupyter, a_copy)
+    watched.run_up_to("lab.RuleDesk(")
+    page.locator(".lab-table tr[data-key='3']").click(timeout=LATER)
+    curve = "[...document.querySelectorAll('.js-plotly-plot')].map(p => (p.data[0]?.x ?? []).length).pop()"
+    page.wait_for_function(f"() => {curve} > 10", timeout=LATER)
+    shown = page.evaluate(curve)
+    page.keyboard.press("Control+S")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')", timeout=SOON)
+    time.sleep(1)  # a figure says its size, which makes the page dirty once more
+    page.keyboard.press("Control+S")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')", timeout=SOON)
+    page.goto(page.url.replace("&reset", ""))
+    page.wait_for_function(f"() => {curve} === {shown}", timeout=SOON)
+    page.wait_for_function("() => [...document.querySelectorAll('.js-plotly-plot path.js-line')].length > 0")
+    nothing_went_wrong(watched)
+    page.close()
+
+
+def answer(page: Page, cell: str, typed: str) -> Locator:
+    """Types an answer over a stub, runs it and its check; what the check says."""
+    stub = page.locator(f".jp-CodeCell:has-text('{cell}')").first
+    stub.locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(typed)
+    for _ in range(2):
+        page.keyboard.press("Shift+Enter")
+    return page.locator(".jp-CodeCell:has-text('lab.check') [role='status']").first
+
+
+def test_a_wrong_answer_is_told_what_is_wrong_and_gets_hints_before_the_solution(browser, jupyter):
+    watched = Watched(browser, **PROJECTOR)
+    page = watched.page
+    watched.open(*jupyter, "notebooks/00-start-here.ipynb")
+    assert page.get_by_text("because=").count() == page.get_by_text("Solution").count() == 0
+    watched.run_up_to("rule_1 = ...")
+    said = answer(page, "rule_1 = ...", "rule_1 = 49")
+    expect(said).to_contain_text("49 is a limit.", timeout=LATER)
+    said = answer(page, "rule_1 = 49", 'rule_1 = RULE.replace("50", "60")')
+    expect(said).to_contain_text("Now no payment alerts")
+    expect(said).to_contain_text("Hint: The third payment sees")
+    keep(page, "a-wrong-answer")
+    said = answer(page, "rule_1 = RULE", 'rule_1 = RULE.replace("50", "49")')
+    expect(said).to_contain_text("right:")
+    nothing_went_wrong(watched)
     page.close()
 
 
@@ -161,13 +248,14 @@ def test_the_scopes_of_the_lessons_move(browser, jupyter, notebook, cell, name):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_control_room_is_a_web_page_of_its_own(browser, dark):
     with voila() as (address, token):
-        watched = Watched(browser, width=1700, height=2150)
+        watched = Watched(browser, **(LARGE if PICTURES else PROJECTOR))
         page = watched.page
         assert "login" in page.goto(address).url
         theme = "&theme=dark" if dark else ""
         page.goto(f"{address}/?token={token}{theme}")
         page.locator("button:has-text('Start')").click(timeout=LATER)
         expect(page.locator(".lab-pulse.good")).to_be_visible(timeout=LATER)
+        what_is_typed_is_what_is_published(page)
         a_rule_is_made_tuned_and_seen_to_fire(page)
         the_scope_moves(page)
         keep(page, "control-room-dark" if dark else "control-room")

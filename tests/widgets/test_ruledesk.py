@@ -28,12 +28,16 @@ def past() -> Past:
     return past
 
 
+def sent_as(text: str) -> dict:
+    return json.loads(text) if text.startswith("{") else parse_message(text, PAYMENTS).rule.to_dict()
+
+
 def desk_with(past: Past, *rules: str) -> tuple[RuleDesk, list[dict]]:
     """A desk on a book of rules, and what it published."""
     book, sent = RuleBook(PAYMENTS), []
     for rule in rules:
         book.apply(rule)
-    return RuleDesk(PAYMENTS, book=book, past=past, publish=lambda text: sent.append(json.loads(text))), sent
+    return RuleDesk(PAYMENTS, book=book, past=past, publish=lambda text: sent.append(sent_as(text))), sent
 
 
 def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
@@ -49,7 +53,8 @@ def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
 def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
     desk, sent = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.table.selected = "3"
-    desk.backtest.limit.value = desk.backtest.limit.value / 2
+    slider = desk.backtest.limit
+    slider.move(slider.texts.index("5,000,000"))
     assert desk.form.limit.value == "5000000" == str(json.loads(desk.text.value)["limit"])
     rule = parse_message(desk.text.value, PAYMENTS).rule
     expected = int(past.aggregates(rule).over(rule, 5e6).sum())
@@ -62,18 +67,18 @@ def test_a_slider_that_only_rounds_leaves_the_rule_alone(past):
     desk, _ = desk_with(past, "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(20000000.01),(60)")
     desk.table.selected = "1"
     assert json.loads(desk.text.value)["limit"] == "20000000.01"
-    desk.backtest.limit.value = (
-        desk.backtest.limit.value + desk.backtest.limit.step / 3
-    )  # as a browser rounds
+    slider = desk.backtest.limit
+    assert slider.text == "20,000,000.01"
+    slider.move(slider.position)
     assert desk.form.limit.value == "20000000.01"
-    desk.backtest.limit.value = desk.backtest.limit.value + desk.backtest.limit.step
+    slider.move(slider.position + 1)
     assert desk.form.limit.value != "20000000.01"
 
 
 def test_the_window_slider_changes_the_window(past):
     desk, _ = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
     desk.table.selected = "1"
-    desk.backtest.window.value = 60 * 86_400_000
+    desk.backtest.window.move(desk.backtest.window.texts.index("60 d"))
     assert desk.form.window.value == "60d"
     assert " 3 alerts" in desk.backtest.said.value  # the pair that pays over 35 days is caught as well
     assert json.loads(desk.text.value)["window"] == "60d"
@@ -113,6 +118,44 @@ def test_a_filter_on_a_number_compares_numbers():
         .rule.describe()
         .startswith("COUNT(events) where action = login and userId = 7 or 8")
     )
+
+
+def test_what_is_typed_stays_as_it_is_typed(past):
+    desk, sent = desk_with(past, *read_rules(dataset("payments") / "rules.json"))
+    desk.text.value = text = "7,(active),(payeeId),,(paymentAmount),(SUM),(>),(5000000),(20)"
+    desk.backtest.again()
+    desk.show()
+    assert desk.text.value == text and desk.form.limit.value == "5000000"
+    desk.publish.click()
+    assert parse_message(json.dumps(sent[0]), PAYMENTS).rule.limit == 5_000_000
+
+
+def test_a_new_rule_has_the_next_free_id_also_when_rules_come_later():
+    desk, _ = desk_with(Past(PAYMENTS))
+    assert desk.form.rule_id.value == 1
+    desk.book.apply(SUM)
+    desk.show()
+    assert desk.form.rule_id.value == 2
+    desk.form.limit.value = "99"
+    desk.book.apply(SUM.replace("1,", "2,", 1))
+    desk.show()
+    assert desk.form.rule_id.value == 2  # somebody writes on it
+
+
+def test_before_a_rule_is_replaced_that_was_not_chosen_the_desk_asks():
+    desk, sent = desk_with(Past(PAYMENTS), SUM)
+    desk.text.value = changed = SUM.replace("50", "70")
+    assert "replaces rule 1 version 1" in desk.said.value
+    desk.publish.click()
+    assert "Rule 1 is in force" in desk.said.value and "Free: id 2" in desk.said.value and sent == []
+    desk.keep.click()
+    assert sent == [] and desk.publish.layout.display == ""
+    desk.publish.click()
+    desk.replace.click()
+    assert [message["limit"] for message in sent] == [70]
+    desk.text.value = changed.replace("70", "80")
+    desk.publish.click()
+    assert len(sent) == 2  # published here: no question
 
 
 def test_pause_activate_and_delete_send_what_a_compacted_log_can_keep(past):

@@ -45,6 +45,15 @@ def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_m
     assert [event.amount for event in crossing(story(), 60 * MINUTE_MS, 110)] == [31, 28, 4, 33, 29]
 
 
+def test_sliding_windows_miss_a_fraud_that_lasts_longer_than_w_less_s():
+    seen = compare(story(), 17 * MINUTE_MS, 5 * MINUTE_MS, 110)  # as lesson 3 suggests
+    assert {lane: what.delay_ms for lane, what in seen.items()} == {
+        "tumbling": None,
+        "sliding": None,
+        "per event": 0,
+    }
+
+
 def test_the_per_event_windows_over_the_limit_are_the_alerts_of_the_reference():
     #   W = 5 min             t
     # ────┤━━━━━━━━━━━━━━━━━━━┤      both ends count, and only what arrived before

@@ -1,0 +1,74 @@
+"""Start here."""
+
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
+from lab.teach.exercises.given import rule_of, text_of
+from lab.teach.judge import Mistake, Value
+
+PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
+RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
+
+
+def alerting(rule: object) -> list[int]:
+    """The payments on which a rule alerts, counted from 1."""
+    rule_of(rule, "rule_1")
+    engine = Reference(PAYMENTS)
+    engine.control(text_of(rule, "rule_1"))
+    for number, (minute, amount) in enumerate(PAID, 1):
+        engine.event(f"{number},2013-01-01 00:{minute:02}:00,25,12,CSH,{amount}".encode())
+    return [alert.event_id for alert in engine.alerts]
+
+
+EXERCISES = {
+    "0.1": Value(
+        right=[3, 4],
+        read=alerting,
+        because="Payments 3 and 4 alert, and no others.",
+        hints=(
+            "The third payment sees a sum of exactly 50. Which limit is less than 50, but not less than 30?",
+            "Copy the text of RULE and change the number in the last brackets but one.",
+        ),
+        mistakes=(
+            Mistake(49, "49 is a limit. rule_1 is the whole text of a rule, with this limit in its place."),
+            Mistake(RULE.format(50, 20), "That rule is still the one above: only the fourth payment alerts."),
+            Mistake(
+                RULE.format(25, 20), "Now the second payment alerts, too: 10 + 20 = 30 is over that limit."
+            ),
+            Mistake(RULE.format(60, 20), "Now no payment alerts: no window holds more than 60."),
+        ),
+    ),
+    "0.2": Value(
+        right=21,
+        unit="in minutes",
+        because="From minute 21 back to minute 0, and both ends count.",
+        hints=(
+            "At which minute is the first payment, and at which the last?",
+            "A window of W minutes that ends at minute 21 begins at minute 21 − W, and holds what lies there.",
+        ),
+        mistakes=(
+            Mistake(
+                20, "From minute 21, 20 minutes back is minute 1. The first payment, at minute 0, is outside."
+            ),
+            Mistake(22, "That reaches it, but it is not the least: both ends of a window count."),
+            Mistake(
+                4, "That is the number of payments. How far apart are the first and the last, in minutes?"
+            ),
+            Mistake(21 * 60, "That is in seconds. The answer is in minutes."),
+        ),
+    ),
+    "0.3": Value(
+        right=8,
+        unit="in whole millions",
+        because="At 8,000,000 there are 7 alerts, at 7,000,000 there are 11.",
+        hints=(
+            "Choose rule 3 in the desk above and move its limit: the sentence says how many alerts there would be.",
+            "Go down from 10,000,000 a million at a time, until there are more than ten alerts.",
+        ),
+        mistakes=(
+            Mistake(8_000_000, "That is in single units. The answer is in millions."),
+            Mistake(7, "A limit of 7 million raises 11 alerts: one more than the analyst can look at."),
+            Mistake(9, "9 million raises few enough, 5. But a lower limit does, too."),
+            Mistake(10, "10 million is the rule as it is: 4 alerts. How far down can the limit go?"),
+        ),
+    ),
+}

@@ -1,0 +1,63 @@
+"""The words of the lessons: each is explained in the table **Words** of the first lesson that uses it.
+
+`make lessons` puts them into docs/glossary.md.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+WORDS = re.compile(r"\*\*Words\*\*\n\n((?:\|.*\n)+)")
+HEAD = """# Glossary
+
+What the words of the lessons mean, and the lesson in which each is introduced. Made from the lessons by `make lessons`.
+
+| word | lesson | meaning |
+|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a lesson's table: several words may share a meaning."""
+
+    words: tuple[str, ...]
+    lesson: str
+    meaning: str
+
+
+def entries(sources: list[Path]) -> list[Entry]:
+    """The rows of all lessons' tables, in the order of the lessons."""
+    found = []
+    for source in sources:
+        for row in table_of(source.read_text()):
+            words, meaning = (cell.strip() for cell in row.strip("|").split("|", 1))
+            plain = re.sub(r"[*`]", "", re.sub(r" \(.*?\)", "", words))
+            found.append(Entry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
+    return found
+
+
+def table_of(text: str) -> list[str]:
+    """The rows of a lesson's table of words.
+
+    >>> table_of("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
+    ['| lag | what waits |']
+    """
+    table = WORDS.search(text)
+    return table.group(1).splitlines()[2:] if table else []
+
+
+def introduced(sources: list[Path]) -> dict[str, Entry]:
+    """Each word with the row that explains it first."""
+    first: dict[str, Entry] = {}
+    for entry in entries(sources):
+        for word in entry.words:
+            first.setdefault(word, entry)
+    return first
+
+
+def page(sources: list[Path]) -> str:
+    """docs/glossary.md."""
+    words = sorted(introduced(sources).items(), key=lambda item: item[0].lower())
+    rows = [f"| {word} | {int(entry.lesson)} | {entry.meaning} |\n" for word, entry in words]
+    return HEAD + "".join(rows)

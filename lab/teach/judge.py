@@ -1,0 +1,238 @@
+"""How an answer is judged: right, open, or wrong with a sentence about this very mistake, and hints that come one by one.
+
+answer ──► nothing yet? ──► right? ──► a typical mistake? ──► its sentence ─┐
+                                       another one ──► what differs ────────┴──► + the hint that is due
+
+A typical mistake is known by what it does: a function by its answers to the cases, another answer by how it reads.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from html import escape
+
+RIGHT, OPEN, WRONG = "right", "open", "wrong"
+MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
+COLOURS = {RIGHT: "#009E73", OPEN: "#E69F00", WRONG: "#D55E00"}
+KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
+SHOWN = 3  # differing entries
+Case = tuple  # (arguments, expected) or (arguments, expected, why)
+
+
+class Refused(ValueError):
+    """What an answer cannot be read for, in a sentence for the learner."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found; a notebook shows it in a coloured box."""
+
+    state: str
+    text: str
+
+    def __repr__(self) -> str:
+        return f"{MARKS[self.state]} {self.text}"
+
+    def _repr_html_(self) -> str:
+        style = (
+            f"border-left:6px solid {COLOURS[self.state]};padding:.5em 1em;margin:.5em 0;white-space:pre-wrap"
+        )
+        return f'<div role="status" style="{style}"><b>{MARKS[self.state]}</b> {escape(self.text)}</div>'
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A typical wrong answer (of a dictionary: its wrong entries), and what to say to it."""
+
+    answer: object
+    says: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """An exercise whose answer is a value.
+
+    `right`: the right one, or a function of what `lab.check` was given beside the answer. `read(answer, *given)` makes what
+    is compared; raises Refused.
+    """
+
+    right: object
+    because: str
+    hints: tuple[str, str]
+    mistakes: tuple[Mistake, ...]
+    unit: str = ""
+    read: Callable = field(default=lambda answer, *given: answer)
+
+    def judge(self, answer: object, *given: object) -> Verdict:
+        """Never raises on account of the answer."""
+        if is_open(answer):
+            return Verdict(OPEN, "not answered yet")
+        expected = self.right(*given) if callable(self.right) else self.right
+        answer, word = as_meant(answer, expected)
+        try:
+            got = self.read(answer, *given)
+        except Refused as error:
+            return Verdict(WRONG, self._typical(answer, None, given) or str(error))
+        except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
+            said = f"{answer!r} cannot be read: {type(error).__name__}: {error}"
+            return Verdict(WRONG, self._typical(answer, None, given) or said)
+        if same(got, expected):
+            return Verdict(RIGHT, f"right: {answer}. {self.because}{word}")
+        return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
+
+    def _typical(self, answer: object, got: object, given: tuple) -> str:
+        for mistake in self.mistakes:
+            if isinstance(mistake.answer, dict) and isinstance(answer, dict):
+                if mistake.answer.items() <= answer.items():
+                    return mistake.says
+            elif same(answer, mistake.answer) or (
+                got is not None and same(got, self._reading(mistake, given))
+            ):
+                return mistake.says
+        return ""
+
+    def _reading(self, mistake: Mistake, given: tuple) -> object:
+        try:
+            return self.read(mistake.answer, *given)
+        except Exception:  # noqa: BLE001  (this one is known by its answer alone)
+            return ...
+
+    def _differs(self, got: object, expected: object) -> str:
+        """Without the solution."""
+        unit = f" ({self.unit})" if self.unit else ""
+        kind = KINDS.get(type(expected))
+        if kind and kind != KINDS.get(type(got)):
+            return f"{kind}{unit} is expected, not {got!r}"
+        if isinstance(expected, dict):
+            wrong = [str(name) for name in expected if not same(got.get(name), expected[name])]
+            return f"{len(wrong)} of {len(expected)} are not right: {', '.join(wrong)}"
+        if isinstance(expected, list):
+            extra = [entry for entry in got if entry not in expected]
+            missing = sum(entry not in got for entry in expected)
+            parts = [f"not in it: {listed(extra)}"] * bool(extra) + [f"missing: {missing}"] * bool(missing)
+            return f"not quite. {'; '.join(parts) or 'The order, or how often something is in it, differs'}"
+        return f"{got!r} is not right{unit}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """An exercise whose answer is a function: it is called with each case's arguments."""
+
+    cases: Sequence[Case]
+    because: str
+    hints: tuple[str, str]
+    mistakes: tuple[Mistake, ...]
+
+    def judge(self, function: object) -> Verdict:
+        """Never raises on account of the function. The first case that differs is shown."""
+        if is_open(function):
+            return Verdict(OPEN, "not answered yet")
+        if not callable(function):
+            return Verdict(WRONG, f"a function is expected, not {function!r}")
+        answers = self._answers(function)
+        if all(is_open(answer) for answer in answers):
+            return Verdict(OPEN, "not answered yet")
+        wrong = next((n for n, (_, right, *_) in enumerate(self.cases) if not same(answers[n], right)), None)
+        if wrong is None:
+            return Verdict(RIGHT, f"right in all {len(self.cases)} cases. {self.because}")
+        arguments, expected, *why = self.cases[wrong]
+        call = f"{getattr(function, '__name__', 'it')}({', '.join(map(repr, arguments))})"
+        said = f"{call} {difference(answers[wrong], expected)}"
+        for mistake in self.mistakes:
+            if self._answers(mistake.answer) == answers:
+                return Verdict(WRONG, f"{mistake.says}\n{said}")
+        return Verdict(WRONG, said + (f": {why[0]}" if why else ""))
+
+    def _answers(self, function: Callable) -> list:
+        """What it gives for each case; for an error, its text."""
+        answers = []
+        for arguments, *_ in self.cases:
+            try:
+                answer = function(*deepcopy(arguments))
+                answers.append(as_list(answer) if isinstance(answer, (tuple, range)) else answer)
+            except Exception as error:  # noqa: BLE001  (a learner's code may raise anything)
+                answers.append(Raised(f"{type(error).__name__}: {error}"))
+        return answers
+
+
+class Raised(str):
+    """The error of a call."""
+
+
+def is_open(answer: object) -> bool:
+    """Whether an answer was not given yet, or not all of it.
+
+    >>> is_open(...), is_open({"a": True, "b": ...}), is_open(0)
+    (True, True, False)
+    """
+    if isinstance(answer, dict):
+        return any(value is ... for value in answer.values())
+    return answer is ... or answer is None
+
+
+def as_list(answer: object) -> object:
+    """Tuples, ranges and arrays as lists: what was meant counts."""
+    if hasattr(answer, "tolist"):
+        return answer.tolist()
+    return list(answer) if isinstance(answer, (tuple, range)) else answer
+
+
+def as_meant(answer: object, expected: object) -> tuple[object, str]:
+    """The answer with its little slips mended, and a word about them.
+
+    >>> as_meant("21", 20)
+    (21, ' (A number is written without quotes: 21.)')
+    >>> as_meant((4, 8), [4])
+    ([4, 8], '')
+    """
+    if isinstance(expected, int) and isinstance(answer, str):
+        try:
+            number = int(answer.replace(",", "").replace("_", ""))
+        except ValueError:
+            return answer, ""
+        return number, f" (A number is written without quotes: {number}.)"
+    return (as_list(answer), "") if isinstance(expected, list) else (answer, "")
+
+
+def same(got: object, expected: object) -> bool:
+    """Equal, also as floats are equal, or as a tuple equals a list.
+
+    >>> same(0.1 + 0.2, 0.3), same((1, 2), [1, 2]), same(True, 1)
+    (True, True, False)
+    """
+    if isinstance(got, bool) != isinstance(expected, bool):
+        return False
+    if isinstance(expected, float) and isinstance(got, (int, float)):
+        return math.isclose(got, expected, rel_tol=1e-9)
+    got, expected = as_list(got), as_list(expected)
+    return type(got) in (type(expected), int, float) and got == expected
+
+
+def difference(got: object, expected: object) -> str:
+    """What a call gave and what was expected; of long lists only what differs.
+
+    >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
+    'gave other entries: at place 2 it is 3, expected 4'
+    >>> difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
+    'gave 5 entries, expected 4: too many are 5'
+    """
+    if isinstance(got, Raised):
+        return f"raised {got}, expected {expected!r}"
+    if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
+        return f"gave {got!r}, expected {expected!r}"
+    if len(got) == len(expected):
+        places = [n for n, (one, other) in enumerate(zip(got, expected)) if one != other]
+        told = [f"at place {n} it is {got[n]!r}, expected {expected[n]!r}" for n in places[:SHOWN]]
+        return f"gave other entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
+    extra = [entry for entry in got if entry not in expected]
+    missing = [entry for entry in expected if entry not in got]
+    parts = [f"too many are {listed(extra)}"] * bool(extra) + [f"missing are {listed(missing)}"] * bool(
+        missing
+    )
+    return f"gave {len(got)} entries, expected {len(expected)}: {'; '.join(parts) or 'some come twice'}"
+
+
+def listed(entries: Sequence) -> str:
+    """The first entries, for people."""
+    return ", ".join(map(repr, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)

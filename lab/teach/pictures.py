@@ -1,0 +1,131 @@
+"""The pictures of the lessons: series by name, told apart by colour and by line, symbol or hatching.
+
+>>> picture = lines({"all": [1, 2], "kept": [1, 1]}, "Events held", x="events", y="held")
+>>> [(trace.name, trace.line.dash) for trace in picture.data]
+[('all', 'solid'), ('kept', 'dash')]
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ipywidgets import FloatSlider, VBox
+
+from lab.widgets.figures import Figure
+from lab.widgets.look import GREY, PALETTE, RED, figure
+
+DASHES = ("solid", "dash", "dot", "dashdot")
+SYMBOLS = ("circle", "square", "diamond", "x")
+PATTERNS = ("", "/", "x", ".", "-")
+OVERLAID = 0.6  # opacity
+
+
+def _axes(log: str) -> dict[str, str]:
+    """`log`: the axes with a logarithmic scale, such as "xy"."""
+    return {f"{axis}axis_type": "log" for axis in log}
+
+
+def _look(n: int) -> tuple[str, str]:
+    return PALETTE[n % len(PALETTE)], PATTERNS[n % len(PATTERNS)]
+
+
+def lines(
+    series: Mapping[str, Sequence[float]],
+    title: str = "",
+    *,
+    at: Sequence[float] | None = None,
+    x: str = "",
+    y: str = "",
+    log: str = "",
+    dots: bool = False,
+    texts: Sequence[str] | None = None,
+    level: tuple[float, str] | None = None,
+) -> Figure:
+    """A line for each series over `at`; `dots`: with a symbol at each point; `texts`: beside them; `level`: a line across."""
+    picture = figure(title, x=x, y=y, **_axes(log))
+    for n, (name, values) in enumerate(series.items()):
+        line = {"color": PALETTE[n % len(PALETTE)], "dash": DASHES[n % len(DASHES)]}
+        marker = {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 9}
+        mode = "lines" + "+markers" * dots + "+text" * (texts is not None)
+        given = {"x": at, "y": values, "name": name, "mode": mode, "line": line, "marker": marker}
+        picture.add_scatter(**given, text=texts, textposition="top right")
+    if level:
+        picture.add_hline(
+            y=level[0],
+            line={"color": RED, "dash": "dash"},
+            annotation_text=level[1],
+            annotation_position="bottom left",
+        )
+    return picture
+
+
+def bars(
+    series: Mapping[str, Sequence[float]],
+    title: str = "",
+    *,
+    at: Sequence | None = None,
+    x: str = "",
+    y: str = "",
+    log: str = "",
+    texts: bool | Sequence[str] = False,
+    marks: Mapping[float, str] | None = None,
+) -> Figure:
+    """Bars side by side for each series over `at`; `texts`: the numbers, or texts, on them; `marks`: upright lines."""
+    named = all(isinstance(place, str) for place in at or ())
+    picture = figure(title, x=x, y=y, barmode="group", **_axes(log))
+    for n, (name, values) in enumerate(series.items()):
+        colour, pattern = _look(n)
+        written = [f"{value:,.0f}" for value in values] if texts is True else texts or None
+        marker = {"color": colour, "pattern": {"shape": pattern}}
+        picture.add_bar(x=at, y=values, name=name, marker=marker, text=written, textangle=0, cliponaxis=False)
+    if at is not None and named:
+        picture.update_layout(xaxis_type="category")
+    for place, text in (marks or {}).items():
+        picture.add_vline(x=place, line={"color": GREY, "dash": "dash"}, annotation_text=text)
+    return picture
+
+
+def across(values: Mapping[str, float], title: str = "", *, x: str = "") -> Figure:
+    """A bar across for each name, the first on top."""
+    picture = figure(title, x=x, height=280)
+    picture.add_bar(x=list(values.values()), y=list(values), orientation="h", marker={"color": PALETTE[3]})
+    picture.update_layout(yaxis_autorange="reversed")
+    return picture
+
+
+def boxes(series: Mapping[str, Sequence[float]], title: str = "", *, y: str = "", log: str = "") -> Figure:
+    """How values scatter: a box for each series, and its points."""
+    picture = figure(title, y=y, **_axes(log))
+    for n, (name, values) in enumerate(series.items()):
+        marker = {"color": PALETTE[n % len(PALETTE)], "size": 4}
+        picture.add_box(y=values, name=name, boxpoints="all", jitter=0.4, marker=marker)
+    picture.update_layout(showlegend=False)
+    return picture
+
+
+def shares(series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "", step: float = 1) -> Figure:
+    """How often values lie in each `step`, in percent, one series over the other."""
+    picture = figure(title, x=x, y="share, %", barmode="overlay")
+    for n, (name, values) in enumerate(series.items()):
+        colour, pattern = _look(n)
+        marker = {"color": colour, "pattern": {"shape": pattern}}
+        bins = {"start": 0, "size": step}
+        picture.add_histogram(
+            x=values, xbins=bins, histnorm="percent", name=name, marker=marker, opacity=OVERLAID
+        )
+    return picture
+
+
+def moved(
+    slider: FloatSlider, drawn: Callable[[float], tuple[str, Sequence[float]]], *, x: str = "", y: str = ""
+) -> VBox:
+    """Bars that follow a slider: `drawn` gives title and values for its value."""
+    title, values = drawn(slider.value)
+    picture = figure(title, x=x, y=y)
+    picture.add_bar(y=values, marker={"color": PALETTE[0]})
+
+    def redraw(change: dict) -> None:
+        title, values = drawn(change["new"])
+        with picture.batch_update():
+            picture.layout.title.text, picture.data[0].y = title, values
+
+    slider.observe(redraw, "value")
+    return VBox([slider, picture])

@@ -1,0 +1,45 @@
+// A range whose page tells the kernel when a person moves it, and never otherwise: what the kernel sets stays as it is.
+const EVERY_MS = 40;
+function render({ model, el }) {
+  const row = document.createElement("label");
+  row.className = "lab-slider";
+  const name = document.createElement("span"), range = document.createElement("input"), text = document.createElement("output");
+  range.type = "range";
+  row.append(name, range, text);
+  el.append(row);
+  let held = false, waiting = null;
+
+  const show = () => {
+    name.textContent = model.get("label");
+    range.disabled = model.get("disabled");
+    range.max = Math.max(model.get("texts").length - 1, 0);
+    if (held) return;
+    range.value = model.get("position");
+    text.textContent = model.get("text");
+    range.setAttribute("aria-valuetext", model.get("text"));
+  };
+  const tell = () => {
+    waiting = null;
+    model.send({ position: Number(range.value) });
+  };
+  range.oninput = () => {
+    text.textContent = model.get("texts")[range.value];
+    range.setAttribute("aria-valuetext", text.textContent);
+    waiting ??= setTimeout(tell, EVERY_MS);
+  };
+  range.onkeydown = (event) => {  // a notebook keeps the browser from doing it
+    const last = Number(range.max), page = Math.max(Math.round(last / 10), 1);
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: page, PageDown: -page, Home: -last, End: last };
+    if (!(event.key in by)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    range.value = Math.min(Math.max(Number(range.value) + by[event.key], 0), last);
+    range.oninput();
+  };
+  range.onpointerdown = () => { held = true; };
+  range.onpointerup = range.onpointercancel = () => { held = false; };
+  model.on("change:label change:disabled change:texts change:position change:text", show);
+  show();
+  return () => clearTimeout(waiting);
+}
+export default { render };

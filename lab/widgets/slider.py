@@ -1,0 +1,41 @@
+"""A slider over a list of texts, with the one chosen beside it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from lab.widgets.look import CSS
+
+
+class Slider(anywidget.AnyWidget):
+    """`moved(position)` is called when a person moves it, and only then: not when `position` or `texts` are set.
+
+    The sliders of ipywidgets write back what they make of a new range, which nobody meant.
+
+    >>> slider = Slider("window", print)
+    >>> slider.texts, slider.position, slider.disabled = ["1 s", "1 min", "1 h"], 2, False
+    >>> slider.move(1)
+    1
+    >>> slider.text
+    '1 min'
+    """
+
+    _esm, _css = Path(__file__).with_name("slider.js"), CSS
+    label = traitlets.Unicode().tag(sync=True)
+    texts = traitlets.List().tag(sync=True)
+    position = traitlets.Int(0).tag(sync=True)
+    text = traitlets.Unicode("").tag(sync=True)
+    disabled = traitlets.Bool(True).tag(sync=True)
+
+    def __init__(self, label: str, moved: Callable[[int], object]):
+        super().__init__(label=label)
+        self._moved = moved
+        self.on_msg(lambda _, message, buffers: self.move(message["position"]))
+
+    def move(self, position: int) -> None:
+        """What a person does. A position that the slider no longer has is left alone."""
+        if not self.disabled and position != self.position and position in range(len(self.texts)):
+            self.position, self.text = position, self.texts[position]
+            self._moved(position)

@@ -1,0 +1,179 @@
+"""Every exercise takes its solution, refuses typical wrong answers each with a sentence of its own, and never raises."""
+
+import math
+import re
+from pathlib import Path
+from runpy import run_path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+
+import pytest
+
+import lab
+from lab import teach
+from lab.model.rules import RuleBook
+from lab.model.schema import PAYMENTS
+from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Mistake, Value
+from lab.teach.lessons import answers, sources
+
+SOLUTIONS = answers()["solutions"]
+NAMES = list(SOLUTIONS)
+JUNK = (
+    49,
+    "?",
+    "",
+    (),
+    [],
+    {},
+    [None],
+    {"a": 1},
+    object(),
+    math.nan,
+    -1,
+    True,
+    lambda *_: 1 / 0,
+    b"1",
+    {1, 2},
+)
+
+
+class FakeStudio:
+    """Answers as an engine does."""
+
+    def __init__(self):
+        self.book = RuleBook(PAYMENTS)
+        self.ask = self.book.apply
+
+
+def given(name: str) -> tuple:
+    """What a check is given beside the answer."""
+    plan = SimpleNamespace(
+        after=SimpleNamespace(rows=lambda: [([g for g in range(16) if g % 4 == n],) for n in range(4)])
+    )
+    return {"5.5": (plan,), "7.1": (FakeStudio(),)}.get(name, ())
+
+
+def answer_of(name: str) -> object:
+    """What the lesson's solution gives."""
+    if name == "0.3":
+        return 8
+    with TemporaryDirectory() as folder:
+        module = Path(folder, "solution.py")
+        module.write_text(SOLUTIONS[name])
+        found = run_path(str(module), {"lab": lab})
+    return found[re.findall(r"^(?:def )?(\w+)(?: =|\()", SOLUTIONS[name], flags=re.MULTILINE)[-1]]
+
+
+def judged(name: str, answer: object) -> teach.Verdict:
+    exercise = teach.exercise_of(name)
+    return exercise.judge(answer, *given(name)) if isinstance(exercise, Value) else exercise.judge(answer)
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_tried(monkeypatch):
+    monkeypatch.setattr(teach, "_wrong", {})
+    monkeypatch.setattr(teach, "_hinted", type(teach._hinted)())
+
+
+def test_every_lesson_has_its_exercises():
+    by_lesson = {path.stem[1]: 0 for path in sources() if path.stem[0].isdigit()}
+    for name in NAMES:
+        by_lesson[name[0]] += 1
+    assert by_lesson == {"0": 3, "1": 4, "2": 4, "3": 5, "4": 4, "5": 5, "6": 4, "7": 3}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_solution_is_right(name):
+    verdict = judged(name, answer_of(name))
+    assert verdict.state == RIGHT, verdict
+
+
+def complete(name: str, mistake: Mistake) -> object:
+    """A dictionary's mistake is about some entries; the others are right."""
+    right = teach.exercise_of(name).right if isinstance(teach.exercise_of(name), Value) else None
+    return right | mistake.answer if isinstance(right, dict) else mistake.answer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_typical_mistakes_are_refused_each_with_a_sentence_of_its_own(name):
+    mistakes = teach.exercise_of(name).mistakes
+    assert len(mistakes) >= 3 and len({m.says for m in mistakes}) == len(mistakes)
+    for mistake in mistakes:
+        verdict = judged(name, complete(name, mistake))
+        assert verdict.state == WRONG
+        assert verdict.text.startswith(mistake.says), (mistake.says, verdict.text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
+def test_no_answer_meets_a_traceback(name, junk):
+    assert judged(name, junk).state in (WRONG, OPEN)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(teach.exercise_of(n), Value)])
+def test_a_wrong_value_does_not_print_the_right_one(name):
+    right = re.escape(str(answer_of(name)))
+    for junk in JUNK:
+        assert not re.search(rf"\b{right}\b", judged(name, junk).text.removesuffix(repr(junk)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_yet_is_open(name):
+    assert judged(name, ...).state == judged(name, None).state == OPEN
+    if isinstance(teach.exercise_of(name), Function):
+        assert judged(name, lambda *_: ...).state == OPEN
+
+
+def test_hints_come_one_by_one_and_the_solution_on_request():
+    first, second, third, fourth = (lab.check("3.4", wrong).text for wrong in (5, 6, 7, 9))
+    hints = teach.exercise_of("3.4").hints
+    assert "Hint" not in first and hints[0] in second and hints[1] in third
+    assert 'lab.solution("3.4")' in fourth and "864" not in first + second + third + fourth
+    assert lab.check("3.4", 5).text == lab.check("3.4", 9).text.replace(
+        "9 is", "5 is"
+    )  # tried before: no further hint
+    assert [lab.hint("3.4").text for _ in range(2)] == list(hints)
+    assert 'lab.solution("3.4")' in lab.hint("3.4").text
+    assert lab.solution("3.4").text == "answer = 24 * 60 * 60 // 100"
+
+
+def test_a_tuple_for_a_list_and_a_number_in_quotes_are_right():
+    assert judged("3.5", (4, 8)).state == RIGHT
+    verdict = judged("0.2", "21")
+    assert verdict.state == RIGHT and "without quotes" in verdict.text
+
+
+def test_a_wrong_kind_names_kind_and_unit():
+    assert judged("3.4", [1]).text == "a number (in whole seconds) is expected, not [1]"
+
+
+def test_only_what_differs_is_shown():
+    wrong = {"another limit": False, "another key": True, "MAX instead of SUM": True}
+    exercise = Value({"a": 1, "b": 2, "c": 3}, "", ("", ""), ())
+    assert exercise.judge({"a": 1, "b": 9, "c": 9}).text == "2 of 3 are not right: b, c"
+    assert judged("2.2", wrong).state == WRONG
+    long = Function((((), list(range(30))),), "", ("", ""), ())
+    assert long.judge(lambda: [*range(29), 99]).text.endswith("at place 29 it is 99, expected 29")
+
+
+def test_a_rejected_rule_meets_the_rule_books_reason():
+    text = judged("0.1", "1,(active),(payeId),,(paymentAmount),(SUM),(>),(49),(20)").text
+    assert "did you mean payeeId?" in text
+
+
+def test_the_rooms_other_rules_are_safe_from_exercise_7_1():
+    studio = FakeStudio()
+    exercise = teach.exercise_of("7.1")
+    assert exercise.judge("5,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)", studio).state == WRONG
+    assert not studio.book.rules
+
+
+def test_an_exercise_that_no_lesson_has_is_named():
+    with pytest.raises(KeyError, match="exercise '9.9': no lesson has it"):
+        lab.check("9.9", 1)
+
+
+def test_every_prediction_names_one_of_its_options():
+    for question, (right, because) in answers()["predictions"].items():
+        assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
+        assert because and right not in question

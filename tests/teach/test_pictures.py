@@ -1,0 +1,36 @@
+"""The pictures of the lessons, as they are drawn."""
+
+from ipywidgets import FloatSlider
+
+from lab.teach import pictures
+
+
+def test_series_differ_in_more_than_colour():
+    series = {"a": [1, 2], "b": [2, 3], "c": [3, 4]}
+    drawn = pictures.lines(series, at=[1, 2], dots=True)
+    assert len({(trace.line.dash, trace.marker.symbol) for trace in drawn.data}) == 3
+    assert len({trace.marker.pattern.shape for trace in pictures.bars(series).data}) == 3
+    assert len({trace.marker.pattern.shape for trace in pictures.shares(series).data}) == 3
+
+
+def test_numbers_and_marks_are_written_on_bars():
+    drawn = pictures.bars({"": [1_000, 5]}, at=["a", "b"], texts=True, log="y")
+    assert drawn.data[0].text == ("1,000", "5") and drawn.layout.yaxis.type == "log"
+    marked = pictures.bars({"": [1, 2]}, at=[0.5, 1.0], marks={0.7: "pause"})
+    assert [note.text for note in marked.layout.annotations] == ["pause"]
+
+
+def test_a_slider_moves_bars_and_title():
+    slider = FloatSlider(1, min=0, max=9)
+    _, drawn = pictures.moved(slider, lambda value: (f"at {value:g}", [value, 2 * value])).children
+    slider.value = 3
+    assert drawn.layout.title.text == "at 3" and drawn.data[0].y == (3, 6)
+
+
+def test_the_first_name_is_on_top():
+    drawn = pictures.across({"wait": 5, "plan": 2}, x="ms")
+    assert drawn.data[0].y == ("wait", "plan") and drawn.layout.yaxis.autorange == "reversed"
+
+
+def test_each_series_has_its_box():
+    assert [trace.name for trace in pictures.boxes({"a": [1, 2], "b": [3]}).data] == ["a", "b"]
