@@ -6,19 +6,17 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. Spark calls it once 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import Row
 
 from lab.engine import rulebooks, shared, window
+from lab.engine.alertlines import alert_lines
 from lab.engine.chunklog import ChunkLog
 from lab.engine.columns import Columns, in_log_order, now_ms, unpack
 from lab.engine.settings import Settings
-from lab.engine.store import MEASURING, RouteStore
-from lab.model.alerts import Alert, group_key
+from lab.engine.store import RouteStore
 from lab.model.keygroups import placed_ids
 from lab.model.reference import LATE_POLICIES
 from lab.model.rules import Route, Rule, RuleBook
@@ -154,46 +152,7 @@ class KeyGroup:
                 self.counts[FATES[fate]] += int(count)
         if len(alerts):
             self.counts["alerts"] += len(alerts)
-            self.out["alerts"] += self._alerts(store, columns, alerts)
-
-    def _alerts(self, store: RouteStore, columns: Columns, alerts: np.ndarray) -> Iterator[tuple[str, str]]:
-        alert_time = now_ms()
-        rows = alerts[:, 0]
-        ids, times, logged = (columns[name][rows].tolist() for name in ("id", "time", "logTime"))
-        keys = {name: self._key_values(columns, name, rows) for name in store.route.keys}
-        for i, (_, r, high, low, count) in enumerate(alerts.tolist()):
-            rule = store.rules[r]
-            key = group_key(rule.keys, (keys[name][i] for name in rule.keys))
-            aggregate = self._aggregate(rule, (high << 32) + low, count)
-            alert = Alert(
-                rule.rule_id,
-                rule.version,
-                key,
-                aggregate,
-                rule.operator,
-                rule.limit,
-                ids[i],
-                times[i],
-                *((logged[i], alert_time) if logged[i] else ()),
-            )
-            yield key, alert.to_json()
-
-    def _key_values(self, columns: Columns, name: str, rows: np.ndarray) -> list:
-        field = self.schema.field(name)
-        if not field.numeric:
-            return columns[f"text:{name}"].take(pa.array(rows)).to_pylist()
-        values = columns[f"key:{name}"][rows].tolist()
-        return [Decimal(f"{value}E-{field.scale}") for value in values] if field.scale else values
-
-    def _aggregate(self, rule: Rule, total: int, count: int) -> Decimal:
-        if rule.function not in MEASURING:
-            return Decimal(count)
-        scale = self.schema.field(rule.field).scale
-        if rule.function != "AVG":
-            return Decimal(f"{total}E-{scale}")
-        quotient, rest = divmod(total * 10**6, count * 10**scale)  # half-even at the sixth digit
-        twice = 2 * rest - count * 10**scale
-        return Decimal(f"{quotient + (twice > 0 or (twice == 0 and quotient % 2))}E-6")
+            self.out["alerts"] += zip(*alert_lines(store, columns, alerts, now_ms()))
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 

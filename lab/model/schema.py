@@ -73,7 +73,7 @@ class Field:
 
     @property
     def numeric(self) -> bool:
-        """Whether SUM, AVG, MIN and MAX can work on it."""
+        """Whether aggregates can work on its values."""
         return self.type != "string"
 
     def parse(self, value: object) -> Value:
