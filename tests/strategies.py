@@ -4,6 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.rules import CONTROLS, OPERATORS
 
 MINUTE = 60_000
@@ -66,7 +67,7 @@ def rules(draw):
     elif kind == 1:
         rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": draw(st.sampled_from(UNIQUE))}
     else:
-        functions = st.sampled_from(["SUM", "AVG", "MIN", "MAX", "COUNT", "COUNT_WITH_RESET"])
+        functions = st.sampled_from([name for name, row in AGGREGATES.items() if row.of != "unique"])
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
     return json.dumps(rule).encode()

@@ -1,5 +1,6 @@
 import json
 from decimal import Decimal
+from fractions import Fraction
 from hashlib import sha256
 
 import pytest
@@ -163,7 +164,16 @@ def test_a_limit_of_36_digits_is_compared_without_rounding():
     limit = "999999999999999999999999.999999999999"
     greater = rule(limit=limit)
     assert (greater.holds(Decimal(limit)), greater.holds(10**24)) == (False, True)
-    assert (greater.holds(3 * 10**24 - 1, 3), greater.holds(3 * 10**24, 3)) == (False, True)
+    third = Fraction(1, 3 * 10**12)
+    assert (greater.holds(Fraction(limit) - third), greater.holds(Fraction(limit) + third)) == (False, True)
+
+
+def test_a_standard_deviation_is_compared_by_its_square():
+    above, below = (
+        rule(aggregatorFunctionType="STDDEV", limit="1.5").holds,
+        rule(aggregatorFunctionType="STDDEV", limitOperatorType="LESS_EQUAL", limit="-1.5").holds,
+    )
+    assert (above(Fraction("2.25")), above(Fraction("2.250000000001")), below(0)) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -502,7 +512,8 @@ def test_routes_come_by_their_lowest_rule_id_and_hold_paused_rules():
     assert list(routes.items()) == [("payeeId", [1, 4]), ("beneficiaryId", [2])]
 
 
-def test_a_book_holds_a_thousand_rules_and_refuses_one_more():
+def test_a_book_holds_so_many_rules_and_refuses_one_more(monkeypatch):
+    monkeypatch.setattr("lab.model.rules.MAX_RULES", 1000)
     book = RuleBook(PAYMENTS)
     for rule_id in range(1, 1001):
         assert book.apply(message(ruleId=rule_id))["status"] == "accepted"

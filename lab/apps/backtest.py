@@ -16,9 +16,12 @@ import pyarrow as pa
 from lab.engine.columns import Columns, concat, take
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
+from lab.engine.layout import HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.route import matching, routed
+from lab.engine.rulenumbers import scale_of
 from lab.engine.settings import Settings
-from lab.engine.store import MEASURING, RouteStore
+from lab.engine.store import RouteStore
+from lab.model.aggregates import AGGREGATES, root
 from lab.model.rules import Rule
 from lab.model.schema import Schema
 
@@ -114,12 +117,8 @@ class Past:
             active = replace(rule, state="ACTIVE")
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
             _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
-        rows, high, low, count = (found[:, column] for column in (0, 2, 3, 4))
-        values = count.astype(float)
-        if rule.function in MEASURING:
-            values = (high * 2.0**32 + low) / 10 ** self.schema.field(rule.field).scale
-            values = values / count if rule.function == "AVG" else np.round(values, 9)
-        return Aggregates(columns["time"][rows], columns["id"][rows], values)
+        rows = found[:, ROW]
+        return Aggregates(columns["time"][rows], columns["id"][rows], _floats(found, rule, self.schema))
 
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
@@ -158,6 +157,14 @@ class Past:
         if not field.scale:
             return values
         return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
+
+
+def _floats(alerts: np.ndarray, rule: Rule, schema: Schema) -> np.ndarray:
+    """What alerts of a rule report, nearly."""
+    high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
+    values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
+    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** scale_of(rule, schema)
+    return np.sqrt(values) if AGGREGATES[rule.function].reported is root else np.round(values, 9)
 
 
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:

@@ -22,6 +22,7 @@ import numpy as np
 from lab.engine.columns import Columns
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
+from lab.engine.layout import LOW_PART, ROW
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
 from lab.model.reference import run
@@ -200,5 +201,4 @@ def at_once(data: bytes) -> Columns:
 def _compiled(store: RouteStore, columns: Columns) -> Alerts:
     columns["keyGroup"] = np.zeros(len(columns["time"]), np.int64)
     _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
-    rows, _, high, low, _ = found.T
-    return dict(zip(columns["id"][rows].tolist(), ((high << 32) + low).tolist()))
+    return dict(zip(columns["id"][found[:, ROW]].tolist(), found[:, LOW_PART].tolist()))

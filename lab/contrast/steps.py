@@ -9,7 +9,6 @@
 One rule, `SUM(…) per … > limit`, on a log in order of event time. Source of the idea: "Advanced Flink Application Patterns" part 3.
 """
 
-import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
 from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
+from lab.contrast.parts import Parts
 from lab.engine.columns import pack, unpack
 from lab.engine.ends import FileLogs
 from lab.engine.feeds import BYTES_A_RECORD
@@ -82,11 +82,9 @@ def on_spark(
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up."""
     rule = rule_of(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        Path(folder, "events").mkdir()
-        for number, first in enumerate(range(0, len(lines), per_batch)):
-            file = Path(folder, "events", f"{number:06d}.jsonl")
-            file.write_bytes(b"\n".join(lines[first : first + per_batch]))
-            os.utime(file, (number, number))  # Spark takes files in this order
+        parts = Parts(Path(folder, "events"))
+        for first in range(0, len(lines), per_batch):
+            parts.append(lines[first : first + per_batch])
         stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
         found = _plan(name, stream.json(str(Path(folder, "events"))), rule)
         spark.conf.set("spark.sql.shuffle.partitions", 2)

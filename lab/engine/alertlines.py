@@ -1,53 +1,160 @@
-"""Alerts as the lines of their log, made from columns."""
+"""Alerts as lines of JSON, all of a batch at once: columns are put together, no alert is an object of its own.
 
-from collections.abc import Iterator
+row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7958a627","ruleId":1, … }     as `Alert.to_json` writes it
+"""
+
+import json
+from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lab.engine.columns import Columns
-from lab.engine.store import MEASURING, RouteStore
-from lab.model.alerts import Alert, group_key
+from lab.engine.columns import Columns, take
+from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
+from lab.engine.rulenumbers import scale_of
+from lab.engine.store import RouteStore
+from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, rounded
 from lab.model.rules import Rule
+from lab.model.words import plain
+
+SAFE = 1 << 62  # products below this fit an int64
+PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without an exponent
+ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 
 
 def alert_lines(
     store: RouteStore, columns: Columns, alerts: np.ndarray, alert_time_ms: int
 ) -> tuple[list[str], list[str]]:
-    """Keys and JSON of the alerts that `RouteStore.evaluate` found on the columns."""
-    keys, lines = zip(*_lines(store, columns, alerts, alert_time_ms))
-    return list(keys), list(lines)
+    """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also `logTime` and `text:…`.
+
+    `logTime` 0: not a live log, so neither that nor the alert's time is told.
+    """
+    if not len(alerts):
+        return [], []
+    present, which = np.unique(alerts[:, RULE], return_inverse=True)
+    rules = [store.rules[row] for row in present.tolist()]
+    heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
+    named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},"key":' for rule in rules]
+    limits = [f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}","eventId":' for rule in rules]
+    of_rule = [pa.array(texts).take(pa.array(which)) for texts in (heads, named, limits)]
+    event_id, event_time, log_time = (
+        pa.array(columns[name][alerts[:, ROW]]) for name in ("id", "time", "logTime")
+    )
+    event_id, event_time = _text(event_id), _text(event_time)
+    keys, quoted, hashes = _keys(store, columns, alerts, rules, which)
+    live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
+    lines = _joined(
+        *(of_rule[0], event_id, ".", event_time, ".", hashes),
+        *(of_rule[1], quoted, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
+        *(of_rule[2], event_id, ',"eventTime":', event_time),
+        pc.if_else(pc.equal(log_time, 0), "}", live),
+    )
+    return keys.to_pylist(), lines.to_pylist()
 
 
-def _lines(
-    store: RouteStore, columns: Columns, alerts: np.ndarray, alert_time_ms: int
-) -> Iterator[tuple[str, str]]:
-    rows = alerts[:, 0]
-    ids, times, logged = (columns[name][rows].tolist() for name in ("id", "time", "logTime"))
-    keys = {name: _key_values(store, columns, name, rows) for name in store.route.keys}
-    for i, (_, r, high, low, count) in enumerate(alerts.tolist()):
-        rule = store.rules[r]
-        key = group_key(rule.keys, (keys[name][i] for name in rule.keys))
-        aggregate = _aggregate(store, rule, (high << 32) + low, count)
-        named = (rule.rule_id, rule.version, key, aggregate, rule.operator, rule.limit, ids[i], times[i])
-        yield key, Alert(*named, *((logged[i], alert_time_ms) if logged[i] else ())).to_json()
+def _joined(*texts: pa.Array | str) -> pa.Array:
+    return pc.binary_join_element_wise(*texts, "")
 
 
-def _key_values(store: RouteStore, columns: Columns, name: str, rows: np.ndarray) -> list:
-    field = store.schema.field(name)
-    if not field.numeric:
-        return columns[f"text:{name}"].take(pa.array(rows)).to_pylist()
-    values = columns[f"key:{name}"][rows].tolist()
-    return [Decimal(f"{value}E-{field.scale}") for value in values] if field.scale else values
+def _text(values: pa.Array) -> pa.Array:
+    return values.cast(pa.string())
 
 
-def _aggregate(store: RouteStore, rule: Rule, total: int, count: int) -> Decimal:
-    if rule.function not in MEASURING:
-        return Decimal(count)
-    scale = store.schema.field(rule.field).scale
-    if rule.function != "AVG":
-        return Decimal(f"{total}E-{scale}")
-    quotient, rest = divmod(total * 10**6, count * 10**scale)  # half-even at the sixth digit
-    twice = 2 * rest - count * 10**scale
-    return Decimal(f"{quotient + (twice > 0 or (twice == 0 and quotient % 2))}E-6")
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def _keys(
+    store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """For each alert its group as text, that as JSON, and its hash; each group is looked at once for each order of the keys."""
+    orders = list(dict.fromkeys(rule.keys for rule in rules))
+    order = np.array([orders.index(rule.keys) for rule in rules])[which]
+    _, first, again = np.unique(
+        alerts[:, IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
+    )
+    texts = np.empty(len(first), object)
+    for number, names in enumerate(orders):
+        mine = np.flatnonzero(order[first] == number)
+        texts[mine] = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
+    keys = pa.array(texts, pa.string())
+    if pc.any(pc.match_substring_regex(keys, ESCAPED)).as_py():
+        quoted = pa.array([json.dumps(key) for key in texts])
+    else:
+        quoted = _joined('"', keys, '"')
+    hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts])
+    again = pa.array(again)
+    return keys.take(again), quoted.take(again), hashes.take(again)
+
+
+def _group_keys(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
+    """`lab.model.alerts.group_key` of the groups of the given rows."""
+    parts: list[pa.Array | str] = ["{"]
+    for name in names:
+        field = store.schema.field(name)
+        if field.numeric:
+            values = take(columns[f"key:{name}"], rows)
+            values = _decimals(values >> 63, values, field.scale)
+        else:
+            values = take(columns[f"text:{name}"], rows)
+        parts += [f"{name}=" if len(parts) == 1 else f";{name}=", values]
+    return _joined(*parts, pa.array(["}"] * len(rows)))
+
+
+# -- aggregates --------------------------------------------------------------------------------------------------------
+
+
+def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which: np.ndarray) -> pa.Array:
+    """For each alert its aggregate as text."""
+    kinds = [(AGGREGATES[rule.function], scale_of(rule, store.schema)) for rule in rules]
+    distinct = list(dict.fromkeys((aggregate.name, scale) for aggregate, scale in kinds))
+    kind = np.array([distinct.index((aggregate.name, scale)) for aggregate, scale in kinds])[which]
+    if len(distinct) == 1:
+        return _reported(*kinds[0], alerts)
+    texts = np.empty(len(alerts), object)
+    for number, (name, scale) in enumerate(distinct):
+        mine = np.flatnonzero(kind == number)
+        texts[mine] = _reported(AGGREGATES[name], scale, alerts[mine]).to_pylist()
+    return pa.array(texts, pa.string())
+
+
+def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
+    """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
+    if aggregate.reported is Decimal:
+        return _decimals(alerts[:, HIGH_PART], alerts[:, LOW_PART], scale)
+    low, part, parts = (alerts[:, column] for column in (LOW_PART, PART, PARTS))
+    factor = 10 ** max(PLACES - scale, 0)
+    safe = (alerts[:, HIGH_PART] == low >> 63) & (np.abs(low) < SAFE // factor) & (parts < SAFE // factor)
+    if aggregate.reported is not rounded or scale > PLACES or not safe.all():
+        return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)])
+    whole, rest = np.divmod(part * factor, parts)
+    whole += low * factor
+    whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
+    return _decimals(whole >> 63, whole, PLACES)
+
+
+def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
+    """128-bit integers with `scale` digits after the point, as text."""
+    if scale > PLAIN_DIGITS:
+        numbers = zip(high.tolist(), low.tolist())
+        return pa.array([f"{Decimal(f'{joined(*halves)}E-{scale}'):f}" for halves in numbers], pa.string())
+    halves = np.column_stack((low, high))
+    return _text(pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]))
+
+
+def joined(high: int, low: int) -> int:
+    """Two halves of 64 bits as one number.
+
+    >>> joined(-1, -5), joined(1, -1) == (1 << 65) - 1
+    (-5, True)
+    """
+    return (high << 64) + low % (1 << 64)
+
+
+def exactly(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
+    """The measures of alerts."""
+    for high, low, part, parts in alerts[:, HIGH_PART:].tolist():
+        yield (joined(high, low) + Fraction(part, parts)) / 10**scale

@@ -1,33 +1,22 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine import shared, window
+from lab.engine import groups, layout, shared, window
+from lab.engine.aggregates import SCRATCH
 from lab.engine.columns import Columns
-from lab.engine.window import Batch, Rules, Store
-from lab.model.rules import FUNCTIONS, OPERATORS, Route, Rule
+from lab.engine.layout import NOTHING, Batch, Store
+from lab.engine.rulenumbers import Key, halves, numbers
+from lab.model.rules import Route, Rule
 from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096
 END_OF_SEQS = 1 << 62  # greater than every seq
-MEASURING = ("SUM", "AVG", "MIN", "MAX")  # functions of a field's value
-FOLLOWED = (
-    "SUM",
-    "AVG",
-    "COUNT",
-    "COUNT_WITH_RESET",
-)  # their running aggregates stay valid when arrays are laid out anew
-
-
-def halves(schema: Schema, name: str) -> list[str]:
-    """The int64 columns in which a field travels: itself, or the two halves of a string's digest."""
-    return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
 
 
 class RouteStore:
@@ -50,7 +39,7 @@ class RouteStore:
         self.key_groups = key_groups
         self._set_rules(rules)
         self.key_columns = [column for name in route.keys for column in halves(schema, name)]
-        self.arrays = shared.attach(path) if path.exists() else self._create(ROOM_AT_FIRST, ROOM_AT_FIRST)
+        self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
@@ -58,107 +47,126 @@ class RouteStore:
         self.rules = rules
         self.value_columns = [column for name in self.fields for column in halves(self.schema, name)]
         self.widest_ms = max(rule.window_ms for rule in rules)
-        whole = np.zeros((len(rules), window.QUEUE + 1), np.int64)
-        real = np.zeros((len(rules), 2))
-        unique: list[int] = []
-        self.queues = 0
-        for row, rule in enumerate(rules):
-            limit = Fraction(rule.limit)
-            if rule.function in MEASURING:
-                limit *= 10 ** self.schema.field(rule.field).scale
-                whole[row, window.COLUMN] = window.VALUES + self.value_columns.index(rule.field)
-            columns = [
-                window.VALUES + self.value_columns.index(column)
-                for name in rule.unique
-                for column in halves(self.schema, name)
-            ]
-            whole[row, window.ACTIVE] = rule.state == "ACTIVE"
-            whole[row, window.FUNCTION] = FUNCTIONS.index(rule.function)
-            whole[row, window.OPERATOR] = OPERATORS.index(rule.operator)
-            whole[row, window.WINDOW] = rule.window_ms
-            whole[row, window.NEEDS] = sum(1 << self.fields.index(name) for name in rule.needs)
-            whole[row, window.LIMIT] = np.uint64(limit.numerator % (1 << 64)).astype(np.int64)
-            whole[row, window.UNIT] = limit.denominator
-            whole[row, window.FIRST], whole[row, window.LAST] = len(unique), len(unique) + len(columns)
-            unique += columns
-            if rule.function in ("MIN", "MAX"):
-                whole[row, window.QUEUE] = self.queues
-                self.queues += 1
-            real[row] = float(limit.numerator), float(limit.denominator)
-        self.numbers = Rules(whole, real, np.array(unique, np.int64))
+        self.keys, self.numbers = numbers(rules, self.fields, self.schema)
+        self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
+        self.own = sum(
+            key.rule_id is not None for key in self.keys
+        )  # aggregates that are reset when their rule fires
 
     def change(self, fields: list[str], rules: tuple[Rule, ...]) -> None:
         """Goes on with other rules; held events keep the fields they have."""
-        before = self.rules
+        keys, columns = self.keys, self.value_columns
+        gone = {rule.rule_id for rule in self.rules} - {rule.rule_id for rule in rules}
         self.fields = fields
         self._set_rules(rules)
-        self._lay_out(self.arrays["event"].shape[0], self.arrays["group"].shape[0], before)
+        if gone or self.keys != keys or self.value_columns != columns:
+            self._lay_out(self._room, keys)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
-    def _create(self, events: int, groups: int) -> shared.Arrays:
-        unique_rules = sum(rule.function == "UNIQUE_COUNT" for rule in self.rules)
-        counted = _power_of_two(2 * events * unique_rules) if unique_rules else 1
+    @property
+    def _room(self) -> dict[str, int]:
+        """For how many events, groups, lanes and resets there is room."""
+        return {name: len(self.arrays[name]) for name in ("event", "group", "running", "reset")}
+
+    @property
+    def _room_at_first(self) -> dict[str, int]:
+        return {
+            "event": ROOM_AT_FIRST,
+            "group": ROOM_AT_FIRST,
+            "running": max(ROOM_AT_FIRST, self.lanes),
+            "reset": _power_of_two(2 * self.own),
+        }
+
+    def _create(self, room: dict[str, int]) -> shared.Arrays:
+        queues = sum(key.has_queue for key in self.keys)
+        distinct = sum(bool(key.unique) for key in self.keys)
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (2,)),
+                "size": ("int64", (4,)),
                 "newest": ("int64", (self.key_groups,)),
-                "event": ("int64", (events, window.VALUES + len(self.value_columns))),
-                "queue": ("int32", (events, self.queues, 2)),
-                "group": ("int64", (groups, window.KEY + len(self.key_columns))),
-                "running": ("int64", (groups, len(self.rules), 5)),
-                "table": ("int32", (_power_of_two(2 * groups),)),
-                "counted": ("int32", (counted, 4)),
+                "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
+                "queue": ("int32", (room["event"], queues, 2)),
+                "group": ("int64", (room["group"], layout.KEY + len(self.key_columns))),
+                "table": ("int32", (_power_of_two(2 * room["group"]),)),
+                "place": ("int32", (room["group"], len(self.keys))),
+                "running": ("int64", (room["running"],)),
+                "counted": ("int32", (_power_of_two(2 * room["event"] * distinct), 3)),
+                "reset": ("int64", (room["reset"], 3)),
+                "scratch": ("int64", (SCRATCH,)),
             },
         )
-        arrays["newest"].fill(window.NEVER)
-        arrays["table"].fill(window.NOTHING)
-        arrays["counted"].fill(window.NOTHING)
+        arrays["newest"].fill(layout.NEVER)
+        for name in ("table", "place", "counted", "reset"):
+            arrays[name].fill(NOTHING)
         return arrays
 
-    def _lay_out(self, events: int, groups: int, rules_before: tuple[Rule, ...]) -> None:
-        """The same events and groups in new arrays with other room or other rules."""
-        old, new = self.arrays, self._create(events, groups)
-        n, g = old["size"][window.EVENTS], old["size"][window.GROUPS]
-        new["size"][:] = old["size"]
+    def _lay_out(self, room: dict[str, int], before: list[Key]) -> None:
+        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now."""
+        old, new = self.arrays, self._create(room)
+        n, g = self.events, self.groups
+        numbers_of = {key: number for number, key in enumerate(self.keys)}
+        renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
+        kept = np.flatnonzero(renamed != NOTHING)
+        new["size"][: layout.LANES] = n, g
         new["newest"][:] = old["newest"]
         new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
         new["group"][:g] = old["group"][:g]
-        new["running"][:g, :, (window.START, window.RESET)] = window.NOTHING
-        for column, rule in enumerate(self.rules):
-            for previous, other in enumerate(rules_before):
-                if other.rule_id == rule.rule_id:
-                    new["running"][:g, column, window.RESET] = old["running"][:g, previous, window.RESET]
-                    if _goes_on(other, rule):
-                        new["running"][:g, column] = old["running"][:g, previous]
+        self._keep_running(old, new, kept, renamed[kept])
+        was, becomes = _queues(before), _queues(self.keys)
+        for key in was.keys() & becomes.keys():
+            new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
         self.arrays = new
-        window.index_groups(self.store)
+        groups.index_groups(self.store)
+        window.index_counted(self.store, self.numbers, old["counted"], renamed)
+        ids = [rule.rule_id for rule in self.rules]
+        groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
+
+    def _keep_running(
+        self, old: shared.Arrays, new: shared.Arrays, kept: np.ndarray, renamed: np.ndarray
+    ) -> None:
+        """The lanes in use of the aggregates that are kept, group by group without gaps."""
+        places = old["place"][: self.groups, kept]
+        group, number = np.nonzero(places != NOTHING)
+        widths = self.numbers.aggregate[renamed[number], layout.WIDTH]
+        ends = np.cumsum(widths)
+        new["place"][group, renamed[number]] = ends - widths
+        rows = np.repeat(places[group, number] - (ends - widths), widths) + np.arange(widths.sum())
+        new["running"][: len(rows)] = old["running"][rows]
+        new["size"][layout.LANES] = len(rows)
 
     @property
     def store(self) -> Store:
         return Store(**self.arrays)
 
-    def _make_room(self, more: int) -> None:
-        events, groups = self.arrays["event"].shape[0], self.arrays["group"].shape[0]
-        need_events, need_groups = self.events + more, self.groups + more
-        if need_events > events or need_groups > groups:
-            grown = (max(events, _power_of_two(need_events)), max(groups, _power_of_two(need_groups)))
-            self._lay_out(*grown, self.rules)
+    def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
+        """For so many more; a table of resets is at most half full."""
+        events_now, groups_now, lanes_now, resets_now = self.arrays["size"].tolist()
+        need = {
+            "event": events_now + events,
+            "group": groups_now + groups,
+            "running": lanes_now + lanes,
+            "reset": 2 * (resets_now + resets),
+        }
+        room = self._room
+        if any(need[name] > room[name] for name in need):
+            grown = {name: max(room[name], _power_of_two(need[name])) for name in need}
+            self._lay_out(grown, self.keys)
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     @property
     def events(self) -> int:
-        return int(self.arrays["size"][window.EVENTS])
+        return int(self.arrays["size"][layout.EVENTS])
 
     @property
     def groups(self) -> int:
-        return int(self.arrays["size"][window.GROUPS])
+        return int(self.arrays["size"][layout.GROUPS])
 
     @property
     def newest(self) -> np.ndarray:
-        """The newest event time of each key-group, ms; `window.NEVER` before the first event."""
+        """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
         return self.arrays["newest"]
 
     @property
@@ -167,9 +175,9 @@ class RouteStore:
 
     def _held(self, event: np.ndarray, max_out_of_orderness_ms: int) -> np.ndarray:
         """Which rows of Store.event are not older than the horizon of their key-group."""
-        key_groups = self.arrays["group"][event[:, window.GROUP], window.KEY_GROUP]
+        key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
         horizons = self.newest - self.widest_ms - max_out_of_orderness_ms
-        return event[:, window.TIME] >= horizons[key_groups]
+        return event[:, layout.TIME] >= horizons[key_groups]
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
@@ -206,11 +214,12 @@ class RouteStore:
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
         batch = self._batch(columns)
-        self._make_room(len(batch.time))
+        self._make_room(events=len(batch.time))
         fate = np.empty(len(batch.time), np.uint8)
         found, done = [], 0
         while done < len(batch.time):
-            alerts = np.empty((len(self.rules) + ALERTS_AT_ONCE, 5), np.int64)
+            self._make_room(groups=1, lanes=self.lanes, resets=self.own)
+            alerts = np.empty((len(self.rules) + ALERTS_AT_ONCE, layout.PARTS + 1), np.int64)
             done, fired = window.evaluate(
                 self.store,
                 self.numbers,
@@ -224,38 +233,39 @@ class RouteStore:
                 alerts,
             )
             found.append(alerts[:fired])
-        return fate, np.concatenate(found)
+        alerts = np.concatenate(found)
+        return fate, alerts[np.lexsort((alerts[:, layout.RULE], alerts[:, layout.ROW]))]
 
     def export(self, first_seq: int, end_seq: int, max_out_of_orderness_ms: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
         event = self.arrays["event"][: self.events]
-        first, end = np.searchsorted(event[:, window.SEQ], (first_seq, end_seq))
+        first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
         event = event[self._held(event, max_out_of_orderness_ms)]
-        group = self.arrays["group"][event[:, window.GROUP]]
-        key = group[:, window.KEY :]
+        group = self.arrays["group"][event[:, layout.GROUP]]
+        key = group[:, layout.KEY :]
         columns: Columns = {
-            "time": event[:, window.TIME].copy(),
-            "id": event[:, window.ID].copy(),
-            "seq": event[:, window.SEQ].copy(),
-            "keyGroup": group[:, window.KEY_GROUP].copy(),
+            "time": event[:, layout.TIME].copy(),
+            "id": event[:, layout.ID].copy(),
+            "seq": event[:, layout.SEQ].copy(),
+            "keyGroup": group[:, layout.KEY_GROUP].copy(),
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
         for bit, name in enumerate(self.fields):
-            valid = (event[:, window.FIELDS] >> bit) & 1 == 1
+            valid = (event[:, layout.FIELDS] >> bit) & 1 == 1
             for column in halves(self.schema, name):
-                values = event[:, window.VALUES + self.value_columns.index(column)].copy()
+                values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
-        resets = self.arrays["running"][: self.groups, :, window.RESET]
-        groups, rules = np.nonzero((resets >= first_seq) & (resets < end_seq))
-        ids = np.array([rule.rule_id for rule in self.rules], np.int64)
+        resets = self.arrays["reset"]
+        resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
+        groups = resets[:, layout.RESET_GROUP]
         reset_columns: Columns = {
-            "rule": ids[rules],
-            "seq": resets[groups, rules],
-            "keyGroup": self.arrays["group"][groups, window.KEY_GROUP],
+            "rule": resets[:, layout.RESET_RULE].copy(),
+            "seq": resets[:, layout.RESET_SEQ].copy(),
+            "keyGroup": self.arrays["group"][groups, layout.KEY_GROUP],
         }
         for k, column in enumerate(self.key_columns):
-            reset_columns[f"key:{column}"] = self.arrays["group"][groups, window.KEY + k]
+            reset_columns[f"key:{column}"] = self.arrays["group"][groups, layout.KEY + k]
         return columns, reset_columns
 
     def load(
@@ -266,21 +276,20 @@ class RouteStore:
         `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
         """
         batch = self._batch(events)
-        self._make_room(len(batch.time))
-        window.load(self.store, batch, events["seq"], self.widest_ms + max_out_of_orderness_ms)
-        self._make_room(len(resets["seq"]))
+        self._make_room(events=len(batch.time), groups=len(batch.time))
+        groups.load(self.store, batch, events["seq"], self.widest_ms + max_out_of_orderness_ms)
+        ids = {rule.rule_id for rule in self.rules}
+        pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
+        rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
+        self._make_room(groups=len(rows), resets=len(rows))
         key = self._key(resets, len(resets["seq"]))
-        for column, rule in enumerate(self.rules):
-            rows = np.flatnonzero(
-                (resets["rule"] == rule.rule_id) & (resets["seq"] >= since.get(rule.rule_id, 0))
-            )
-            window.load_resets(self.store, resets["keyGroup"], key, resets["seq"], rows, column)
+        groups.load_resets(self.store, resets["keyGroup"], key, resets["rule"], resets["seq"], rows)
 
     def compact(self, max_out_of_orderness_ms: int) -> None:
         """Forgets events, groups and resets that are no longer held."""
         newest = self.newest.copy()
         events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
-        self.arrays = self._create(ROOM_AT_FIRST, ROOM_AT_FIRST)
+        self.arrays = self._create(self._room_at_first)
         self.restore_newest(newest)
         self.load(events, resets, {}, max_out_of_orderness_ms)
 
@@ -295,13 +304,9 @@ class RouteStore:
         return 2 * np.count_nonzero(held) < self.events
 
 
-def _goes_on(before: Rule, rule: Rule) -> bool:
-    """Whether the running aggregates of a rule serve its new version."""
-
-    def essence(r: Rule) -> tuple:
-        return r.state, r.function, r.field, r.window_ms
-
-    return essence(before) == essence(rule) and rule.function in FOLLOWED
+def _queues(keys: list[Key]) -> dict[Key, int]:
+    """The aggregates that have a queue, and its number."""
+    return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
 
 
 def _power_of_two(at_least: int) -> int:

@@ -8,10 +8,11 @@ Source of the idea: `DynamicAlertFunction` of the Flink demo, "Advanced Flink Ap
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from decimal import Decimal, localcontext
 
 import numpy as np
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, AlertTable, group_key
 from lab.model.field import Value
 from lab.model.jsontext import BadRecord
@@ -193,19 +194,15 @@ class Reference:
 
 def aggregate_of(rule: Rule, window: list[Held]) -> tuple[Decimal, bool]:
     """The aggregate over the events of a window, as an alert reports it, and whether it holds against the limit."""
-    if rule.function in ("COUNT", "COUNT_WITH_RESET"):
-        aggregate = Decimal(len(window))
-    elif rule.function == "UNIQUE_COUNT":
-        aggregate = Decimal(len({tuple(event.fields[name] for name in rule.unique) for event in window}))
-    else:
-        values = [event.fields[rule.field] for event in window]
-        with localcontext(prec=100):
-            if rule.function == "AVG":  # sum ⋛ limit × count is exact, a quotient is not
-                total, count = Decimal(sum(values)), len(values)
-                mean = (total / count).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
-                return mean, rule.holds(total, count)
-            aggregate = Decimal({"SUM": sum, "MIN": min, "MAX": max}[rule.function](values))
-    return aggregate, rule.holds(aggregate)
+    aggregate = AGGREGATES[rule.function]
+    values = {
+        "events": lambda event: event,
+        "field": lambda event: event.fields[rule.field],
+        "unique": lambda event: tuple(event.fields[name] for name in rule.unique),
+    }[aggregate.of]
+    with localcontext(prec=100):
+        measure = aggregate.measure([values(event) for event in window])
+        return aggregate.reported(measure), rule.holds(measure)
 
 
 def key_group_of(group: tuple, key_groups: int) -> int:

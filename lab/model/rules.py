@@ -10,10 +10,12 @@ import operator as compare
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import Context, Decimal
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 
 from lab.model import jsontext
+from lab.model.aggregates import AGGREGATES, Exact
 from lab.model.deadletters import SHOWN, fingerprint
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
@@ -29,16 +31,14 @@ _OPERATORS = {
     "LESS_EQUAL": ("<=", compare.le),
 }
 OPERATORS = tuple(_OPERATORS)
-FUNCTIONS = ("SUM", "AVG", "MIN", "MAX", "COUNT", "UNIQUE_COUNT", "COUNT_WITH_RESET")
+FUNCTIONS = tuple(AGGREGATES)
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
-MAX_RULES = 1000
+MAX_RULES = 20_000
 
 # sorted by field, values sorted and distinct
 Filter = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
-
-_EXACT = Context(prec=60)  # holds a limit (36 digits) times any count
 
 
 class BadRule(ValueError):
@@ -109,9 +109,10 @@ class Rule:
         """Its operator as a function of aggregate and limit; numbers or NumPy arrays."""
         return _OPERATORS[self.operator][1]
 
-    def holds(self, aggregate: Decimal | int, count: int = 1) -> bool:
-        """Whether the aggregate is in the rule's relation to limit × count; for a mean, give sum and count."""
-        return self.relation(aggregate, _EXACT.multiply(self.limit, count))
+    def holds(self, measure: Exact) -> bool:
+        """Whether what its aggregate measures is in the rule's relation to the limit, exactly; for STDDEV that is the variance."""
+        limit = AGGREGATES[self.function].compared(Fraction(self.limit))
+        return self.relation(Fraction(measure), limit)
 
     def to_dict(self) -> dict[str, object]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
@@ -228,10 +229,10 @@ class RuleBook:
 
     def routes(self) -> dict[Route, tuple[Rule, ...]]:
         """The rules of each route, ACTIVE and PAUSE, by id; routes in the order of their lowest rule id."""
-        routes: dict[Route, tuple[Rule, ...]] = {}
+        routes: dict[Route, list[Rule]] = {}
         for rule in self.sorted():
-            routes[rule.route] = (*routes.get(rule.route, ()), rule)
-        return routes
+            routes.setdefault(rule.route, []).append(rule)
+        return {route: tuple(rules) for route, rules in routes.items()}
 
     def to_json(self) -> str:
         """The whole book as JSON text; `from_json` gives an equal book."""
@@ -401,7 +402,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
     field = None if name is None else _field("aggregateFieldName", name, schema)
-    if function == "UNIQUE_COUNT":
+    if AGGREGATES[function].of == "unique":
         if field and given.get("unique") is None:
             unique = (name,)
         if not unique:
@@ -409,7 +410,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
                 expected("unique", given.get("unique"), "the fields whose distinct values to count")
             )
         return function, None, unique
-    if function in ("SUM", "AVG", "MIN", "MAX") and not (field and field.numeric):
+    if AGGREGATES[function].of == "field" and not (field and field.numeric):
         numeric = ", ".join(each.name for each in schema.fields if each.numeric)
         raise BadRule(expected("aggregateFieldName", name, f"a numeric field for {function}: {numeric}"))
     return function, name, ()

@@ -9,7 +9,6 @@ import json
 import random
 import sys
 from collections import Counter
-from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,17 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine import shared, store
+from lab.engine.alertlines import alert_lines
 from lab.engine.columns import Columns
-from lab.engine.store import MEASURING, RouteStore, halves
-from lab.model.alerts import group_key
+from lab.engine.rulenumbers import halves
+from lab.engine.store import RouteStore
 from lab.model.keygroups import digest
 from lab.model.reference import LATE_POLICIES, key_group_of, run
-from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, Rule, RuleBook
+from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate")
 Entry = tuple[str, bytes]
-Found = tuple  # rule id, version, key, aggregate, event id, event time
 
 
 class Direct:
@@ -43,7 +42,7 @@ class Direct:
         self.since: dict[Route, dict[int, int]] = {}
         self.waiting: list[dict[str, Value]] = []
         self.seq, self.files = 0, 0
-        self.found: list[Found] = []
+        self.found: list[tuple[str, str]] = []  # key, JSON
         self.counts: Counter[str] = Counter()
 
     def event(self, line: bytes) -> None:
@@ -85,16 +84,14 @@ class Direct:
             rows = [n for n, event in enumerate(events) if self._matches(event, route)]
             if not rows:
                 continue
-            taken = [events[n] for n in rows]
-            fates, alerts = held.evaluate(
-                self._columns(taken, held), self.seq, self.late_ms, self.late_policy
-            )
+            columns = self.columns([events[n] for n in rows], held)
+            fates, alerts = held.evaluate(columns, self.seq, self.late_ms, self.late_policy)
             self.seq += len(rows)
             for n, fate in zip(rows, fates.tolist()):
                 if not judged[n]:
                     self.counts[FATES[fate]] += 1
                     judged[n] = True
-            self.found += self._alerts(held, taken, alerts)
+            self.found += zip(*alert_lines(held, columns, alerts, alert_time_ms=0))
         self.counts["evaluated"] += judged.count(False)
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:
@@ -102,9 +99,10 @@ class Direct:
             event[name] is not None for name in route.keys
         )
 
-    def _columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
+    def columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
         groups = [tuple(event[name] for name in held.route.keys) for event in events]
         columns: Columns = {
+            "logTime": np.zeros(len(events), np.int64),
             "id": np.array([event[self.schema.id_field] for event in events], np.int64),
             "time": np.array([event[self.schema.time_field] for event in events], np.int64),
             "keyGroup": np.array([key_group_of(group, self.key_groups) for group in groups], np.int64),
@@ -112,6 +110,7 @@ class Direct:
         needed = {name for rule in held.rules for name in rule.needs}  # what the engine sends along a route
         for kind, names in (("key", held.route.keys), ("value", needed)):
             for name in names:
+                columns[f"text:{name}"] = pa.array([str(event[name]) for event in events])
                 numbers = [self._numbers(name, event[name]) for event in events]
                 for half, column in enumerate(halves(self.schema, name)):
                     values = [None if number is None else number[half] for number in numbers]
@@ -125,18 +124,6 @@ class Direct:
             return value if value is None else digest(value)
         return (int(value.scaleb(self.schema.field(name).scale)) if self.schema.field(name).scale else value,)
 
-    def _alerts(self, held: RouteStore, events: list[dict[str, Value]], alerts: np.ndarray) -> list[Found]:
-        found = []
-        for row, r, high, low, count in alerts.tolist():
-            rule, event = held.rules[r], events[row]
-            key = group_key(rule.keys, (event[name] for name in rule.keys))
-            aggregate = aggregate_of(self.schema, rule, (high << 32) + low, count)
-            found.append(
-                (rule.rule_id, rule.version, key, aggregate)
-                + (event[self.schema.id_field], event[self.schema.time_field])
-            )
-        return found
-
     def restart(self, parts: int) -> None:
         """As if memory were lost: new stores take back what the old ones exported in `parts` parts."""
         self.flush()
@@ -148,17 +135,6 @@ class Direct:
                 new.load(*old.export(first, end, self.late_ms), self.since[route], self.late_ms)
             shared.forget(old.path)
             self.stores[route] = new
-
-
-def aggregate_of(schema: Schema, rule: Rule, total: int, count: int) -> Decimal:
-    """The reported aggregate out of what the windows give."""
-    if rule.function not in MEASURING:
-        return Decimal(count)
-    scale = schema.field(rule.field).scale
-    if rule.function != "AVG":
-        return Decimal(total).scaleb(-scale)
-    with localcontext(prec=100):
-        return (Decimal(total).scaleb(-scale) / count).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
 
 
 # -- random logs -------------------------------------------------------------------------------------------------------
@@ -272,9 +248,7 @@ def difference(seed: int, folder: Path) -> str:
         direct.flush()
     for held in direct.stores.values():
         shared.forget(held.path)
-    expected = Counter(
-        (a.rule_id, a.rule_version, a.key, a.aggregate, a.event_id, a.event_time) for a in reference.alerts
-    )
+    expected = Counter((alert.key, alert.to_json()) for alert in reference.alerts)
     got = Counter(direct.found)
     counts = {name: count for name, count in reference.counts.items() if name in FATES}
     missing, extra = expected - got, got - expected

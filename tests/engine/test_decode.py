@@ -193,8 +193,7 @@ def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
         def places(self, numbers):
             return [f"topic/0:{number}" for number in numbers]
 
-    batch = decode.MicroBatch()
-    decode._take(batch, "events", Records(), PAYMENTS, 10**15)
+    batch = decode.decode([Records()], PAYMENTS, 10**15)
     good, bad = [], []
     for number, value in enumerate(values):
         try:

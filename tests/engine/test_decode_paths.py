@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.engine.decode import decode_records
-from lab.logs.files import Segment
+from lab.engine.feeds import Loose
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
@@ -167,9 +167,9 @@ def records(draw):
 
 
 def agree(data: bytes, schema: Schema) -> None:
-    columns, _, bad = decode_records(Segment(0, 0, "events/x", data), schema)
+    columns, _, bad = decode_records(Loose(data), schema)
     good, reasons = [], []
-    for _, line in Segment(0, 0, "events/x", data).lines():
+    for _, line in Loose(data).lines():
         try:
             good.append(schema.parse(line))
         except BadRecord as error:
@@ -225,7 +225,7 @@ def test_nested_records_are_read_at_once(monkeypatch):
         "items": [1],
     }
     lines = [json.dumps(record).encode()] * 1000
-    columns, kept, bad = decode_records(Segment(0, 0, "events/x", b"\n".join(lines)), ORDERS)
+    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), ORDERS)
     assert len(kept) == 1000 and not bad
     first = {name: values[0].as_py() for name, values in columns.items()}
     expected = [

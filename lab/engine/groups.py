@@ -1,0 +1,169 @@
+"""Events and groups in arrays: finding a group, linking its events in time order, and taking back what was held before."""
+
+import numpy as np
+
+from lab.engine.aggregates import mixed
+from lab.engine.layout import (
+    EVENTS,
+    FIELDS,
+    GROUP,
+    GROUPS,
+    ID,
+    KEY,
+    KEY_GROUP,
+    NEWEST,
+    NEXT,
+    NOTHING,
+    PREV,
+    RESET_GROUP,
+    RESET_RULE,
+    RESET_SEQ,
+    RESETS,
+    SEQ,
+    TIME,
+    VALUES,
+    bare,
+)
+
+
+@bare
+def key_hash(key, i):
+    h = np.uint64(0)
+    for k in range(key.shape[1]):
+        h = mixed(h, key[i, k])
+    return h
+
+
+@bare
+def group_of(store, key_group, key, i):
+    """The group with the key in row `i`, a new one if there is none."""
+    last = len(store.table) - 1
+    place = np.int64(key_hash(key, i) & np.uint64(last))
+    while True:
+        g = store.table[place]
+        if g == NOTHING:
+            break
+        same = True
+        for k in range(key.shape[1]):
+            if store.group[g, KEY + k] != key[i, k]:
+                same = False
+                break
+        if same:
+            return g
+        place = (place + 1) & last
+    g = store.size[GROUPS]
+    store.size[GROUPS] += 1
+    store.table[place] = g
+    store.group[g, NEWEST] = NOTHING
+    store.group[g, KEY_GROUP] = key_group
+    for k in range(key.shape[1]):
+        store.group[g, KEY + k] = key[i, k]
+    store.place[g, :] = NOTHING
+    return g
+
+
+@bare
+def older_neighbour(store, g, t):
+    """The group's last event, in time order, that is not newer than `t`."""
+    p = store.group[g, NEWEST]
+    while p != NOTHING and store.event[p, TIME] > t:
+        p = store.event[p, PREV]
+    return p
+
+
+@bare
+def is_held(store, p, t, event_id):
+    """Whether an event with this time and id is held; `p` is the older neighbour of `t`."""
+    while p != NOTHING and store.event[p, TIME] == t:
+        if store.event[p, ID] == event_id:
+            return True
+        p = store.event[p, PREV]
+    return False
+
+
+@bare
+def link(store, g, p, seq, batch, i):
+    """Stores event `i` of the batch behind its older neighbour `p` (NOTHING: as the oldest) and returns its row."""
+    j = store.size[EVENTS]
+    store.size[EVENTS] += 1
+    store.event[j, TIME] = batch.time[i]
+    store.event[j, ID] = batch.id[i]
+    store.event[j, SEQ] = seq
+    store.event[j, FIELDS] = batch.fields[i]
+    for c in range(batch.value.shape[1]):
+        store.event[j, VALUES + c] = batch.value[i, c]
+    q = store.group[g, NEWEST] if p == NOTHING else store.event[p, NEXT]  # the newer neighbour
+    if p == NOTHING:
+        while q != NOTHING and store.event[q, PREV] != NOTHING:
+            q = store.event[q, PREV]
+    else:
+        store.event[p, NEXT] = j
+    if q == NOTHING:
+        store.group[g, NEWEST] = j
+    else:
+        store.event[q, PREV] = j
+    store.event[j, PREV] = p
+    store.event[j, NEXT] = q
+    store.event[j, GROUP] = g
+    return j
+
+
+@bare
+def reset_place(store, rule_id, g):
+    """The place of rule and group in the table of resets, or where it would be."""
+    last = len(store.reset) - 1
+    place = np.int64(mixed(mixed(np.uint64(0), rule_id), g) & np.uint64(last))
+    while store.reset[place, RESET_RULE] != NOTHING and (
+        store.reset[place, RESET_RULE] != rule_id or store.reset[place, RESET_GROUP] != g
+    ):
+        place = (place + 1) & last
+    return place
+
+
+@bare
+def reset(store, rule_id, g, seq):
+    """From the event with `seq` on nothing before counts for the rule in the group."""
+    place = reset_place(store, rule_id, g)
+    if store.reset[place, RESET_RULE] == NOTHING:
+        store.size[RESETS] += 1
+        store.reset[place, RESET_RULE] = rule_id
+        store.reset[place, RESET_GROUP] = g
+    store.reset[place, RESET_SEQ] = max(store.reset[place, RESET_SEQ], seq)
+
+
+@bare
+def load(store, batch, seq, reach):
+    """Takes in events that were held before, in order of arrival, without evaluating them; `reach`: how long they are held, ms."""
+    for i in range(len(batch.time)):
+        t = batch.time[i]
+        if t >= store.newest[batch.key_group[i]] - reach:
+            g = group_of(store, batch.key_group[i], batch.key, i)
+            link(store, g, older_neighbour(store, g, t), seq[i], batch, i)
+
+
+@bare
+def load_resets(store, key_group, key, rule_id, seq, rows):
+    """Restores where rules were reset, for the groups that still hold events."""
+    for row in rows:
+        groups = store.size[GROUPS]
+        g = group_of(store, key_group[row], key, row)
+        if g < groups:
+            reset(store, rule_id[row], g, seq[row])
+
+
+@bare
+def index_groups(store):
+    """Fills the hash table of groups, after its size changed."""
+    last = len(store.table) - 1
+    for g in range(store.size[GROUPS]):
+        place = np.int64(key_hash(store.group[:, KEY:], g) & np.uint64(last))
+        while store.table[place] != NOTHING:
+            place = (place + 1) & last
+        store.table[place] = g
+
+
+@bare
+def index_resets(store, before):
+    """Fills the hash table of resets with rows of another."""
+    for row in range(len(before)):
+        reset(store, before[row, RESET_RULE], before[row, RESET_GROUP], before[row, RESET_SEQ])

@@ -1,0 +1,111 @@
+"""How a route's events, groups and running aggregates lie in arrays: what the compiled loop works on.
+
+ group            event (in order of arrival)                        running
+┌──────────┐     ┌────┬────┬─────┬────────┬──────┬──────┬─────┐     ┌───────┬───┬──────┬─────┬─
+│ newest ──┼───► │time│ id │ seq │ fields │ prev │ next │ … ◄─┼─────┼─start │ n │ high │ low │ …
+│ key …    │     └────┴────┴─────┴────────┴──┼───┴──────┴─────┘     └───────┴───┴──────┴─────┴─
+└──────────┘                                 └► the neighbour in time order of the same group
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numba import config, njit
+
+NOTHING = -1
+NEVER = -(1 << 62)  # a time before all others
+LOW_BITS = 0xFFFFFFFF
+
+# columns of Store.event; FIELDS: a bit for each field that is not null; PREV, NEXT: the group's neighbours in time order
+TIME, ID, SEQ, FIELDS, PREV, NEXT, GROUP, VALUES = range(8)
+NEWEST, KEY_GROUP, KEY = range(3)  # columns of Store.group: the event at the newer end; from KEY on the key
+OLDER, NEWER = range(2)  # columns of Store.queue
+AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
+RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
+EVENTS, GROUPS, LANES, RESETS = range(4)  # places in Store.size
+
+# columns of Rules.aggregate
+KIND, RULE_ID, WINDOW, COLUMN, NEEDS, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(11)
+# columns of Rules.limit: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
+HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
+EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.upto
+
+# columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + PART / PARTS, in units of its last digit
+ROW, RULE, IN_GROUP, HIGH_PART, LOW_PART, PART, PARTS = range(7)
+
+
+class Store(NamedTuple):
+    """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
+
+    # [4] events, groups, int64s of `running` in use, resets
+    size: np.ndarray
+    # [key-groups] newest event time, ms
+    newest: np.ndarray
+    # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
+    event: np.ndarray
+    # [events, aggregates with a queue, 2] int32: the neighbours in it
+    queue: np.ndarray
+    # [groups, KEY + key columns] int64
+    group: np.ndarray
+    # [power of 2] int32: hash table of groups
+    table: np.ndarray
+    # [groups, aggregates] int32: where in `running` the group's running aggregate begins, or NOTHING
+    place: np.ndarray
+    # [lanes] int64: running aggregates, as wide as each needs
+    running: np.ndarray
+    # [power of 2, 3] int32, for distinct values: hash table (aggregate, an event with the value) -> how many
+    counted: np.ndarray
+    # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, if that resets it
+    reset: np.ndarray
+    # [SCRATCH] int64: room to calculate
+    scratch: np.ndarray
+
+
+class Rules(NamedTuple):
+    """A route's rules as numbers: its distinct aggregates, and for each the limits of its ACTIVE rules in ascending order.
+
+    A value that is greater than p of an aggregate's limits fires the rules firing[upto[POSITIONS, op] : upto[POSITIONS + p, op]]
+    with operator `>`, and so on: see `lab.engine.limits`.
+    """
+
+    # [aggregates, 11] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
+    aggregate: np.ndarray
+    # columns of Store.event whose distinct combinations are counted, each from FIRST up to LAST
+    unique: np.ndarray
+    # [limits, 4] int64
+    limit: np.ndarray
+    # [limits + aggregates, 6] int64: rows of `firing`
+    upto: np.ndarray
+    # [rules] int64: the route's rules by aggregate, operator and limit
+    firing: np.ndarray
+
+
+class Batch(NamedTuple):
+    """Events to evaluate, in log order."""
+
+    time: np.ndarray
+    id: np.ndarray
+    key_group: np.ndarray
+    fields: np.ndarray
+    # [events, key columns]
+    key: np.ndarray
+    # [events, columns]
+    value: np.ndarray
+
+
+_LOOP = ("layout.py", "aggregates.py", "limits.py", "groups.py", "window.py")
+_STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _LOOP)).hexdigest()
+
+
+def bare(function: Callable) -> Callable:
+    """Has Numba compile a function, without its reference counts, which would cost more than the work: so it allocates nothing.
+
+    What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.
+    """
+    compiled = njit(cache=True, _nrt=False)(function)
+    if not config.DISABLE_JIT:
+        compiled._cache._cache_file._source_stamp = _STAMP
+    return compiled

@@ -1,0 +1,97 @@
+"""A route's rules as numbers for the compiled loop: rules that differ only in limit, operator, version share an aggregate.
+
+1  SUM(amount) over 1 h > 50     ┐
+2  SUM(amount) over 1 h > 70     ├─►  SUM(amount) over 1 h   limits 50, 70        >: rules 1, 2    <: rule 3
+3  SUM(amount) over 1 h < 50     ┘
+4  MAX(amount) over 1 h >= 9    ───►  MAX(amount) over 1 h   limits 9            >=: rule 4
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from lab.engine import layout
+from lab.engine.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
+from lab.engine.layout import NOTHING, Rules
+from lab.engine.limits import limit_row
+from lab.model.aggregates import AGGREGATES
+from lab.model.rules import OPERATORS, Rule
+from lab.model.schema import Schema
+
+
+class Key(NamedTuple):
+    """What a running aggregate is told by. `rule_id`: of an aggregate that is a rule's own, as it is reset when that fires."""
+
+    running: Running
+    field: str | None
+    unique: tuple[str, ...]
+    window_ms: int
+    rule_id: int | None
+
+    @classmethod
+    def of(cls, rule: Rule) -> "Key":
+        running = RUNNING[rule.function]
+        own = rule.rule_id if running.kind == COUNT_SINCE else None
+        return cls(running, rule.field, tuple(sorted(rule.unique)), rule.window_ms, own)
+
+    @property
+    def has_queue(self) -> bool:
+        return self.running.kind >= LOWEST
+
+
+def halves(schema: Schema, name: str) -> list[str]:
+    """The int64 columns in which a field travels: itself, or the two halves of a string's digest."""
+    return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
+
+
+def scale_of(rule: Rule, schema: Schema) -> int:
+    """Digits after the point of what the rule measures, in minor units: of a variance twice those of the field."""
+    power = AGGREGATES[rule.function].power
+    return power * schema.field(rule.field).scale if power else 0
+
+
+def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
+    """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
+    by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
+    for row, rule in enumerate(rules):
+        key = Key.of(rule)
+        if rule.state == "ACTIVE":
+            limit = AGGREGATES[rule.function].compared(Fraction(rule.limit)) * 10 ** scale_of(rule, schema)
+            at = by_key.setdefault(key, {}).setdefault(limit, [[] for _ in OPERATORS])
+            at[OPERATORS.index(rule.operator)].append(row)
+    columns = [column for name in fields for column in halves(schema, name)]
+    aggregate = np.zeros((len(by_key), layout.POSITIONS + 1), np.int64)
+    unique: list[int] = []
+    limits: list[tuple[int, ...]] = []
+    upto: list[list[int]] = []
+    firing: list[int] = []
+    queues = 0
+    for a, (key, rows_at) in enumerate(by_key.items()):
+        compared = [
+            layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
+        ]
+        needs = {*key.unique, key.field} - {None}
+        aggregate[a, layout.KIND] = key.running.kind
+        aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
+        aggregate[a, layout.WINDOW] = key.window_ms
+        if key.field:
+            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(halves(schema, key.field)[0])
+        aggregate[a, layout.NEEDS] = sum(1 << fields.index(name) for name in needs)
+        aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
+        aggregate[a, layout.QUEUE] = queues
+        aggregate[a, layout.WIDTH] = key.running.lanes
+        aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
+        queues += key.has_queue
+        unique += compared
+        ascending = sorted(rows_at)
+        limits += map(limit_row, ascending)
+        positions = [[0] * len(OPERATORS) for _ in range(len(ascending) + 1)]
+        for operator in range(len(OPERATORS)):
+            for position, limit in zip(positions, ascending):
+                position[operator] = len(firing)
+                firing += rows_at[limit][operator]
+            positions[-1][operator] = len(firing)
+        upto += positions
+    shaped = np.array(limits, np.int64).reshape(-1, 4), np.array(upto, np.int64).reshape(-1, len(OPERATORS))
+    return list(by_key), Rules(aggregate, np.array(unique, np.int64), *shaped, np.array(firing, np.int64))

@@ -1,0 +1,85 @@
+"""What rules can compute: a row for each aggregate, with its definition over a list of values.
+
+Another aggregate is another row here and, for the engine, one in `lab.engine.aggregates`.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import isqrt
+from typing import NamedTuple
+
+Exact = Decimal | Fraction | int
+PLACES = 6  # after the point, of a reported value that is not exact
+
+
+class Aggregate(NamedTuple):
+    """An aggregate over the events of a window that count for a rule; there is at least one.
+
+    `of`: what it takes of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
+    `measure`: of the list of these, exactly. An alert is decided by `measure ⋛ compared(limit)` and tells `reported(measure)`.
+    `power`: of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
+    """
+
+    name: str
+    of: str
+    power: int
+    measure: Callable[[Sequence], Exact]
+    reported: Callable[[Exact], Decimal] = Decimal
+    compared: Callable[[Fraction], Fraction] = lambda limit: limit
+
+
+def mean(values: Sequence[Exact]) -> Fraction:
+    return sum(map(Fraction, values)) / Fraction(len(values))
+
+
+def variance(values: Sequence[Exact]) -> Fraction:
+    """Of the population: the mean of the squares less the square of the mean.
+
+    >>> variance([1, 3])
+    Fraction(1, 1)
+    """
+    return mean([Fraction(value) ** 2 for value in values]) - mean(values) ** 2
+
+
+def rounded(value: Exact) -> Decimal:
+    """Half-even to 6 places.
+
+    >>> rounded(Fraction(1, 3)), rounded(Fraction(5, 10**7)), rounded(Fraction(15, 10**7))
+    (Decimal('0.333333'), Decimal('0.000000'), Decimal('0.000002'))
+    """
+    return Decimal(f"{round(Fraction(value) * 10**PLACES)}E-{PLACES}")
+
+
+def root(value: Exact) -> Decimal:
+    """The square root, half-even to 6 places, without a float.
+
+    >>> root(Fraction(2)), root(Fraction(25, 10**14)), root(Fraction(225, 10**14))
+    (Decimal('1.414214'), Decimal('0.000000'), Decimal('0.000002'))
+    """
+    square = Fraction(value) * 100**PLACES
+    below = isqrt(int(square))
+    half = below + Fraction(1, 2)
+    up = square > half**2 or (square == half**2 and below % 2)
+    return Decimal(f"{below + up}E-{PLACES}")
+
+
+def signed_square(limit: Fraction) -> Fraction:
+    """What a variance is compared with instead of its root with the limit; below 0 every variance is greater."""
+    return limit * abs(limit)
+
+
+AGGREGATES = {
+    row.name: row
+    for row in (
+        Aggregate("SUM", "field", 1, sum),
+        Aggregate("AVG", "field", 1, mean, rounded),
+        Aggregate("MIN", "field", 1, min),
+        Aggregate("MAX", "field", 1, max),
+        Aggregate("VARIANCE", "field", 2, variance, rounded),
+        Aggregate("STDDEV", "field", 2, variance, root, signed_square),
+        Aggregate("COUNT", "events", 0, len),
+        Aggregate("COUNT_WITH_RESET", "events", 0, len),
+        Aggregate("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values))),
+    )
+}

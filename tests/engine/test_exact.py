@@ -1,0 +1,125 @@
+"""Every limit that the rule book accepts is decided exactly: beside the aggregate by 10⁻¹², where floats are off by billions."""
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from math import floor, isqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from lab.engine import shared
+from lab.engine.limits import limit_row
+from lab.model.aggregates import AGGREGATES
+from lab.model.field import Field
+from lab.model.reference import run
+from lab.model.rules import OPERATORS
+from lab.model.schema import Schema
+from tests.engine.direct import Direct, Entry
+
+SCHEMA = Schema(
+    "exact",
+    (
+        Field("id", "long"),
+        Field("time", "long"),
+        Field("whole", "long"),
+        Field("cents", "decimal(18,2)"),
+        Field("tiny", "decimal(18,18)"),
+    ),
+    id_field="id",
+    time_field="time",
+)
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+MEASURED = [name for name, row in AGGREGATES.items() if row.of == "field"]
+
+
+def rule(rule_id: int, function: str, field: str, operator: str, limit: Decimal | str) -> Entry:
+    attributes = {
+        "ruleId": rule_id,
+        "ruleState": "ACTIVE",
+        "aggregateFieldName": field,
+        "aggregatorFunctionType": function,
+        "limitOperatorType": operator,
+        "limit": f"{limit:f}" if isinstance(limit, Decimal) else limit,
+        "window": "1h",
+    }
+    return "control", json.dumps(attributes).encode()
+
+
+def event(number: int, field: str, value: int, scale: int = 0) -> Entry:
+    line = {
+        "id": number,
+        "time": 10**9 + number,
+        field: f"{Decimal(f'{value}E-{scale}'):f}" if scale else value,
+    }
+    return "event", json.dumps(line).encode()
+
+
+def both(log: list[Entry]) -> tuple[list[str], list[str]]:
+    """The alerts of the engine's windows and of the reference."""
+    with TemporaryDirectory(dir=shared.memory_folder()) as folder:
+        direct = Direct(SCHEMA, Path(folder), 1, "evaluate", 0)
+        for kind, text in log:
+            (direct.event if kind == "event" else direct.control)(text)
+        direct.flush()
+    assert {ack["status"] for ack in run(SCHEMA, log).acks} == {"accepted"}
+    return sorted(line for _, line in direct.found), sorted(a.to_json() for a in run(SCHEMA, log).alerts)
+
+
+@pytest.mark.parametrize("beyond", [0, 15_000_000])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_sum_of_a_thousand_large_values_is_less_than_a_limit_a_trifle_above_it(operator, beyond):
+    value = 9_200_000_000_000_000_000
+    limit = f"{1000 * value + beyond}.000000000001"
+    events = [event(number, "whole", value) for number in range(1000)]
+    engine, reference = both([rule(1, "SUM", "whole", operator, limit), *events])
+    assert engine == reference
+    fires_last = any('"eventId":999,' in line for line in engine)
+    assert fires_last == (operator in ("LESS", "LESS_EQUAL", "NOT_EQUAL"))
+
+
+def twelve_places(value: Fraction) -> int:
+    return floor(value * 10**12)
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_limits_beside_an_aggregate_are_decided_exactly(data):
+    function = data.draw(st.sampled_from(MEASURED))
+    field = data.draw(st.sampled_from(["whole", "cents", "tiny"]))
+    scale = SCHEMA.field(field).scale
+    most = MOST if field == "whole" else 10**18 - 1
+    near = st.integers(-5, 5)
+    large = st.one_of(
+        st.integers(-most, most), near.map(lambda n: most - abs(n)), near.map(lambda n: abs(n) - most)
+    )
+    values = data.draw(
+        st.one_of(st.lists(near, min_size=1, max_size=12), st.lists(large, min_size=1, max_size=12))
+    )
+    row = AGGREGATES[function]
+    measure = Fraction(row.measure([Fraction(value, 10**scale) for value in values]))
+    units = twelve_places(measure)
+    if function == "STDDEV":
+        units = isqrt(floor(measure * 10**24))
+    assume(abs(units) < 10**36 - 2)
+    rules = [
+        rule(number, function, field, operator, Decimal(f"{units + beside}E-12"))
+        for number, (operator, beside) in enumerate(
+            ((operator, beside) for operator in OPERATORS for beside in (-1, 0, 1)), 1
+        )
+    ]
+    engine, reference = both(rules + [event(n, field, value, scale) for n, value in enumerate(values)])
+    assert engine == reference
+
+
+def test_a_limit_with_more_digits_than_a_rule_may_have_is_refused():
+    with pytest.raises(ValueError, match="at most 24 digits"):
+        limit_row(Fraction(1, 10**25))
+
+
+def test_limits_beyond_all_aggregates_stay_in_order():
+    huge = Fraction(10**48)
+    assert limit_row(-huge)[0] == -(1 << 63) and limit_row(huge)[0] == (1 << 63) - 1
