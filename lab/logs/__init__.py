@@ -13,11 +13,12 @@ KAFKA = "kafka://"
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it was read: when it was appended (ms, 0: not known), its key and its value as text."""
+    """A record as it was read: when it was appended (ms, 0: not known), its key, its value as text, its place in the log."""
 
     append_ms: int
     key: str
     line: str
+    place: str  # as `publish` returned it
 
 
 def kafka_place(where: str) -> tuple[str, str]:

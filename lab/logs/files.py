@@ -136,7 +136,8 @@ class Tail:
             if path.name > self._read_up_to:
                 log_time, _ = _parts(path)
                 found += [
-                    Record(log_time, "", line) for line in path.read_text(errors="replace").splitlines()
+                    Record(log_time, "", line.decode(errors="replace"), place)
+                    for place, line in Segment.read(str(path)).lines()
                 ]
                 self._read_up_to = path.name
         return found

@@ -150,6 +150,7 @@ class Tail:
                         record.timestamp,
                         (record.key or b"").decode(errors="replace"),
                         (record.value or b"").decode(errors="replace"),
+                        f"{record.topic}/{record.partition}:{record.offset}",
                     )
                     for record in records
                 ]
