@@ -39,6 +39,7 @@ SETTINGS = f"""\
 listen_addresses = '{HOST}'
 unix_socket_directories = ''
 wal_level = logical
+max_replication_slots = 100
 max_slot_wal_keep_size = 1GB        # a capture that never comes back does not fill the disk
 password_encryption = scram-sha-256
 shared_buffers = 64MB
@@ -77,12 +78,14 @@ class Database:
         _run("pg_ctl", self.folder, "stop", "--mode=fast", f"--timeout={STOP_S}")
 
     def kill(self) -> None:
-        """SIGKILL to the server, as a crash would; what was committed is there at the next start."""
+        """SIGKILL to all its processes, as a power cut would; what was committed is there at the next start."""
         with suppress(psutil.NoSuchProcess):
             server = psutil.Process(self.pid)
-            sessions = server.children()
-            server.kill()
-            psutil.wait_procs([server, *sessions], STOP_S)
+            processes = [server, *server.children()]
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(processes, STOP_S)
 
     def restart(self) -> "Database":
         """Stops it if it runs, and starts it on the same port with the same data."""
@@ -120,10 +123,14 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
         if running := status(folder):
             if port in (0, running.port):
                 return running
-            raise DatabaseError(f"the database of {folder} runs on port {running.port}, which is not {port}: stop it first")
+            raise DatabaseError(
+                f"the database of {folder} runs on port {running.port}, which is not {port}: stop it first"
+            )
         port = port or ports.free_port()
         if not ports.is_free(port):
-            raise DatabaseError(f"port {port} of {HOST} is taken: stop what listens there, or take another port")
+            raise DatabaseError(
+                f"port {port} of {HOST} is taken: stop what listens there, or take another port"
+            )
         _may_enter(folder)
         if not (folder / "data" / "PG_VERSION").exists():
             _initialise(folder)
@@ -158,7 +165,7 @@ def running() -> Iterator[Database]:
         yield start(folder, 0)
     finally:
         if still := status(folder):  # also one that was restarted
-            still.stop()
+            still.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -173,7 +180,9 @@ def _version(path: Path) -> int:
     """Of the programs in a folder; 0 if they are not complete."""
     if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
         return 0
-    said = subprocess.run([path / "postgres", "--version"], check=False, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [path / "postgres", "--version"], check=False, capture_output=True, text=True
+    ).stdout
     number = said.split()[2].split(".")[0] if len(said.split()) > 2 else ""
     return int(number) if number.isdecimal() else 0
 

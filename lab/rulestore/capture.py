@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from secrets import token_hex
 from threading import Event
+from typing import Self
 
 from kafka.errors import KafkaError
 from psycopg2 import Error as PostgresError
@@ -46,7 +47,7 @@ class Capture:
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
         self._answers_at = 0.0
 
-    def __enter__(self) -> "Capture":
+    def __enter__(self) -> Self:
         with ExitStack() as opened:
             opened.enter_context(self._feed)
             self._acks = opened.enter_context(closing(self._ack_log.tail()))

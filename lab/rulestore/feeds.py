@@ -1,8 +1,8 @@
 """Where changes come from, in the order of their commits: a table that is looked at, or PostgreSQL's logical replication.
 
-    with feed_of(store, place) as feed:     one at a time for a place: it holds a lock
-        feed.changes(wait_s)                committed since what was confirmed
-        feed.confirm(position)              the log has all that was given: a feed opened later goes on after it
+with feed_of(store, place) as feed:     one at a time for a place: it holds a lock
+    feed.changes(wait_s)                committed since what was confirmed
+    feed.confirm(position)              the log has all that was given: a feed opened later goes on after it
 """
 
 import fcntl
@@ -46,7 +46,7 @@ class TableFeed:
         self._store, self._place, self._open = store, place, ExitStack()
         self._given = 0
 
-    def __enter__(self) -> "TableFeed":
+    def __enter__(self) -> Self:
         name = hashlib.blake2b(self._place.encode(), digest_size=4).hexdigest()
         lock = self._open.enter_context(Path(f"{self._store.url.database}.{name}.capture").open("w"))
         try:

@@ -43,7 +43,9 @@ class Decoder:
             reader.take(1)  # N: a new row follows
             return dict(zip(columns, _tuple(reader), strict=True))
         elif kind not in (b"B", b"C", b"O", b"Y", b"M"):  # begin, commit, origin, type, message
-            raise Unexpected(f"message {kind!r} of pgoutput, expected insertions only: the publication was changed")
+            raise Unexpected(
+                f"message {kind!r} of pgoutput, expected insertions only: the publication was changed"
+            )
         return None
 
 

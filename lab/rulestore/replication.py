@@ -10,6 +10,7 @@ import hashlib
 import select
 import time
 from contextlib import ExitStack
+from typing import Self
 
 import psycopg2
 from psycopg2.errors import ObjectInUse
@@ -30,15 +31,22 @@ SLOT = text(
 )
 
 
-def slot_of(place: str) -> str:
-    """The name of the slot that feeds a control log."""
-    return f"lab_{hashlib.blake2b(place.encode(), digest_size=8).hexdigest()}"
+def slot_of(store: RuleStore, place: str) -> str:
+    """The name of the slot that feeds a control log; unique among all databases of the server."""
+    return f"lab_{hashlib.blake2b(f'{store.url.database} {place}'.encode(), digest_size=8).hexdigest()}"
+
+
+def drop_slot(store: RuleStore, place: str) -> None:
+    """The server keeps nothing for the control log any more. Raises DBAPIError while a capture runs."""
+    drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = :slot"
+    with store.engine.begin() as connection:
+        connection.execute(text(drop), {"slot": slot_of(store, place)})
 
 
 def slot_status(store: RuleStore, place: str) -> dict[str, object] | None:
     """Of the slot: `wal_status` (`lost`: it cannot go on), whether it is `active`, the bytes of log `kept_bytes` for it."""
     with store.engine.connect() as connection:
-        found = connection.execute(SLOT, {"slot": slot_of(place)}).mappings().one_or_none()
+        found = connection.execute(SLOT, {"slot": slot_of(store, place)}).mappings().one_or_none()
         return dict(found) if found else None
 
 
@@ -46,11 +54,12 @@ class ReplicationFeed:
     """The changes of a store's slot for one control log. Raises Busy if another reader has it."""
 
     def __init__(self, store: RuleStore, place: str):
-        self._store, self._place, self._slot = store, place, slot_of(place)
+        self._store, self._place, self._slot = store, place, slot_of(store, place)
         self._open, self._decoder = ExitStack(), Decoder()
-        self._end, self._told_at = 0, 0.0  # of the server's log: the last commit that was given; when we told it
+        self._end = 0  # of the server's log: of the last commit that was given
+        self._told_at = 0.0
 
-    def __enter__(self) -> "ReplicationFeed":
+    def __enter__(self) -> Self:
         _, options = self._store.engine.dialect.create_connect_args(self._store.url)
         with ExitStack() as opened:
             self._connection = psycopg2.connect(**options, connection_factory=LogicalReplicationConnection)
@@ -71,7 +80,7 @@ class ReplicationFeed:
             return
         self._store.set_position(self._place, None)
         if status:
-            self._cursor.drop_replication_slot(self._slot)
+            drop_slot(self._store, self._place)
         self._cursor.create_replication_slot(self._slot, output_plugin="pgoutput")
 
     def _start(self) -> None:

@@ -1,6 +1,6 @@
 """Rules as rows: the API that checks a rule as the engine will before it writes the row.
 
-    message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──message_of──► control message
+message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──message_of──► control message
 """
 
 import getpass
@@ -17,7 +17,15 @@ from sqlalchemy.exc import ArgumentError
 
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema, expected, plain
-from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES, create
+from lab.rulestore.tables import (
+    RULE_ANSWERS,
+    RULE_CAPTURES,
+    RULE_CHANGES,
+    RULE_STATUS,
+    RULE_STORE,
+    RULES,
+    create,
+)
 
 DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
 INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
@@ -67,7 +75,9 @@ class RuleStore:
         """
         asked = parse_message(message, self.schema)
         if asked.kind == "control":
-            raise BadRule(expected("ruleState", "CONTROL", "a rule: commands go to the control log, not to the table"))
+            raise BadRule(
+                expected("ruleState", "CONTROL", "a rule: commands go to the control log, not to the table")
+            )
         if asked.kind == "delete":
             return self.delete(asked.rule_id, by)
         if asked.kind == "state":
@@ -263,6 +273,8 @@ def _engine(url: URL) -> Engine:
 
         @event.listens_for(engine, "connect")
         def set_up(connection, _record) -> None:
-            connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait for each other
+            connection.execute(
+                "PRAGMA journal_mode = WAL"
+            )  # readers and the writer do not wait for each other
 
     return engine

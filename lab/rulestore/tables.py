@@ -59,7 +59,9 @@ RULES = Table(
     Column("window_seconds", BIG, nullable=False),
     Column("action", String(20)),
     Column("ttl_seconds", BIG),
-    Column("disabled", Boolean(create_constraint=True, name="disabled"), nullable=False, server_default=false()),
+    Column(
+        "disabled", Boolean(create_constraint=True, name="disabled"), nullable=False, server_default=false()
+    ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
 )
 RULE_CHANGES = Table(
@@ -205,10 +207,10 @@ _STATUS = """CREATE VIEW rule_status AS
     LEFT JOIN rule_answers AS answers ON answers.rule_id = rules.rule_id"""
 _GRANTS = """DO $$ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'reader') THEN
-        GRANT SELECT ON rules, rule_changes, rule_answers, rule_status TO reader;
+        GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
     END IF;
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'analyst') THEN
-        GRANT SELECT ON rules, rule_changes, rule_answers, rule_status TO analyst;
+        GRANT SELECT ON ALL TABLES IN SCHEMA public TO analyst;
         GRANT INSERT, UPDATE ON rules TO analyst;
     END IF;
 END $$"""
