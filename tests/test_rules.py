@@ -546,4 +546,5 @@ def test_an_action_is_a_known_one_and_lasts_for_a_time():
     assert reason(message(action="notify")).startswith("ttl: nothing, expected whole minutes, or text")
     assert reason(message(ttl="10m")).startswith("action: nothing, expected one of")
     assert reason(message(action="notify", ttl=0)).startswith("ttl: 0, expected")
+    assert "for everybody" in reason(message(action="hold_payment", ttl="1d", groupingKeyNames=[]))
     assert reason('{"ruleId": 1, "ruleState": "ACTIVE", "action": "notify", "ttl": "10m"}')

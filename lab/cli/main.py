@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
+from lab.cli import restrict as restrictcli
 from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
 from lab.cli.options import (
@@ -88,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
     rulestorecli.add_commands(commands)
+    restrictcli.add_commands(commands)
     checkpointcli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top

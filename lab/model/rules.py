@@ -329,7 +329,7 @@ def _message(given: dict, schema: Schema) -> Message:
     limit, window_ms = _limit(given), _window_ms(given)
     rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
     if any(given.get(name) is not None for name in ("action", "ttl")):
-        rule = replace(rule, action=_action(given), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
+        rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     return Message("rule", rule, rule_id, state)
 
 
@@ -342,10 +342,15 @@ def _one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, s
     return known[word.upper()]
 
 
-def _action(given: dict) -> str:
-    if given.get("action") not in ACTIONS:
-        raise BadRule(expected("action", given.get("action"), f"one of {', '.join(ACTIONS)}"))
-    return given["action"]
+def _action(given: dict, keys: tuple[str, ...]) -> str:
+    action = given.get("action")
+    if action not in ACTIONS:
+        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
+    if action != "notify" and not keys:
+        raise BadRule(
+            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
+        )
+    return action
 
 
 def _field(attribute: str, name: object, schema: Schema) -> Field:

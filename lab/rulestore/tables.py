@@ -127,6 +127,7 @@ _POSTGRESQL = {
         AND NOT unique_fields @? '$[*] ? (@.type() != "string")'""",
     "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
         OR unique_fields IS NOT NULL AND jsonb_array_length(unique_fields) > 0""",
+    "action_for_somebody": "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
     "filter": """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
         AND length(filter::text) <= 50000""",
     "limit_value": "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
@@ -138,6 +139,7 @@ _SQLITE = {
     "unique_fields": "unique_fields IS NULL OR json_valid(unique_fields) AND json_type(unique_fields) = 'array'",
     "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
         OR unique_fields IS NOT NULL AND json_array_length(unique_fields) > 0""",
+    "action_for_somebody": "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
     "filter": """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'
         AND length(filter) <= 50000""",
     "limit_value": """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'

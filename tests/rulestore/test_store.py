@@ -111,6 +111,7 @@ WRONG = [
     {"window_seconds": None},
     {"action": "jail", "ttl_seconds": 1},
     {"action": "notify"},
+    {"action": "block_login", "ttl_seconds": 60, "grouping_key_names": []},
     {"ttl_seconds": 5},
     {"action": "notify", "ttl_seconds": 0},
     {"changed_by": ""},
