@@ -91,7 +91,8 @@ def edit(store: RuleStore, rng: random.Random) -> None:
 def edit_until_done(
     store: RuleStore, rng: random.Random, edits: int, pause_s: float, meanwhile: Callable[[int], None]
 ) -> None:
-    """Edits, again and again while the database is away; `meanwhile` is told how many are done."""
+    """Edits once a capture has begun, again and again while the database is away; `meanwhile` is told how many are done."""
+    wait_until(store.positions)
     for number in range(edits):
         while True:
             try:
@@ -102,6 +103,13 @@ def edit_until_done(
                 time.sleep(0.1)
         meanwhile(number)
         time.sleep(pause_s)
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
 
 
 def expected_rules(store: RuleStore) -> dict[int, dict]:

@@ -17,9 +17,9 @@ def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
         nonlocal seen
         deadline = time.monotonic() + 10
         if number % 30 == 29:
-            while len(control.segments()) == seen and time.monotonic() < deadline:
+            while len(control.read()) == seen and time.monotonic() < deadline:
                 time.sleep(0.01)  # it has not begun yet
-            seen = len(control.segments())
+            seen = len(control.read())
             capture.restart()
 
     command = ("cdc", "run", "--store", url, "--logs", str(logs.folder))

@@ -9,9 +9,10 @@ from contextlib import ExitStack, closing
 from threading import Event, Thread
 
 import pytest
+from kafka.errors import KafkaError
 
 from lab.engine.ends import KafkaLogs
-from lab.logs.kafka import COMPACTED
+from lab.logs.kafka import COMPACTED, NoBroker
 from lab.machine import broker, database, jars, ports
 from lab.model.alerts import Alert
 from lab.model.rules import Rule, RuleBook
@@ -45,7 +46,7 @@ class Standing(Thread):
                     events.append([to_json(next(stream)) for _ in range(2)])
                     events.flush()
                     engine.step()
-            except Exception:  # noqa: BLE001  (the broker has gone: as if the engine had been killed with it)
+            except (KafkaError, NoBroker):  # as if the engine had been killed with the broker
                 time.sleep(0.5)
 
 
@@ -119,6 +120,7 @@ def test_whatever_is_killed_rules_and_restrictions_arrive(tmp_path):
         kills.edit_until_done(store, rng, EDITS, PAUSE_S, meanwhile)
         messages = kills.check(store, logs.log("control"))
         time.sleep(3)
+        assert standing.is_alive()
         standing.stopped.set()
         standing.join()
         shop = opened.enter_context(closing(Enforcement(f"http://127.0.0.1:{port}")))
