@@ -35,6 +35,8 @@ _HOMES = {
     "machine.session": ("session",),
     "state.read": ("State", "read_state"),
     "apps.studio": ("Studio",),
+    "apps.guard": ("Guard",),
+    "rulestore.store": ("RuleStore",),
     "teach": ("check", "check_function", "dataset", "predict"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),

@@ -9,8 +9,8 @@ from its beginning before it answers.
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Annotated
 
@@ -20,12 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lab.restrict.client import HOST, PORT
+from lab.restrict.client import HOST
 from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, read_message
 
 POLL_S, AGAIN_S = 0.02, 0.5
 MAX_BODY, MAX_QUESTIONS, MAX_LISTED = 64 << 10, 100, 1000
 RATE = 1000  # requests a second; a burst may be as large
+SETTINGS = {"log_level": "warning", "access_log": False, "timeout_keep_alive": 60, "limit_concurrency": 200}
 
 Name = Annotated[str, Field(max_length=100)]
 Value = Annotated[StrictStr, Field(max_length=500)] | StrictInt | None
@@ -173,16 +174,40 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
     await send({"type": "http.response.body", "body": body})
 
 
-def serve(log, port: int = PORT) -> None:
+@contextmanager
+def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
+    """The service in a thread of this process, for the length of the `with`; it answers from the first moment.
+
+    >>> with serving(FileLog("restrictions"), 8707) as enforcer:  # doctest: +SKIP
+    ...     Enforcement("http://127.0.0.1:8707").allowed([{"action": "login", "userId": 7}])
+    [True]
+    """
+    enforcer = Enforcer(log)
+    enforcer.start()
+    server = uvicorn.Server(uvicorn.Config(service(enforcer, rate), HOST, port, **SETTINGS))
+    thread = Thread(target=server.run, daemon=True, name="enforcement")
+    try:
+        enforcer.ready.wait()
+        thread.start()
+        while not server.started:
+            time.sleep(POLL_S)
+        yield enforcer
+    finally:
+        server.should_exit = True
+        if thread.is_alive():
+            thread.join()
+        enforcer.stop()
+
+
+def serve(log, port: int) -> None:
     """Serves until Ctrl-C or SIGTERM, once all that the log holds has been read."""
     enforcer = Enforcer(log)
     enforcer.start()
     while not enforcer.ready.wait(AGAIN_S):
         if enforcer.error:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
-    settings = {"log_level": "warning", "access_log": False, "timeout_keep_alive": 60}
     print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
     try:
-        uvicorn.run(service(enforcer), host=HOST, port=port, limit_concurrency=200, **settings)
+        uvicorn.run(service(enforcer), host=HOST, port=port, **SETTINGS)
     finally:
         enforcer.stop()

@@ -4,17 +4,16 @@ import http.client
 import json
 import time
 from contextlib import contextmanager
-from threading import Thread
 
 import psutil
 import pytest
-import uvicorn
 
 from lab.logs.files import FileLog
 from lab.machine import ports
+from lab.restrict import service
 from lab.restrict.client import Enforcement
 from lab.restrict.restrictions import Restriction
-from lab.restrict.service import HOST, MAX_BODY, Enforcer, service
+from lab.restrict.service import HOST, MAX_BODY
 from lab.stream.player import Player
 
 ALICE = (("userId", "7"),)
@@ -22,20 +21,9 @@ ALICE = (("userId", "7"),)
 
 @contextmanager
 def serving(log, **settings):
-    enforcer, port = Enforcer(log), ports.free_port()
-    enforcer.start()
-    assert enforcer.ready.wait(5)
-    server = uvicorn.Server(uvicorn.Config(service(enforcer, **settings), HOST, port, log_level="error"))
-    thread = Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
+    port = ports.free_port()
+    with service.serving(log, port, **settings):
         yield port
-    finally:
-        server.should_exit = True
-        thread.join()
-        enforcer.stop()
 
 
 @pytest.fixture
