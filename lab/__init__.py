@@ -37,6 +37,8 @@ _HOMES = {
     "machine.session": ("session",),
     "state.read": ("State", "read_state"),
     "apps.studio": ("Studio",),
+    "apps.guard": ("Guard",),
+    "rulestore.store": ("RuleStore",),
     "teach": ("check", "check_function", "dataset", "hint", "pictures", "predict", "solution"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),

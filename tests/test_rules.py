@@ -546,3 +546,26 @@ def test_the_answer_to_a_long_message_holds_only_its_beginning():
     assert answer["status"] == "rejected" and message.startswith(answer["message"])
     assert answer["bytes"] == len(message) and answer["sha256"] == sha256(message.encode()).hexdigest()
     assert len(json.dumps(answer)) < 64_000
+
+
+def test_an_action_and_its_time_to_live_are_kept_by_the_rule_and_the_book():
+    given = rule(action="block_login", ttl="30m")
+    assert (given.action, given.ttl_ms) == ("block_login", 1_800_000)
+    assert given.describe().endswith("> 20000000, then block_login for 30 min")
+    book = RuleBook(PAYMENTS)
+    book.apply(message(action="block_login", ttl="30m", changeId="store.7"))
+    book.apply(message({"ruleId": 1, "ruleState": "PAUSE"}))
+    again = RuleBook.from_json(book.to_json(), PAYMENTS)
+    assert again == book and again.rules[1].action == "block_login" and again.rules[1].version == 2
+
+
+def test_an_action_is_a_known_one_and_lasts_for_a_time():
+    assert reason(message(action="jail", ttl="1d")) == (
+        'action: "jail", expected one of block_login, hold_payment, notify'
+    )
+    assert reason(message(action=["notify"], ttl="1d")).startswith("action: ")
+    assert reason(message(action="notify")).startswith("ttl: nothing, expected whole minutes, or text")
+    assert reason(message(ttl="10m")).startswith("action: nothing, expected one of")
+    assert reason(message(action="notify", ttl=0)).startswith("ttl: 0, expected")
+    assert "for everybody" in reason(message(action="hold_payment", ttl="1d", groupingKeyNames=[]))
+    assert reason('{"ruleId": 1, "ruleState": "ACTIVE", "action": "notify", "ttl": "10m"}')

@@ -110,7 +110,7 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, 
     )
     assert "v2   PAUSE   COUNT_WITH_RESET" in table and "16 key-groups on 3 partitions" in table
     told = json.loads(told)
-    assert (told["batch"], sum(group["events"] for group in told["keyGroups"])) == (0, 600)
+    assert (told["batch"], sum(group["events"] for group in told["keyGroups"])) == (0, 666)
     after = {
         path: path.stat().st_mtime_ns
         for path in checkpoint.rglob("*")

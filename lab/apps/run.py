@@ -18,7 +18,7 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
-OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats"}
+OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 COUNT_WORDS = {  # what became of the records; together they are all
     "evaluated": "evaluated",
     "storedLate": "stored late",

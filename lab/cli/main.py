@@ -15,6 +15,8 @@ from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import infer as infercli
 from lab.cli import replay as replaycli
+from lab.cli import restrict as restrictcli
+from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
 from lab.cli.options import (
     RULES_FORMAT,
@@ -63,6 +65,8 @@ def one_line(error: Exception) -> str:
     if type(error).__module__.startswith("pyspark"):
         raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: .*$", text, re.MULTILINE)
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
+    if type(error).__module__.startswith("sqlalchemy"):
+        return text.splitlines()[0].partition(") ")[2]
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     return text
@@ -86,6 +90,8 @@ def parser() -> argparse.ArgumentParser:
     _latency(commands)
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
+    rulestorecli.add_commands(commands)
+    restrictcli.add_commands(commands)
     checkpointcli.add_commands(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
@@ -156,7 +162,7 @@ Started again with the same checkpoint it continues where it was: no alert is lo
 
 
 def _rules(commands) -> None:
-    from lab.apps import control as changes
+    from lab.apps import control
 
     group = commands.add_parser("rules", help="change, list and try out rules").add_subparsers(
         title="commands", metavar="COMMAND", required=True
@@ -170,6 +176,7 @@ def _rules(commands) -> None:
     def sends(name: str, run, help: str, argument: str, meaning: str, epilog: str = "", **kind) -> None:
         command = add_command(group, name, run, help, epilog)
         command.add_argument(argument, help=meaning, **kind)
+        rulestorecli.add_store_option(command)
         add_logs_options(command, shared)
         command.add_argument(
             "--timeout",
@@ -186,7 +193,11 @@ def _rules(commands) -> None:
             )
 
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
-    sends("add", changes.add, "add or update rules", "rule", "its text, or a file of rules", example)
+
+    def add(options: argparse.Namespace) -> None:
+        (_stored() if options.store else control).add(options)
+
+    sends("add", add, "add or update rules", "rule", "its text, or a file of rules", example)
     for name, state, help in (
         ("pause", "PAUSE", "let a rule rest: its history goes on, it does not alert"),
         ("activate", "ACTIVE", "let a paused rule alert again"),
@@ -194,17 +205,27 @@ def _rules(commands) -> None:
     ):
 
         def change(options: argparse.Namespace, state: str = state) -> None:
-            changes.change(options, state)
+            (_stored() if options.store else control).change(options, state)
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
-    command = add_command(
-        group, "list", changes.show, "show the rules in force, as the control log gives them"
-    )
+
+    def show(options: argparse.Namespace) -> None:
+        (_stored() if options.store else control).show(options)
+
+    command = add_command(group, "list", show, "show the rules in force, as control log or --store give them")
+    rulestorecli.add_store_option(command)
     add_logs_options(command, {"--rules": shared["--rules"]})
+
+    def history(options: argparse.Namespace) -> None:
+        _stored().history(options)
+
+    command = add_command(group, "history", history, "who changed a rule of a store, when, and to what")
+    command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
+    rulestorecli.add_store_option(command, required=True)
     command = add_command(
         group,
         "backtest",
-        changes.backtest,
+        control.backtest,
         "what would a rule have alerted on a past log?",
         f"""\
 example:
@@ -219,6 +240,12 @@ example:
     )
     command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
     add_engine_options(command)
+
+
+def _stored():
+    from lab.apps import stored  # and with it SQLAlchemy, when it is needed
+
+    return stored
 
 
 # -- lab alerts, lab latency -------------------------------------------------------------------------------------------

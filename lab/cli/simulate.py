@@ -5,6 +5,7 @@ import select
 import sys
 import time
 from argparse import ArgumentTypeError, Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -45,6 +46,9 @@ Keys, in a terminal: + and - change the rate by 20 %, p, b and s plant a burst (
     command.add_argument(
         "--bursts", type=at_least(0), default=10, metavar="S", help="plant one every S seconds; 0: none (10)"
     )
+    command.add_argument(
+        "--ask", metavar="URL", help="a `lab restrict serve` that says what may happen; what may not does not"
+    )
 
 
 def _rate(text: str) -> float:
@@ -65,11 +69,16 @@ def run(options: Namespace) -> None:
     from lab.apps.run import stop_signals
     from lab.logs import opened
     from lab.logs.files import FileLog
+    from lab.restrict.client import Enforcement
 
     try:
         sink = opened(options.to)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
+    try:
+        enforcement = Enforcement(options.ask) if options.ask else None
+    except ValueError as error:
+        raise Usage(f"--ask: {error}") from None
     sink.create()
     many = (
         {"payees": 100_000, "beneficiaries": 100_000} if options.schema == "payments" else {"users": 100_000}
@@ -82,6 +91,7 @@ def run(options: Namespace) -> None:
         every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
         burst_every_s=options.bursts,
         seconds=options.seconds or float("inf"),
+        ask=enforcement and enforcement.allowed,
         **many,
     )
     console = Console(stderr=True, highlight=False)
@@ -105,7 +115,12 @@ def run(options: Namespace) -> None:
     if player.error:
         raise player.error
     bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
-    console.print(f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}", soft_wrap=True)
+    refused = f"; refused: {by_kind(player.refused)}" if player.refused else ""
+    if enforcement and enforcement.unanswered:
+        refused += f"; {enforcement.unanswered:,} let through without an answer"
+    console.print(
+        f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
+    )
 
 
 def pressed(player: Player, key: str) -> bool:
@@ -121,6 +136,15 @@ def pressed(player: Player, key: str) -> bool:
     return key != "q"
 
 
+def by_kind(refused: Counter[str]) -> str:
+    """How many events of each kind of burst may not happen.
+
+    >>> by_kind(Counter({"stuffing": 9, "": 1}))
+    'stuffing 9, ordinary 1'
+    """
+    return ", ".join(f"{kind or 'ordinary'} {count:,}" for kind, count in refused.most_common())
+
+
 def status(player: Player, burst_keys: dict[str, dict[str, str]]) -> str:
     """What the display says; the second line, if there are keys, which they are."""
     state = "[yellow]paused[/]" if player.paused else "playing"
@@ -130,6 +154,7 @@ def status(player: Player, burst_keys: dict[str, dict[str, str]]) -> str:
         f"{state}  rate {player.rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "
         f"sent {player.sent:,}{behind}  {planted}"
     )
+    text += f"  [red]refused: {by_kind(player.refused)}[/]" if player.refused else ""
     if keys := burst_keys.get(player.schema):
         plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in keys.items())
         text += f"\n[dim]keys: [bold]+ -[/] rate  {plant}  [bold]space[/] pause  [bold]q[/] quit[/]"

@@ -1,6 +1,6 @@
 """Logs: where events, control messages, alerts, acknowledgements, dead letters and statistics live."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ KAFKA = "kafka://"
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it was read: when it was appended (ms), its key and its value as text."""
+    """A record as it was read: when it was appended (ms), its key, its value as text, its place in the log."""
 
     append_ms: int
     key: str
     line: str
+    place: str = field(default="", compare=False)  # as `publish` returned it
 
 
 def kafka_place(where: str) -> tuple[str, str]:

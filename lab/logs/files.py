@@ -66,10 +66,12 @@ class FileLog:
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Appends; returns the place of each line, as `place` gives it. Files have no keys."""
-        if not lines:
-            return []
-        name, _, first = self.place(self.append(lines)).rpartition(":")
-        return [f"{name}:{int(first) + number}" for number in range(len(lines))]
+        return self.places(self.append(lines), len(lines)) if lines else []
+
+    def places(self, position: int, count: int) -> list[str]:
+        """The places of the lines of one append, which begins at a position."""
+        name, _, first = self.place(position).rpartition(":")
+        return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
     def put(self, writer: str, number: int, lines: Iterable[str | bytes]) -> None:
         """Appends batch `number` of a writer that counts upwards; does nothing if the log has it, or a later one, already."""
@@ -150,12 +152,14 @@ class Tail:
         self._log, self._position = log, position
 
     def records(self) -> list[Record]:
-        """The lines that came since the last call, with the log time of their append."""
+        """The lines that came since the last call, with the log time of their append and their place."""
         found = []
         for start, (ends, log_times), data in self._new(self._appends):
             cuts = [0, *(ends - start).tolist()]
             for first, end, log_time in zip(cuts, cuts[1:], log_times.tolist()):
-                found += [Record(log_time, "", line) for line in _lines(data[first:end])]
+                lines = _lines(data[first:end])
+                places = self._log.places(start + first, len(lines))
+                found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
         return found
 
     def _appends(self, start: int, end: int) -> tuple[int, tuple[np.ndarray, np.ndarray], bytes]:

@@ -33,6 +33,7 @@ _OPERATORS = {
 OPERATORS = tuple(_OPERATORS)
 FUNCTIONS = tuple(AGGREGATES)
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
+ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
 MAX_RULES = 20_000
@@ -68,6 +69,7 @@ class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
+    `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
 
     >>> from lab.model.schema import PAYMENTS
     >>> message = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(50),(20)"
@@ -89,6 +91,8 @@ class Rule:
     limit: Decimal
     window_ms: int
     version: int = 0
+    action: str | None = None
+    ttl_ms: int | None = None
 
     @cached_property
     def route(self) -> Route:
@@ -116,7 +120,6 @@ class Rule:
 
     def to_dict(self) -> dict[str, object]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
-        number, unit = self._window()
         filter = {name: [_json_value(value) for value in values] for name, values in self.filter}
         filter = {name: values if len(values) > 1 else values[0] for name, values in filter.items()}
         attributes = {
@@ -129,7 +132,9 @@ class Rule:
             "unique": list(self.unique) or None,
             "limitOperatorType": self.operator,
             "limit": _json_value(self.limit),
-            "window": f"{number}{unit}",
+            "window": "".join(_duration(self.window_ms)),
+            "action": self.action,
+            "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
             "version": self.version or None,
         }
         return {name: value for name, value in attributes.items() if value is not None}
@@ -139,15 +144,9 @@ class Rule:
         of = ", ".join(self.unique) or self.field or "events"
         where = f" where {_filter_text(self.filter, ' and ', ' = ', ' or ')}" if self.filter else ""
         per = f" per {', '.join(self.keys)}" if self.keys else ""
-        number, unit = self._window()
-        over = f"{number} {'min' if unit == 'm' else unit}"
-        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {plain(self.limit)}"
-
-    def _window(self) -> tuple[int, str]:
-        """In the largest unit that divides it: 86,400,000 ms is (1, "d")."""
-        seconds = self.window_ms // 1000
-        unit = next(unit for unit, size in _UNIT_SECONDS.items() if seconds % size == 0)
-        return seconds // _UNIT_SECONDS[unit], unit
+        then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
+        over = _duration_text(self.window_ms)
+        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {plain(self.limit)}{then}"
 
     def _repr_html_(self) -> str:
         return _table([self])
@@ -286,14 +285,15 @@ _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
-_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter")
-ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version")
+_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "action", "ttl")
+# changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
+ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
 COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
 OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in _OPERATORS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 _UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_MAX_WINDOW_SECONDS = 3660 * 86_400
+MAX_WINDOW_SECONDS = 3660 * 86_400
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
@@ -341,6 +341,8 @@ def _message(given: dict, schema: Schema) -> Message:
     operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = _limit(given), _window_ms(given)
     rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
+    if any(given.get(name) is not None for name in ("action", "ttl")):
+        rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     return Message("rule", rule, rule_id, state)
 
 
@@ -351,6 +353,17 @@ def _one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, s
     if not isinstance(word, str) or word.upper() not in known:
         raise BadRule(expected(name, word, f"one of {', '.join(known)}"))
     return known[word.upper()]
+
+
+def _action(given: dict, keys: tuple[str, ...]) -> str:
+    action = given.get("action")
+    if action not in ACTIONS:
+        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
+    if action != "notify" and not keys:
+        raise BadRule(
+            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
+        )
+    return action
 
 
 def _field(attribute: str, name: object, schema: Schema) -> Field:
@@ -437,12 +450,24 @@ def _window_ms(given: dict) -> int:
 def _seconds(name: str, window: object) -> int:
     match = re.fullmatch("([0-9]{1,12})([smhd]?)", str(window)) if isinstance(window, int | str) else None
     seconds = int(match[1]) * _UNIT_SECONDS[match[2] or "m"] if match else 0
-    if not 0 < seconds <= _MAX_WINDOW_SECONDS:
+    if not 0 < seconds <= MAX_WINDOW_SECONDS:
         raise BadRule(expected(name, window, _WINDOW_ALLOWED))
     return seconds
 
 
 # How rules are written
+
+
+def _duration(ms: int) -> tuple[str, str]:
+    """In the largest unit that divides it: 86,400,000 ms is ("1", "d")."""
+    seconds = ms // 1000
+    unit = next(unit for unit, size in _UNIT_SECONDS.items() if seconds % size == 0)
+    return str(seconds // _UNIT_SECONDS[unit]), unit
+
+
+def _duration_text(ms: int) -> str:
+    number, unit = _duration(ms)
+    return f"{number} {'min' if unit == 'm' else unit}"
 
 
 def _json_value(value: str | int | Decimal) -> str | int:

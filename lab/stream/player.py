@@ -71,7 +71,8 @@ class Player(Thread):
     `schema`: payments or logins; `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
     `simulate.Logins`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
     one kind after the other (0: none). It ends after `seconds`. A sink that raises ends it, too: `error` is what it
-    raised. `clock` (s) and `wall` (ms since the epoch) are for tests.
+    raised. `ask` is told the events that are due and says which may happen; the others do not: `refused` counts them by
+    the kind of their burst ("" for ordinary ones). `clock` (s) and `wall` (ms since the epoch) are for tests.
 
     >>> lines = []
     >>> class Sink:
@@ -94,6 +95,7 @@ class Player(Thread):
         every_s: float = 0.01,
         burst_every_s: float = 10,
         seconds: float = float("inf"),
+        ask: Callable[[list[dict]], list[bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         **settings: int,
@@ -103,6 +105,7 @@ class Player(Thread):
             raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}")
         self.schema, self.error = schema, None
         self.sent, self.planted = 0, 0  # events; those of them that are of bursts
+        self._ask, self.refused = ask, Counter()
         self._make = SCHEMAS[schema](seed, **settings)
         self.bursts = Counter(dict.fromkeys(self.kinds, 0))
         self._sink, self._every_s, self._seconds = sink, every_s, seconds
@@ -217,7 +220,7 @@ class Player(Thread):
             ):
                 self._offset_ms = offset_ms
         self._plant(now)
-        due = list(self._play(times, times[-1] if len(times) == CHUNK else now))
+        due = self._allowed(list(self._play(times, times[-1] if len(times) == CHUNK else now)))
         self._due.extend(due)
         lines = [to_json(event) for event, _ in itertools.islice(self._stamped, len(due))]
         if lines:
@@ -228,6 +231,14 @@ class Player(Thread):
         while self._samples[0][0] < now - 2:
             self._samples.popleft()
         return len(lines)
+
+    def _allowed(self, due: list[Due]) -> list[Due]:
+        if not self._ask or not due:
+            return due
+        answers = self._ask([fields for _, fields, _ in due])
+        refused = [label.kind if label else "" for (_, _, label), may in zip(due, answers) if not may]
+        self.refused.update(refused)
+        return [event for event, may in zip(due, answers) if may]
 
     def _now(self) -> float:
         """The clock, without the pauses, and not after the end."""

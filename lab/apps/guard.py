@@ -1,0 +1,89 @@
+"""The whole way from a policy to a refusal in one process, for lessons: no Java, no server, nothing left behind.
+
+guard.store ─► capture ─► engine ─► alerts ─► decider ─► service ◄── may this happen? ── guard.player
+"""
+
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from typing import Self
+
+from lab.apps.studio import Studio
+from lab.machine import ports
+from lab.model.schema import LOGINS
+from lab.restrict.client import HOST, Enforcement
+from lab.restrict.decide import Decider
+from lab.restrict.service import serving
+from lab.rulestore import capture
+from lab.rulestore.store import RuleStore
+
+DECIDE_S = 0.05
+
+
+class Guard:
+    """A stream of `rate` logins a second, an engine in this kernel, a rule store in a file, and what enforces its rules.
+
+    `speed`: how much faster than real time the stream plays, so that an attack of minutes fits a lesson. Restrictions last
+    in real time. `asks`: whether the shop asks before it lets something happen; it may be set at any time.
+
+    >>> with Guard(rate=20) as guard:  # doctest: +SKIP
+    ...     guard.store.put({"ruleId": 1, ..., "action": "block_login", "ttl": "1m"})
+    """
+
+    def __init__(self, rate: float = 20, speed: float = 10, asks: bool = True):
+        self.asks, self.shop = asks, None
+        self._open, self._stopped = ExitStack(), Event()
+        began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
+
+        def clock() -> float:
+            return speed * (time.monotonic() - began)
+
+        try:
+            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="lab-guard-")))
+            self.studio = self._open.enter_context(
+                Studio(
+                    "logins",
+                    rate=rate / speed,
+                    ask=self._ask,
+                    burst_every_s=0,
+                    clock=clock,
+                    wall=lambda: began_ms + int(1000 * clock()),
+                )
+            )
+            self.player, logs = self.studio.player, self.studio.logs
+            port = ports.free_port()
+            self.enforcer = self._open.enter_context(serving(logs.log("restrictions"), port))
+            self.shop = self._open.enter_context(closing(Enforcement(f"http://{HOST}:{port}")))
+            url = f"sqlite:///{folder / 'rules.db'}"
+            self.store = RuleStore(url, LOGINS)
+            self._run(capture.run, url, LOGINS, logs, self._stopped, lambda _: None)
+            self._run(self._decide, logs)
+        except BaseException:
+            self.close()
+            raise
+
+    def _ask(self, events: list[dict]) -> list[bool]:
+        return self.shop.allowed(events) if self.asks and self.shop else [True] * len(events)
+
+    def _run(self, function, *arguments: object) -> None:
+        thread = Thread(target=function, args=arguments, daemon=True, name=f"guard {function.__name__}")
+        self._open.callback(thread.join)
+        self._open.callback(self._stopped.set)
+        thread.start()
+
+    def _decide(self, logs) -> None:
+        with Decider(logs, LOGINS) as decider:
+            while not self._stopped.wait(DECIDE_S):
+                decider.step()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops all of it and removes what it wrote; a second time does nothing."""
+        self._open.close()

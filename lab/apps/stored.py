@@ -1,0 +1,139 @@
+"""`lab rules --store`: rules as rows of a database; `lab cdc`: their changes on their way into the control log."""
+
+import time
+from argparse import Namespace
+from collections.abc import Callable
+
+from lab.apps.control import rules_of
+from lab.apps.run import POLL_S, logs_of, stop_signals
+from lab.cli.options import Usage
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import SCHEMAS
+from lab.rulestore import capture
+from lab.rulestore.store import Change, RuleStore, message_of
+
+
+def _store(options: Namespace) -> RuleStore:
+    return RuleStore(options.store, SCHEMAS[options.schema])
+
+
+def add(options: Namespace) -> None:
+    """Writes rules as rows."""
+    messages = rules_of(options.rule)
+
+    def write(store: RuleStore) -> list[int]:
+        for message in messages:
+            store.put(message)
+        return [parse_message(message, store.schema).rule_id for message in messages]
+
+    _edit(options, write)
+
+
+def change(options: Namespace, state: str) -> None:
+    """Pauses, activates or disables the rule of a row."""
+
+    def write(store: RuleStore) -> list[int]:
+        if state == "DELETE":
+            store.delete(options.rule_id)
+        else:
+            store.set_state(options.rule_id, state)
+        return [options.rule_id]
+
+    _edit(options, write)
+
+
+def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
+    """Edits rows, and waits for what becomes of them if changes are captured. Raises BadRule for a refused one."""
+    store, started = _store(options), time.monotonic()
+    waiting = set(write(store))
+    captured = bool(store.positions())
+    while waiting and captured and time.monotonic() < started + options.timeout:
+        for row in store.rows():
+            if row["rule_id"] in waiting and row["status"] != "waiting":
+                waiting.remove(row["rule_id"])
+                version = f" version {row['version_in_force']}" * (row["status"] == "in force")
+                print(f"rule {row['rule_id']}{version} {row['status']} ({time.monotonic() - started:.2f} s)")
+                if row["status"].startswith("refused"):
+                    raise BadRule(f"rule {row['rule_id']} {row['status']}")
+        time.sleep(POLL_S)
+    if waiting:
+        print(f"stored in {store}: no answer yet; `lab cdc run` takes it to the engine")
+
+
+def show(options: Namespace) -> None:
+    """Prints the rows: the version in force, what became of the last change, who made it."""
+    store = _store(options)
+    for row in store.rows():
+        version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"
+        state = "disabled" if row["disabled"] else row["rule_state"]
+        print(
+            f"{row['rule_id']:6}  {version:4} {state:8} {_described(store, row)}  [{row['status']}; {row['changed_by']}]"
+        )
+
+
+def history(options: Namespace) -> None:
+    """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
+    store = _store(options)
+    if not (changes := store.history(options.rule_id)):
+        raise BadRule(f"rule {options.rule_id} is not in {store}")
+    for change in changes:
+        state = "disabled" if change.row["disabled"] else change.row["rule_state"]
+        text = _described(store, change.row)
+        print(
+            f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {change.changed_by:12} {state:8} {text}"
+        )
+
+
+def _described(store: RuleStore, row: dict) -> str:
+    enabled = Change(0, row["rule_id"], {**row, "disabled": False})
+    try:
+        return parse_message(message_of(enabled, ""), store.schema).rule.describe()
+    except BadRule as error:
+        return f"not a rule for {store.schema.name}: {error}"
+
+
+# -- lab cdc -----------------------------------------------------------------------------------------------------------
+
+
+def run(options: Namespace) -> None:
+    """Captures until Ctrl-C."""
+    logs = logs_of(options)
+    logs.create()
+    with stop_signals() as stopped:
+        capture.run(
+            options.store, SCHEMAS[options.schema], logs, stopped, lambda text: print(text, flush=True)
+        )
+
+
+def status(options: Namespace) -> None:
+    """Prints how far each control log has got."""
+    store = _store(options)
+    newest, positions = store.last_change_id(), store.positions()
+    if not positions:
+        print(f"{store}: {newest:,} changes, captured into no control log yet; `lab cdc run` does it")
+    for place, position in positions.items():
+        behind = newest - position
+        print(
+            f"{place}: change {position:,} of {newest:,}, {f'{behind:,} behind' if behind else 'up to date'}"
+        )
+        if store.url.get_backend_name() == "postgresql":
+            from lab.rulestore.replication import slot_of, slot_status
+
+            slot = slot_status(store, place) or {"active": False, "wal_status": "gone", "kept_bytes": 0}
+            reader = "is read now" if slot["active"] else "nobody reads it now"
+            print(
+                f"  slot {slot_of(store, place)}: {reader}, {slot['kept_bytes'] or 0:,} bytes of log kept for it ({slot['wal_status']})"
+            )
+
+
+def forget(options: Namespace) -> None:
+    """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
+    store = _store(options)
+    if options.place not in store.positions():
+        raise Usage(f"{options.place}: {store} does not feed it; `lab cdc status` names those that it feeds")
+    if store.url.get_backend_name() == "postgresql":
+        from lab.rulestore.replication import drop_slot
+
+        drop_slot(store, options.place)
+    store.set_position(options.place, None)
+    print(f"nothing is kept for {options.place} any more")

@@ -1,0 +1,265 @@
+"""A real PostgreSQL without Docker, where its programs are installed: on this machine's loopback only, in a folder of its own.
+
+    data/        what `initdb` made, with our settings; kept by later starts
+    pgpass       the passwords of the database's users, drawn at random, readable by the owner of the folder only
+
+The server goes on when the process that started it has ended. It refuses to run as root: started by root, it runs as
+`postgres` or `nobody`. Three users: `lab` owns it, `analyst` edits rules, `reader` only reads them.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+
+from lab.machine import jars, ports
+
+HOST, PORT = ports.HOST, 5433  # 5432 is what a PostgreSQL of the system's own takes
+OWNER, ANALYST, READER = "lab", "analyst", "reader"
+USERS = (OWNER, ANALYST, READER)
+NAME = "lab"  # of the database
+START_S, STOP_S = 60, 30
+PROGRAMS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
+OLDEST = 15
+NOT_HERE = (
+    f"PostgreSQL {OLDEST} or newer is not on this machine: `apt-get install postgresql` (or `brew install postgresql`); "
+    "without it, rules can be kept in a file: --store sqlite:///rules.db"
+)
+SETTINGS = f"""\
+listen_addresses = '{HOST}'
+unix_socket_directories = ''
+wal_level = logical
+max_replication_slots = 100
+max_slot_wal_keep_size = 1GB        # a capture that never comes back does not fill the disk
+password_encryption = scram-sha-256
+shared_buffers = 64MB
+timezone = UTC
+log_timezone = UTC
+"""
+
+
+class DatabaseError(RuntimeError):
+    """The database did not start or is not there; the message says why and what would help."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database that was started: its folder, port and process.
+
+    >>> Database(Path("/tmp/db"), 5433, 4711).url(READER)
+    'postgresql://reader@127.0.0.1:5433/lab?passfile=/tmp/db/pgpass'
+    """
+
+    folder: Path
+    port: int
+    pid: int
+
+    def url(self, user: str = OWNER) -> str:
+        """How `psql` and `lab` reach it; the password is in the file that it names."""
+        return f"postgresql://{user}@{HOST}:{self.port}/{NAME}?passfile={quote(str(self.folder / 'pgpass'))}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there and is this database."""
+        return status(self.folder) == self
+
+    def stop(self) -> None:
+        """Ends it in order; connections are cut."""
+        _run("pg_ctl", self.folder, "stop", "--mode=fast", f"--timeout={STOP_S}")
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes, as a power cut would; what was committed is there at the next start."""
+        with suppress(psutil.NoSuchProcess):
+            server = psutil.Process(self.pid)
+            processes = [server, *server.children()]
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(processes, STOP_S)
+
+    def restart(self) -> "Database":
+        """Stops it if it runs, and starts it on the same port with the same data."""
+        if self.alive:
+            self.stop()
+        return start(self.folder, self.port)
+
+
+def default_folder() -> Path:
+    """Where the database is when nobody says otherwise: beside the broker; of root, where its other user may go."""
+    return Path("/var/lib/lab-db") if os.geteuid() == 0 else jars.cache().parent / "db"
+
+
+def programs() -> Path:
+    """The folder of the newest PostgreSQL's programs. Raises DatabaseError."""
+    found = [path for pattern in PROGRAMS for path in Path("/").glob(pattern[1:])]
+    if on_path := shutil.which("pg_ctl"):
+        found.append(Path(on_path).resolve().parent)
+    versions = [(version, path) for path in found if (version := _version(path)) >= OLDEST]
+    if not versions:
+        raise DatabaseError(NOT_HERE)
+    return max(versions)[1]
+
+
+def start(folder: Path | str | None = None, port: int = PORT) -> Database:
+    """Starts the folder's database and returns when it answers, after about a second; returns it if it runs already.
+
+    `port` 0 takes a free one. Raises DatabaseError.
+    """
+    folder = _resolved(folder)
+    programs()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if running := status(folder):
+            if port in (0, running.port):
+                return running
+            raise DatabaseError(
+                f"the database of {folder} runs on port {running.port}, which is not {port}: stop it first"
+            )
+        port = port or ports.free_port()
+        if not ports.is_free(port):
+            raise DatabaseError(
+                f"port {port} of {HOST} is taken: stop what listens there, or take another port"
+            )
+        _may_enter(folder)
+        if not (folder / "data" / "PG_VERSION").exists():
+            _initialise(folder)
+        (folder / "data" / "postgresql.conf").write_text(f"{SETTINGS}port = {port}\n")
+        log = folder / "data" / "server.log"
+        _run("pg_ctl", folder, "start", "--wait", f"--timeout={START_S}", f"--log={log}")
+        _create_users(started := status(folder))
+        return started
+
+
+def status(folder: Path | str | None = None) -> Database | None:
+    """The folder's database if its process runs."""
+    folder = _resolved(folder)
+    with suppress(OSError, ValueError, IndexError, psutil.Error):
+        lines = (folder / "data" / "postmaster.pid").read_text().splitlines()
+        pid, port = int(lines[0]), int(lines[3])
+        if str(folder / "data") in psutil.Process(pid).cmdline():
+            return Database(folder, port, pid)
+    return None
+
+
+@contextmanager
+def running() -> Iterator[Database]:
+    """A database for the length of the `with`, on a free port and in a folder that is removed at the end.
+
+    >>> with running() as database:  # doctest: +SKIP
+    ...     RuleStore(database.url(), LOGINS)
+    """
+    folder = Path(tempfile.mkdtemp(prefix="lab-db-"))
+    folder.chmod(0o755)
+    try:
+        yield start(folder, 0)
+    finally:
+        if still := status(folder):  # also one that was restarted
+            still.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# -- how it is done ----------------------------------------------------------------------------------------------------
+
+
+def _resolved(folder: Path | str | None) -> Path:
+    return Path(folder or default_folder()).expanduser().resolve()
+
+
+def _version(path: Path) -> int:
+    """Of the programs in a folder; 0 if they are not complete."""
+    if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
+        return 0
+    said = subprocess.run(
+        [path / "postgres", "--version"], check=False, capture_output=True, text=True
+    ).stdout
+    number = said.split()[2].split(".")[0] if len(said.split()) > 2 else ""
+    return int(number) if number.isdecimal() else 0
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    """Who the server runs as if we are root; None: as we are."""
+    if os.geteuid():
+        return None
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    return users.get("postgres") or users["nobody"]
+
+
+def _may_enter(folder: Path) -> None:
+    user = _server_user()
+    closed = [path for path in (folder, *folder.parents) if not path.stat().st_mode & 0o001] if user else []
+    if closed:
+        raise DatabaseError(
+            f"PostgreSQL does not run as root, and {user.pw_name} may not enter {closed[-1]}: "
+            f"take another folder, such as {default_folder()}, or start it as another user"
+        )
+
+
+def _run(program: str, folder: Path, *arguments: str) -> None:
+    """Runs one of PostgreSQL's programs on the folder's data. Raises DatabaseError with what it said."""
+    user = _server_user()
+    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    with tempfile.TemporaryFile() as output:  # not a pipe: the server keeps it open
+        command = [programs() / program, f"--pgdata={folder / 'data'}", *arguments]
+        files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+        done = subprocess.run(command, check=False, cwd=folder, **files, **as_user)
+        if done.returncode:
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip().splitlines()
+            log = folder / "data" / "server.log"
+            logged = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
+            raise DatabaseError("\n".join([f"{program} failed on {folder}:", *said[-3:], *logged]))
+
+
+def _initialise(folder: Path) -> None:
+    """Makes data folder and passwords. The data are another user's if we are root, the passwords ours."""
+    user = _server_user()
+    data, passwords = folder / "data", {name: secrets.token_urlsafe(24) for name in USERS}
+    shutil.rmtree(data, ignore_errors=True)  # of a start that was interrupted
+    data.mkdir(mode=0o700)
+    first = folder / "first-password"
+    _write_secret(first, passwords[OWNER])
+    if user:
+        for path in (data, first):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    try:
+        encoding = ("--encoding=UTF8", "--locale=C", "--no-instructions")
+        _run("initdb", folder, f"--username={OWNER}", "--auth=scram-sha-256", f"--pwfile={first}", *encoding)
+    finally:
+        first.unlink()
+    _write_secret(folder / "pgpass", "".join(f"*:*:*:{name}:{word}\n" for name, word in passwords.items()))
+
+
+def _write_secret(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _create_users(database: Database) -> None:
+    """Makes the database and its users, unless they are there."""
+    import psycopg2
+    from psycopg2 import sql
+
+    words = dict(line.split(":")[3:] for line in (database.folder / "pgpass").read_text().splitlines())
+    with closing(psycopg2.connect(database.url().replace(f"/{NAME}?", "/postgres?"))) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,))
+            if not cursor.fetchone():
+                cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
+            for name in (ANALYST, READER):
+                cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
+                if not cursor.fetchone():
+                    create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
+                    cursor.execute(create.format(sql.Identifier(name), sql.Literal(words[name])))

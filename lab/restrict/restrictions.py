@@ -1,0 +1,130 @@
+"""Who may not do what, until when: what a restriction log says, message by message.
+
+    {"action": "block_login", "subject": {"userId": "7"}, "from": 1000, "until": 61000, "ruleId": 1, "ruleVersion": 2, …}
+    {"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}
+
+A message again, or in another order, changes nothing: of the same action and subject the latest `until` counts, and a lift
+ends what began before it. So a log compacted by action and subject says the same. Times are in ms since the epoch.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lab.model.rules import ACTIONS
+from lab.model.schema import Value, plain
+
+FORBIDS = {  # by a restriction's action: the actions of events that it forbids
+    "block_login": ("login", "login_failed", "password_reset"),
+    "hold_payment": ("payment",),
+    "notify": (),
+}
+MAX_BYTES = 16 << 10
+
+Subject = tuple[tuple[str, str], ...]  # fields and their values as text, sorted by field
+
+
+class BadRestriction(ValueError):
+    """A message that is no restriction; its text says why."""
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """What stands against a subject; in force at `start` <= t < `until`, unless it was lifted at or after `start`.
+
+    >>> one = Restriction("block_login", (("userId", "7"),), start=1_000, until=61_000, rule_id=1, rule_version=2)
+    >>> read_message(one.to_json()) == one, one.in_force(60_999), one.in_force(61_000)
+    (True, True, False)
+    """
+
+    action: str
+    subject: Subject
+    start: int = -1
+    until: int = 0
+    lifted: int = -1
+    rule_id: int | None = None
+    rule_version: int | None = None
+    alert_id: str = ""
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a compacted log keeps one message of."""
+        return json.dumps([self.action, dict(self.subject)])
+
+    def in_force(self, now: int) -> bool:
+        """Whether it forbids its actions now."""
+        return self.start > self.lifted and now < self.until
+
+    def merged(self, other: "Restriction") -> "Restriction":
+        """Both in one, whichever came first."""
+        lifted = max(self.lifted, other.lifted)
+        standing = [each for each in (self, other) if each.start > lifted]
+        if not standing:
+            return Restriction(self.action, self.subject, lifted=lifted, by=other.by or self.by)
+        longest = max(standing, key=lambda each: (each.until, each.start))
+        return replace(longest, start=max(each.start for each in standing), lifted=lifted)
+
+    def to_json(self) -> str:
+        """A message for the log: of the lift if it is lifted, else of the restriction."""
+        said: dict[str, object] = {"action": self.action, "subject": dict(self.subject)}
+        if self.start <= self.lifted:
+            return json.dumps(said | {"lift": self.lifted, "by": self.by})
+        said |= {"from": self.start, "until": self.until, "ruleId": self.rule_id}
+        return json.dumps(said | {"ruleVersion": self.rule_version, "alertId": self.alert_id})
+
+
+def read_message(text: str) -> Restriction:
+    """A message of a restriction log. Raises BadRestriction."""
+    if len(text) > MAX_BYTES:
+        raise BadRestriction(f"{len(text):,} characters, expected at most {MAX_BYTES:,}")
+    try:
+        said = json.loads(text)
+        action, subject = said["action"], tuple(sorted(said["subject"].items()))
+        if action not in ACTIONS or not all(isinstance(value, str) for _, value in subject):
+            raise ValueError(action)
+        if "lift" in said:
+            return Restriction(action, subject, lifted=int(said["lift"]), by=str(said["by"]))
+        names = ("ruleId", "ruleVersion", "alertId")
+        return Restriction(action, subject, int(said["from"]), int(said["until"]), -1, *map(said.get, names))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadRestriction(f"not a restriction ({error!r}): {text[:200]}") from None
+
+
+class Restrictions:
+    """The fold of a restriction log, and the answer to the question: may this be done?
+
+    >>> folded = Restrictions()
+    >>> folded.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
+    >>> attempt = {"action": "login", "userId": 7, "ip": "203.0.113.5"}
+    >>> [found.action for found in folded.against(attempt, now=59_999)], list(folded.against(attempt, now=60_000))
+    (['block_login'], [])
+    """
+
+    def __init__(self) -> None:
+        self._standing: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], Restriction]] = {}
+
+    def apply(self, message: Restriction) -> None:
+        """Takes a message in."""
+        fields, values = zip(*message.subject) if message.subject else ((), ())
+        subjects = self._standing.setdefault((message.action, fields), {})
+        subjects[values] = subjects.get(values, message).merged(message)
+
+    def get(self, action: str, subject: Subject) -> Restriction:
+        """What stands against a subject; one that never was in force if nothing does."""
+        fields, values = zip(*subject) if subject else ((), ())
+        found = self._standing.get((action, fields), {}).get(values)
+        return found or Restriction(action, subject)
+
+    def against(self, event: Mapping[str, Value], now: int) -> Iterator[Restriction]:
+        """The restrictions in force that forbid an event: those whose subject has the event's values."""
+        for (action, fields), subjects in list(self._standing.items()):  # another thread may add
+            if event["action"] in FORBIDS[action]:
+                values = tuple(None if event.get(name) is None else plain(event[name]) for name in fields)
+                if (found := subjects.get(values)) and found.in_force(now):
+                    yield found
+
+    def all(self) -> list[Restriction]:
+        """Everything that stands or stood, the one that lasts longest first."""
+        found = [each for subjects in list(self._standing.values()) for each in list(subjects.values())]
+        return sorted(found, key=lambda each: (-each.until, each.key))

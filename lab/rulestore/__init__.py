@@ -1,0 +1,1 @@
+"""Rules in a database: analysts edit rows, changes are captured into the control log, the engine's answers come back."""

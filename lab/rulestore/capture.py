@@ -1,0 +1,151 @@
+"""Carries a rule store's changes into a control log, and the engine's answers back.
+
+    rules ─► rule_changes ─► feed ─► Capture ─► control log ─► engine
+      ▲                                 │                        │
+      └── rule_status ◄─ rule_answers ◄─┴──── acknowledgements ◄─┘
+
+A crash may give a change twice; the log accepts it once: each message carries its change's number, and what the control
+log already has of a rule is not sent again. A change that the engine would reject is not sent at all: in a compacted log
+it would displace the version that is in force.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from secrets import token_hex
+from threading import Event
+from typing import Self
+
+from kafka.errors import KafkaError
+from psycopg2 import Error as PostgresError
+from sqlalchemy.exc import DBAPIError
+
+from lab.logs.files import FileLog
+from lab.logs.kafka import NoBroker
+from lab.model.rules import RuleBook
+from lab.model.schema import Schema
+from lab.rulestore.feeds import feed_of
+from lab.rulestore.store import Change, RuleStore, change_of, message_of
+
+WAIT_S, ANSWERS_S, AGAIN_S = 0.05, 0.1, 0.5
+GONE = (DBAPIError, PostgresError, KafkaError, NoBroker)  # a database or broker that may come back
+
+
+class Capture:
+    """One store's changes to one control log. `control`, `acks`: logs. Raises Busy if another capture does the same.
+
+    Entered, it knows what the control log has, and has given it what it lacks.
+    """
+
+    def __init__(self, store: RuleStore, control, acks):
+        self.place = place_of(control)
+        self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
+        self._feed = feed_of(store, self.place)
+        self._book = RuleBook(store.schema)  # as the control log gives it
+        self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
+        self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
+        self._answers_at = 0.0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            opened.enter_context(self._feed)
+            self._acks = opened.enter_context(closing(self._ack_log.tail()))
+            self._read_control_log()
+            if self._store.position(self.place) is None:
+                position = self._store.last_change_id()
+                self._deliver(self._store.last_changes())
+                self._feed.confirm(position)
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def step(self, wait_s: float = WAIT_S) -> int:
+        """Delivers the changes that came, takes the answers that came, and returns how many changes were new."""
+        new = 0
+        if changes := self._feed.changes(wait_s):
+            new = self._deliver(changes)
+            self._feed.confirm(max(change.change_id for change in changes))
+        if time.monotonic() > self._answers_at:
+            self._take_answers()
+            self._answers_at = time.monotonic() + ANSWERS_S
+        return new
+
+    def _read_control_log(self) -> None:
+        self._identity = self._store.identity()
+        with closing(self._control.tail()) as tail:
+            for record in tail.records():
+                self._book.apply(record.line)
+                identity, number = change_of(record.line) or ("", 0)
+                if identity == self._identity:
+                    rule_id = json.loads(record.line)["ruleId"]
+                    self._delivered[rule_id] = max(number, self._delivered.get(rule_id, 0))
+                    self._unanswered[record.place] = rule_id, number
+        if max(self._delivered.values(), default=0) > self._store.last_change_id():
+            self._identity = token_hex(4)  # the database was restored: its numbers mean other changes now
+            self._store.renew(self._identity)
+            self._delivered.clear()
+            self._unanswered.clear()
+
+    def _deliver(self, changes: list[Change]) -> int:
+        sent: list[Change] = []
+        messages: list[str] = []
+        for change in changes:
+            if change.change_id <= self._delivered.get(change.rule_id, 0):
+                continue
+            self._delivered[change.rule_id] = change.change_id
+            message = message_of(change, self._identity)
+            if change.row["disabled"] and change.rule_id not in self._book.rules:
+                self._store.accepted(change.rule_id, change.change_id, None)
+            elif (ack := self._book.apply(message))["status"] == "rejected":
+                self._store.refused(change.rule_id, change.change_id, ack["reason"])
+            else:
+                sent.append(change)
+                messages.append(message)
+        if messages:
+            places = self._control.publish(messages, [str(change.rule_id) for change in sent])
+            for place, change in zip(places, sent, strict=True):
+                self._unanswered[place] = change.rule_id, change.change_id
+        return len(sent)
+
+    def _take_answers(self) -> None:
+        answers: dict[tuple[str, int], tuple] = {}  # the newest of each rule
+        for ack in map(json.loads, self._acks.read()):
+            if ack.get("controlType") == "DELETE_RULES_ALL":
+                for rule_id in ack["ruleIds"]:
+                    answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None
+            if asked := self._unanswered.pop(ack.get("place"), None):
+                rule_id, change_id = asked
+                if ack["status"] == "rejected":
+                    answers["refused", rule_id] = change_id, ack["reason"]
+                else:
+                    in_force = ack["version"] if ack["ruleState"] != "DELETE" else None
+                    answers["accepted", rule_id] = change_id, in_force
+        for (status, rule_id), (change_id, said) in answers.items():
+            note = self._store.accepted if status == "accepted" else self._store.refused
+            note(rule_id, change_id, said)
+
+
+def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
+    """Captures until `stopped`; when database or broker are gone it tries again until they are back. Raises Busy.
+
+    `logs`: those of an engine, of which it needs `control` and `acks`. `say` is told what happens.
+    """
+    while not stopped.is_set():
+        try:
+            control, acks = logs.log("control"), logs.log("acks")
+            with closing(control), Capture(RuleStore(url, schema), control, acks) as capture:
+                say(f"changes go to {capture.place}")
+                while not stopped.is_set():
+                    if new := capture.step():
+                        say(f"{new} change{'s' * (new > 1)} delivered")
+        except GONE as error:
+            say(f"trying again: {str(error).strip().splitlines()[0]}")
+            stopped.wait(AGAIN_S)
+
+
+def place_of(log) -> str:
+    """What a control log is called, whatever the current folder."""
+    return str(log.folder.absolute()) if isinstance(log, FileLog) else repr(log)

@@ -1,0 +1,75 @@
+"""Where changes come from, in the order of their commits: a table that is looked at, or PostgreSQL's logical replication.
+
+with feed_of(store, place) as feed:     one at a time for a place: it holds a lock
+    feed.changes(wait_s)                committed since what was confirmed
+    feed.confirm(position)              the log has all that was given: a feed opened later goes on after it
+"""
+
+import fcntl
+import hashlib
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol, Self
+
+from lab.rulestore.store import Change, RuleStore
+
+LOOK_S = 0.02  # how often the table is looked at
+
+
+class Busy(RuntimeError):
+    """Another capture of the same store feeds the same log."""
+
+
+class Feed(Protocol):
+    """What a capture reads."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def changes(self, wait_s: float) -> list[Change]: ...
+    def confirm(self, position: int) -> None: ...
+
+
+def feed_of(store: RuleStore, place: str) -> Feed:
+    """The feed of a store for the control log at a place."""
+    if store.url.get_backend_name() == "sqlite":
+        return TableFeed(store, place)
+    from lab.rulestore.replication import ReplicationFeed
+
+    return ReplicationFeed(store, place)
+
+
+class TableFeed:
+    """SQLite: the table of changes, looked at again and again. Writers take turns, so its numbers are the order of commits."""
+
+    def __init__(self, store: RuleStore, place: str):
+        self._store, self._place, self._open = store, place, ExitStack()
+        self._given = 0
+
+    def __enter__(self) -> Self:
+        name = hashlib.blake2b(self._place.encode(), digest_size=4).hexdigest()
+        lock = self._open.enter_context(Path(f"{self._store.url.database}.{name}.capture").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._open.close()
+            raise Busy(f"another capture feeds {self._place} from {self._store}: stop it first") from None
+        self._given = self._store.position(self._place) or 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def changes(self, wait_s: float) -> list[Change]:
+        """The next changes; waits for one up to `wait_s`."""
+        deadline = time.monotonic() + wait_s
+        while not (found := self._store.changes_after(self._given)) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        if found:
+            self._given = found[-1].change_id
+        return found
+
+    def confirm(self, position: int) -> None:
+        """The log has all that was given."""
+        self._given = max(self._given, position)  # after a snapshot
+        self._store.set_position(self._place, position)

@@ -1,0 +1,127 @@
+"""PostgreSQL's logical replication as a feed: the server sends each commit, and keeps what was not confirmed.
+
+    rule_changes ──publication──► slot ──pgoutput──► ReplicationFeed.changes
+                                   ▲──── feedback: the log has all up to here ────┘
+
+The slot is the lock: a server streams from it to one reader.
+"""
+
+import hashlib
+import select
+import time
+from contextlib import ExitStack
+from typing import Self
+
+import psycopg2
+from psycopg2.errors import ObjectInUse
+from psycopg2.extras import LogicalReplicationConnection
+from sqlalchemy import text
+
+from lab.rulestore.feeds import Busy
+from lab.rulestore.pgoutput import Decoder, commit_end
+from lab.rulestore.store import Change, RuleStore, read_row
+from lab.rulestore.tables import PUBLICATION
+
+FREE_S, AGAIN_S = 10, 0.2  # a server may take a while to see that the reader before has gone
+FEEDBACK_S = 5  # the server cuts a reader off that says nothing for a minute
+AT_MOST = 1000
+SLOT = text(
+    "SELECT wal_status, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) AS kept_bytes "
+    "FROM pg_replication_slots WHERE slot_name = :slot"
+)
+
+
+def slot_of(store: RuleStore, place: str) -> str:
+    """The name of the slot that feeds a control log; unique among all databases of the server."""
+    return f"lab_{hashlib.blake2b(f'{store.url.database} {place}'.encode(), digest_size=8).hexdigest()}"
+
+
+def drop_slot(store: RuleStore, place: str) -> None:
+    """The server keeps nothing for the control log any more. Raises DBAPIError while a capture runs."""
+    drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = :slot"
+    with store.engine.begin() as connection:
+        connection.execute(text(drop), {"slot": slot_of(store, place)})
+
+
+def slot_status(store: RuleStore, place: str) -> dict[str, object] | None:
+    """Of the slot: `wal_status` (`lost`: it cannot go on), whether it is `active`, the bytes of log `kept_bytes` for it."""
+    with store.engine.connect() as connection:
+        found = connection.execute(SLOT, {"slot": slot_of(store, place)}).mappings().one_or_none()
+        return dict(found) if found else None
+
+
+class ReplicationFeed:
+    """The changes of a store's slot for one control log. Raises Busy if another reader has it."""
+
+    def __init__(self, store: RuleStore, place: str):
+        self._store, self._place, self._slot = store, place, slot_of(store, place)
+        self._open, self._decoder = ExitStack(), Decoder()
+        self._end = 0  # of the server's log: of the last commit that was given
+        self._told_at = 0.0
+
+    def __enter__(self) -> Self:
+        _, options = self._store.engine.dialect.create_connect_args(self._store.url)
+        with ExitStack() as opened:
+            self._connection = psycopg2.connect(**options, connection_factory=LogicalReplicationConnection)
+            opened.callback(self._connection.close)
+            self._cursor = opened.enter_context(self._connection.cursor())
+            self._make_slot()
+            self._start()
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _make_slot(self) -> None:
+        """Without a slot, or with one whose log is gone, the position says nothing: a snapshot comes first."""
+        status = slot_status(self._store, self._place)
+        if status and status["wal_status"] != "lost":
+            return
+        self._store.set_position(self._place, None)
+        if status:
+            drop_slot(self._store, self._place)
+        self._cursor.create_replication_slot(self._slot, output_plugin="pgoutput")
+
+    def _start(self) -> None:
+        deadline = time.monotonic() + FREE_S
+        options = {"proto_version": "1", "publication_names": PUBLICATION}
+        while True:
+            try:
+                self._cursor.start_replication(self._slot, decode=False, options=options)
+                return
+            except ObjectInUse:
+                if time.monotonic() > deadline:
+                    raise Busy(
+                        f"another capture feeds {self._place} from {self._store}: stop it first"
+                    ) from None
+                time.sleep(AGAIN_S)
+
+    def changes(self, wait_s: float) -> list[Change]:
+        """The next commits' changes, whole commits only; waits for one up to `wait_s`."""
+        found: list[Change] = []
+        inside, deadline = False, time.monotonic() + wait_s
+        while inside or len(found) < AT_MOST:
+            message = self._cursor.read_message()
+            if message is None:
+                left = deadline - time.monotonic()
+                if not inside and (found or left <= 0):
+                    break
+                select.select([self._connection], [], [], max(left, AGAIN_S if inside else 0))
+                continue
+            if row := self._decoder.row(message.payload):
+                found.append(Change(int(row["change_id"]), int(row["rule_id"]), read_row(row["rule"])))
+            end = commit_end(message.payload)
+            inside, self._end = end is None, end or self._end
+        if not found and time.monotonic() > self._told_at + FEEDBACK_S:
+            self._tell(max(self._end, self._cursor.wal_end))  # nothing is under way: what came was not for us
+        return found
+
+    def confirm(self, position: int) -> None:
+        """The log has all that was given."""
+        self._store.set_position(self._place, position)
+        self._tell(self._end)
+
+    def _tell(self, end: int) -> None:
+        self._cursor.send_feedback(write_lsn=end, flush_lsn=end, apply_lsn=end, force=True)
+        self._told_at = time.monotonic()

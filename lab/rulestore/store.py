@@ -1,0 +1,280 @@
+"""Rules as rows: the API that checks a rule as the engine will before it writes the row.
+
+message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──message_of──► control message
+"""
+
+import getpass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Engine, create_engine, event, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.schema import Schema, expected, plain
+from lab.rulestore.tables import (
+    RULE_ANSWERS,
+    RULE_CAPTURES,
+    RULE_CHANGES,
+    RULE_STATUS,
+    RULE_STORE,
+    RULES,
+    create,
+)
+
+DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
+INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit of a rule: its number, and the row after it."""
+
+    change_id: int
+    rule_id: int
+    row: Mapping[str, object]
+    changed_by: str = ""
+    changed_at: datetime | None = None
+
+
+class RuleStore:
+    """The rules of one database. `schema`: of the events that they are for. Raises ValueError for a URL of another kind.
+
+    >>> import tempfile
+    >>> from lab.model.schema import PAYMENTS
+    >>> store = RuleStore(f"sqlite:///{tempfile.mkdtemp()}/rules.db", PAYMENTS)
+    >>> store.put("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", by="ann")
+    >>> store.set_state(1, "PAUSE", by="bob")
+    >>> [(change.change_id, change.changed_by, change.row["rule_state"]) for change in store.history(1)]
+    [(1, 'ann', 'ACTIVE'), (2, 'bob', 'PAUSE')]
+    >>> store.put("2,(active),(payee),,(paymentAmount),(SUM),(>),(50),(20)")
+    Traceback (most recent call last):
+    lab.model.rules.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
+    """
+
+    def __init__(self, url: str, schema: Schema):
+        self.url, self.schema = _url(url), schema
+        self.engine = _engine(self.url)
+        create(self.engine)
+
+    def __repr__(self) -> str:
+        return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
+
+    # -- edits
+
+    def put(self, message: str | bytes, by: str | None = None) -> None:
+        """Carries out a message on the rows: adds or changes a rule, its state, or disables it. Raises BadRule.
+
+        `by`: who did it, if not the user of this process; PostgreSQL writes down who is connected, whatever is said.
+        """
+        asked = parse_message(message, self.schema)
+        if asked.kind == "control":
+            raise BadRule(
+                expected("ruleState", "CONTROL", "a rule: commands go to the control log, not to the table")
+            )
+        if asked.kind == "delete":
+            return self.delete(asked.rule_id, by)
+        if asked.kind == "state":
+            return self.set_state(asked.rule_id, asked.state, by)
+        row = row_of(asked.rule) | {"changed_by": by or getpass.getuser()}
+        with self.engine.begin() as connection:
+            changed = connection.execute(update(RULES).where(RULES.c.rule_id == asked.rule_id).values(row))
+            if not changed.rowcount:
+                connection.execute(RULES.insert().values(row))
+
+    def set_state(self, rule_id: int, state: str, by: str | None = None) -> None:
+        """Lets a rule rest (PAUSE) or alert again (ACTIVE). Raises BadRule."""
+        self._edit(rule_id, by, rule_state=state)
+
+    def delete(self, rule_id: int, by: str | None = None) -> None:
+        """Disables a rule: the stream forgets it, its row and history stay. Raises BadRule."""
+        self._edit(rule_id, by, disabled=True)
+
+    def _edit(self, rule_id: int, by: str | None, **values: object) -> None:
+        edit = update(RULES).where(RULES.c.rule_id == rule_id, RULES.c.disabled.is_(False))
+        with self.engine.begin() as connection:
+            if not connection.execute(edit.values(values | {"changed_by": by or getpass.getuser()})).rowcount:
+                raise BadRule(expected("ruleId", rule_id, f"a rule of {self} that is not disabled"))
+
+    # -- what is there
+
+    def rows(self) -> list[dict[str, object]]:
+        """The view `rule_status`: each rule's row, the version in force, and what became of its last change."""
+        with self.engine.connect() as connection:
+            found = connection.execute(select(RULE_STATUS).order_by(RULE_STATUS.c.rule_id))
+            return [dict(row) for row in found.mappings()]
+
+    def history(self, rule_id: int) -> list[Change]:
+        """The edits of a rule, the first one first."""
+        return self._changes(RULE_CHANGES.c.rule_id == rule_id)
+
+    def changes_after(self, position: int, at_most: int = 1000) -> list[Change]:
+        """The next edits after a change, in their order."""
+        return self._changes(RULE_CHANGES.c.change_id > position, at_most)
+
+    def last_changes(self) -> list[Change]:
+        """The newest edit of each rule, in their order."""
+        newest = select(func.max(RULE_CHANGES.c.change_id)).group_by(RULE_CHANGES.c.rule_id)
+        return self._changes(RULE_CHANGES.c.change_id.in_(newest))
+
+    def last_change_id(self) -> int:
+        """The number of the newest edit; 0 if there is none."""
+        return self._scalar(select(func.max(RULE_CHANGES.c.change_id))) or 0
+
+    def _changes(self, condition, at_most: int | None = None) -> list[Change]:
+        columns = RULE_CHANGES.c
+        wanted = (columns.change_id, columns.rule_id, columns.rule, columns.changed_by, columns.changed_at)
+        query = select(*wanted).where(condition).order_by(columns.change_id).limit(at_most)
+        with self.engine.connect() as connection:
+            return [Change(*row) for row in connection.execute(query)]
+
+    def _scalar(self, query) -> object:
+        with self.engine.connect() as connection:
+            return connection.execute(query).scalar()
+
+    # -- what captures remember
+
+    def identity(self) -> str:
+        """What tells this store's changes from another's in a control log."""
+        return self._scalar(select(RULE_STORE.c.identity))
+
+    def renew(self, identity: str) -> None:
+        """Gives the store another identity: its numbers began again, say from a backup."""
+        with self.engine.begin() as connection:
+            connection.execute(update(RULE_STORE).values(identity=identity))
+            connection.execute(RULE_CAPTURES.delete())
+            connection.execute(RULE_ANSWERS.delete())
+
+    def position(self, place: str) -> int | None:
+        """The newest change that a control log has been given; None before its snapshot."""
+        return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == place))
+
+    def positions(self) -> dict[str, int]:
+        """Each control log's."""
+        with self.engine.connect() as connection:
+            return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
+
+    def set_position(self, place: str, position: int | None) -> None:
+        """Notes it; None: the next capture begins with a snapshot."""
+        with self.engine.begin() as connection:
+            connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == place))
+            if position is not None:
+                connection.execute(RULE_CAPTURES.insert().values(place=place, position=position))
+
+    # -- what became of changes
+
+    def accepted(self, rule_id: int, change_id: int, version: int | None) -> None:
+        """Notes which version a change gave; None: the rule is no longer in force."""
+        self._answer(rule_id, RULE_ANSWERS.c.accepted_change, change_id, version=version)
+
+    def refused(self, rule_id: int, change_id: int, reason: str) -> None:
+        """Notes why a change is not in force; the version before it still is."""
+        self._answer(rule_id, RULE_ANSWERS.c.refused_change, change_id, reason=reason)
+
+    def _answer(self, rule_id: int, column, change_id: int, **values: object) -> None:
+        """Unless a newer one is noted."""
+        values[column.name] = change_id
+        insert = INSERTS[self.url.get_backend_name()](RULE_ANSWERS).values(rule_id=rule_id, **values)
+        older = column.is_(None) | (column <= change_id)
+        with self.engine.begin() as connection:
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=["rule_id"], set_=values, where=older)
+            )
+
+
+# -- rows and messages -------------------------------------------------------------------------------------------------
+
+
+def row_of(rule: Rule) -> dict[str, object]:
+    """A rule as the columns of its row."""
+    filter = rule.to_dict().get("filter")
+    return {
+        "rule_id": rule.rule_id,
+        "rule_state": rule.state,
+        "grouping_key_names": list(rule.keys),
+        "filter": filter,
+        "aggregate_field_name": rule.field,
+        "aggregator_function_type": rule.function,
+        "unique_fields": list(rule.unique) or None,
+        "limit_operator_type": rule.operator,
+        "limit_value": plain(rule.limit),
+        "window_seconds": rule.window_ms // 1000,
+        "action": rule.action,
+        "ttl_seconds": rule.ttl_ms and rule.ttl_ms // 1000,
+        "disabled": False,
+    }
+
+
+def message_of(change: Change, identity: str) -> str:
+    """The control message of a change. It carries the change's number, so that what was delivered is known.
+
+    >>> message_of(Change(7, 1, {"disabled": True}), "5eed")
+    '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
+    """
+    row = change.row
+    message: dict[str, object] = {"ruleId": change.rule_id, "ruleState": "DELETE"}
+    if not row["disabled"]:
+        message = {
+            "ruleId": change.rule_id,
+            "ruleState": row["rule_state"],
+            "groupingKeyNames": row["grouping_key_names"],
+            "filter": row["filter"],
+            "aggregateFieldName": row["aggregate_field_name"],
+            "aggregatorFunctionType": row["aggregator_function_type"],
+            "unique": row["unique_fields"],
+            "limitOperatorType": row["limit_operator_type"],
+            "limit": str(row["limit_value"]),
+            "window": f"{row['window_seconds']}s",
+            "action": row["action"],
+            "ttl": row["ttl_seconds"] and f"{row['ttl_seconds']}s",
+        }
+    message["changeId"] = f"{identity}.{change.change_id}"
+    return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)
+
+
+def change_of(message: str) -> tuple[str, int] | None:
+    """(identity of the store, number of the change) that a control message carries, if it does.
+
+    >>> change_of('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')
+    ('5eed', 7)
+    """
+    try:
+        identity, _, number = json.loads(message)["changeId"].partition(".")
+        return identity, int(number)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def read_row(document: str | bytes) -> dict[str, object]:
+    """A row as JSON; numbers stay exact."""
+    return json.loads(document, parse_float=Decimal)
+
+
+# -- databases ---------------------------------------------------------------------------------------------------------
+
+
+def _url(given: str) -> URL:
+    try:
+        url = make_url(given)
+        return url.set(drivername=DRIVERS[url.drivername])
+    except (ArgumentError, KeyError):
+        raise ValueError(f"--store: not the URL of a rule store, expected one such as {EXAMPLES}") from None
+
+
+def _engine(url: URL) -> Engine:
+    engine = create_engine(url, json_deserializer=read_row)
+    if url.get_backend_name() == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection, _record) -> None:
+            connection.execute(
+                "PRAGMA journal_mode = WAL"
+            )  # readers and the writer do not wait for each other
+
+    return engine

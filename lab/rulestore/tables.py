@@ -1,0 +1,232 @@
+"""The tables of a rule store, in SQLite and PostgreSQL: what an analyst sees in `psql` or `sqlite3`.
+
+    rules           a row for each rule; `disabled` is how a rule is deleted
+    rule_changes    its history, written by triggers in the transaction of the edit: who, when, the row after it
+    rule_answers    what became of a rule's last change; the view `rule_status` shows it beside the rule
+    rule_captures   the control logs that changes go to, and how far each has got
+
+The constraints refuse what the engine would reject, as far as a row alone tells; whether a field exists, the schema of
+the events tells (`lab.rulestore.store`).
+"""
+
+import secrets
+
+from sqlalchemy import (
+    DDL,
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Engine,
+    Identity,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    Text,
+    event,
+    false,
+    func,
+    inspect,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql.expression import ColumnElement
+
+from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
+
+METADATA = MetaData()
+BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only an INTEGER PRIMARY KEY by itself
+DOCUMENT = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+EXACT = Text().with_variant(Numeric(), "postgresql")  # SQLite has no exact decimals
+PUBLICATION = "lab_rule_changes"
+
+RULES = Table(
+    "rules",
+    METADATA,
+    Column("rule_id", BIG, primary_key=True, autoincrement=False),
+    Column("rule_state", String(20), nullable=False, server_default="ACTIVE"),
+    Column("grouping_key_names", DOCUMENT, nullable=False, server_default="[]"),
+    Column("filter", DOCUMENT),
+    Column("aggregate_field_name", String(200)),
+    Column("aggregator_function_type", String(20), nullable=False),
+    Column("unique_fields", DOCUMENT),
+    Column("limit_operator_type", String(20), nullable=False),
+    Column("limit_value", EXACT, nullable=False),
+    Column("window_seconds", BIG, nullable=False),
+    Column("action", String(20)),
+    Column("ttl_seconds", BIG),
+    Column(
+        "disabled", Boolean(create_constraint=True, name="disabled"), nullable=False, server_default=false()
+    ),
+    Column("changed_by", String(200), nullable=False, server_default="unknown"),
+)
+RULE_CHANGES = Table(
+    "rule_changes",
+    METADATA,
+    Column("change_id", BIG, Identity(always=True), primary_key=True),
+    Column("rule_id", BIG, nullable=False, index=True),
+    Column("changed_at", DateTime(timezone=True), nullable=False),
+    Column("changed_by", String(200), nullable=False),
+    Column("rule", DOCUMENT, nullable=False),  # the row after the change
+    sqlite_autoincrement=True,
+)
+RULE_ANSWERS = Table(
+    "rule_answers",
+    METADATA,
+    Column("rule_id", BIG, primary_key=True, autoincrement=False),
+    Column("accepted_change", BIG),  # the newest that the engine took
+    Column("version", BIG),  # that it gave; none: the rule is not in force
+    Column("refused_change", BIG),  # the newest that is not in force
+    Column("reason", Text),  # why not
+)
+RULE_CAPTURES = Table(
+    "rule_captures",
+    METADATA,
+    Column("place", Text, primary_key=True),  # of a control log
+    Column("position", BIG, nullable=False),  # the newest change that it has
+)
+RULE_STATUS = Table(  # a view
+    "rule_status",
+    MetaData(),
+    *(Column(column.name, column.type) for column in RULES.columns),
+    Column("version_in_force", BIG),
+    Column("status", Text),
+)
+RULE_STORE = Table("rule_store", METADATA, Column("identity", String(20), primary_key=True))
+
+# -- what a row must be ------------------------------------------------------------------------------------------------
+
+_ROW = RULES.c
+_SUMS = ("SUM", "AVG", "MIN", "MAX")
+
+
+def _between(column: Column) -> ColumnElement:
+    return column.is_(None) | column.between(1, MAX_WINDOW_SECONDS)
+
+
+_CHECKS: dict[str, ColumnElement | str] = {
+    "rule_id_is_positive": _ROW.rule_id > 0,
+    "rule_state": _ROW.rule_state.in_(("ACTIVE", "PAUSE")),
+    "aggregator_function_type": _ROW.aggregator_function_type.in_(FUNCTIONS),
+    "limit_operator_type": _ROW.limit_operator_type.in_(OPERATORS),
+    "window_seconds": _between(_ROW.window_seconds),
+    "sum_of_a_field": _ROW.aggregator_function_type.not_in(_SUMS) | _ROW.aggregate_field_name.is_not(None),
+    "action": _ROW.action.in_(ACTIONS),
+    "action_has_ttl": _ROW.action.is_(None) == _ROW.ttl_seconds.is_(None),
+    "ttl_seconds": _between(_ROW.ttl_seconds),
+    "changed_by": func.length(_ROW.changed_by) > 0,
+}
+_POSTGRESQL = {
+    "grouping_key_names": """jsonb_typeof(grouping_key_names) = 'array'
+        AND NOT grouping_key_names @? '$[*] ? (@.type() != "string")'""",
+    "unique_fields": """unique_fields IS NULL OR jsonb_typeof(unique_fields) = 'array'
+        AND NOT unique_fields @? '$[*] ? (@.type() != "string")'""",
+    "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
+        OR unique_fields IS NOT NULL AND jsonb_array_length(unique_fields) > 0""",
+    "action_for_somebody": "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
+    "filter": """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
+        AND length(filter::text) <= 50000""",
+    "limit_value": "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
+}
+_SQLITE = {
+    "whole_numbers": """typeof(rule_id) = 'integer' AND typeof(window_seconds) = 'integer'
+        AND typeof(ttl_seconds) IN ('integer', 'null')""",
+    "grouping_key_names": "json_valid(grouping_key_names) AND json_type(grouping_key_names) = 'array'",
+    "unique_fields": "unique_fields IS NULL OR json_valid(unique_fields) AND json_type(unique_fields) = 'array'",
+    "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
+        OR unique_fields IS NOT NULL AND json_array_length(unique_fields) > 0""",
+    "action_for_somebody": "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
+    "filter": """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'
+        AND length(filter) <= 50000""",
+    "limit_value": """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'
+        AND limit_value NOT GLOB '*[^-0-9.]*' AND limit_value NOT GLOB '?*-*' AND limit_value NOT GLOB '*.*.*'
+        AND length(limit_value) - instr(limit_value || '.', '.') <= 12
+        AND instr(ltrim(limit_value, '-') || '.', '.') <= 25""",
+}
+for _name, _check in _CHECKS.items():
+    RULES.append_constraint(CheckConstraint(_check, name=_name))
+for _dialect, _checks in (("postgresql", _POSTGRESQL), ("sqlite", _SQLITE)):
+    for _name, _check in _checks.items():
+        RULES.append_constraint(CheckConstraint(text(_check), name=_name).ddl_if(dialect=_dialect))
+
+# -- what follows an edit ----------------------------------------------------------------------------------------------
+
+_KEEP_RULE = "a rule is not deleted: UPDATE rules SET disabled = true; its history stays"
+_KEEP_ID = "rule_id never changes: disable the rule and insert another"
+
+_SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_state,
+    'grouping_key_names', json(NEW.grouping_key_names), 'filter', json(NEW.filter),
+    'aggregate_field_name', NEW.aggregate_field_name, 'aggregator_function_type', NEW.aggregator_function_type,
+    'unique_fields', json(NEW.unique_fields), 'limit_operator_type', NEW.limit_operator_type,
+    'limit_value', NEW.limit_value, 'window_seconds', NEW.window_seconds, 'action', NEW.action,
+    'ttl_seconds', NEW.ttl_seconds, 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+_SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
+    VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
+_SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]
+_SQLITE_CHANGED = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in _SQLITE_COLUMNS)
+_SQLITE_TRIGGERS = (
+    f"CREATE TRIGGER rules_inserted AFTER INSERT ON rules {_SQLITE_RECORD}",
+    f"CREATE TRIGGER rules_updated AFTER UPDATE ON rules WHEN {_SQLITE_CHANGED} {_SQLITE_RECORD}",
+    f"CREATE TRIGGER rules_kept BEFORE DELETE ON rules BEGIN SELECT RAISE(ABORT, '{_KEEP_RULE}'); END",
+    f"""CREATE TRIGGER rules_same BEFORE UPDATE OF rule_id ON rules WHEN NEW.rule_id IS NOT OLD.rule_id
+    BEGIN SELECT RAISE(ABORT, '{_KEEP_ID}'); END""",
+)
+# the trigger that writes the history runs as its owner: editors need no right to write it, and cannot
+_POSTGRESQL_TRIGGERS = (
+    f"""CREATE FUNCTION lab_check_rule() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF TG_OP = 'UPDATE' AND NEW.rule_id <> OLD.rule_id THEN RAISE EXCEPTION '{_KEEP_ID}'; END IF;
+        NEW.changed_by := session_user;
+        RETURN NEW;
+    END $$""",
+    f"""CREATE FUNCTION lab_keep_rules() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION '{_KEEP_RULE}';
+    END $$""",
+    """CREATE FUNCTION lab_record_change() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = public, pg_temp AS $$ BEGIN
+        IF TG_OP = 'INSERT' OR to_jsonb(NEW) - 'changed_by' <> to_jsonb(OLD) - 'changed_by' THEN
+            INSERT INTO public.rule_changes (rule_id, changed_at, changed_by, rule)
+            VALUES (NEW.rule_id, clock_timestamp(), NEW.changed_by, to_jsonb(NEW) - 'changed_by');
+        END IF;
+        RETURN NULL;
+    END $$""",
+    "CREATE TRIGGER rules_checked BEFORE INSERT OR UPDATE ON rules FOR EACH ROW EXECUTE FUNCTION lab_check_rule()",
+    "CREATE TRIGGER rules_changed AFTER INSERT OR UPDATE ON rules FOR EACH ROW EXECUTE FUNCTION lab_record_change()",
+    "CREATE TRIGGER rules_kept BEFORE DELETE OR TRUNCATE ON rules FOR EACH STATEMENT EXECUTE FUNCTION lab_keep_rules()",
+    f"CREATE PUBLICATION {PUBLICATION} FOR TABLE rule_changes WITH (publish = 'insert')",
+)
+_STATUS = """CREATE VIEW rule_status AS
+    SELECT rules.*, answers.version AS version_in_force,
+        CASE newest.change_id WHEN answers.refused_change THEN 'refused: ' || answers.reason
+            WHEN answers.accepted_change THEN CASE WHEN answers.version IS NULL THEN 'removed' ELSE 'in force' END
+            ELSE 'waiting' END AS status
+    FROM rules
+    JOIN (SELECT rule_id, max(change_id) AS change_id FROM rule_changes GROUP BY rule_id) AS newest
+        ON newest.rule_id = rules.rule_id
+    LEFT JOIN rule_answers AS answers ON answers.rule_id = rules.rule_id"""
+_GRANTS = """DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'reader') THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+    END IF;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'analyst') THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA public TO analyst;
+        GRANT INSERT, UPDATE ON rules TO analyst;
+    END IF;
+END $$"""
+for _dialect, _statements in (
+    ("sqlite", (*_SQLITE_TRIGGERS, _STATUS)),
+    ("postgresql", (*_POSTGRESQL_TRIGGERS, _STATUS, _GRANTS)),
+):
+    for _statement in _statements:
+        event.listen(METADATA, "after_create", DDL(_statement).execute_if(dialect=_dialect))
+
+
+def create(engine: Engine) -> None:
+    """Makes the tables, triggers and rights, all or none of them, unless they are there."""
+    if not inspect(engine).has_table(RULE_STORE.name):
+        with engine.begin() as connection:
+            METADATA.create_all(connection)
+            connection.execute(RULE_STORE.insert().values(identity=secrets.token_hex(4)))

@@ -1,0 +1,155 @@
+"""Edits rows at random while what carries them is killed, and compares what arrived with the table. See the tests that use it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from lab.model.rules import BadRule, RuleBook, parse_message
+from lab.model.schema import PAYMENTS
+from lab.rulestore.store import Change, RuleStore, change_of, message_of
+
+RULE_IDS = range(1, 9)
+RULE = {
+    "ruleState": "ACTIVE",
+    "groupingKeyNames": ["payeeId"],
+    "aggregateFieldName": "paymentAmount",
+    "aggregatorFunctionType": "SUM",
+    "limitOperatorType": "GREATER",
+    "window": "20m",
+}
+ACTIONS = ({}, *({"action": action, "ttl": "5h"} for action in ("hold_payment", "block_login", "notify")))
+WAIT_S = 60
+
+
+class Victim:
+    """A `lab` command in a process of its own, started again each time it is killed."""
+
+    def __init__(self, log: Path, *arguments: str):
+        self._log, self._arguments = log, arguments
+        self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "lab", *self._arguments]
+        with self._log.open("ab") as output:
+            files = {"stdout": output, "stderr": output}
+            self._process = subprocess.Popen(command, start_new_session=True, **files)
+
+    def kill(self) -> None:
+        """SIGKILL to it and all that it started; it must not have ended by itself."""
+        said = self._log.read_text(errors="replace")[-2000:]
+        assert self._process.poll() is None, f"lab {' '.join(self._arguments[:2])} ended by itself: {said}"
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.kill()
+
+
+def edit(store: RuleStore, rng: random.Random) -> None:
+    """One edit of some row; now and then one that the database takes and the engine would reject."""
+    rule_id, limit = rng.choice(RULE_IDS), rng.randint(1, 300)
+    raw = {
+        "limit": text("UPDATE rules SET limit_value = :limit WHERE rule_id = :id"),
+        "wrong": text("UPDATE rules SET aggregate_field_name = 'nothing' WHERE rule_id = :id"),
+        "right": text("UPDATE rules SET aggregate_field_name = 'paymentAmount' WHERE rule_id = :id"),
+        "disable": text("UPDATE rules SET disabled = NOT disabled WHERE rule_id = :id"),
+    }
+    kind = rng.choice(["put", "put", "pause", "limit", "limit", "wrong", "right", "disable"])
+    try:
+        if kind == "put":
+            store.put(json.dumps(RULE | {"ruleId": rule_id, "limit": limit} | rng.choice(ACTIONS)))
+        elif kind == "pause":
+            store.set_state(rule_id, rng.choice(["PAUSE", "ACTIVE"]))
+        else:
+            with store.engine.begin() as connection:
+                given = {"id": rule_id} | ({"limit": str(limit)} if kind == "limit" else {})
+                if kind == "limit" and store.url.get_backend_name() == "postgresql":
+                    given["limit"] = limit
+                connection.execute(raw[kind], given)
+    except BadRule:  # no such rule, or it is disabled
+        return
+
+
+def edit_until_done(
+    store: RuleStore, rng: random.Random, edits: int, pause_s: float, meanwhile: Callable[[int], None]
+) -> None:
+    """Edits once a capture has begun, again and again while the database is away; `meanwhile` is told how many are done."""
+    wait_until(store.positions)
+    for number in range(edits):
+        while True:
+            try:
+                edit(store, rng)
+                break
+            except DBAPIError:
+                store.engine.dispose()
+                time.sleep(0.1)
+        meanwhile(number)
+        time.sleep(pause_s)
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+def expected_rules(store: RuleStore) -> dict[int, dict]:
+    """The rules in force that the history implies: a change that the engine would reject leaves the one before."""
+    book = RuleBook(PAYMENTS)
+    for change in store.changes_after(0, at_most=100_000):
+        book.apply(message_of(change, "s"))
+    return unversioned(book)
+
+
+def unversioned(book: RuleBook) -> dict[int, dict]:
+    return {rule.rule_id: {**rule.to_dict(), "version": None} for rule in book.sorted()}
+
+
+def folded(lines: list[str]) -> RuleBook:
+    book = RuleBook(PAYMENTS)
+    for line in lines:
+        book.apply(line)
+    return book
+
+
+def check(store: RuleStore, control) -> int:
+    """Waits for the last change, then compares; returns how many messages there were."""
+    expected, deadline = expected_rules(store), time.monotonic() + WAIT_S
+    while unversioned(folded(lines := control.read())) != expected:
+        assert time.monotonic() < deadline, "the control log never came to the table's rules"
+        time.sleep(0.1)
+    changes = [(json.loads(line)["ruleId"], change_of(line)[1]) for line in lines]
+    assert len(set(changes)) == len(changes), "a change was delivered and accepted twice"
+    for rule_id in RULE_IDS:
+        numbers = [number for rule, number in changes if rule == rule_id]
+        assert numbers == sorted(numbers), f"the versions of rule {rule_id} are out of order"
+    current = {row["rule_id"]: row for row in store.rows() if not row["disabled"]}
+    refused = {rule_id for rule_id, row in current.items() if row["status"].startswith("refused")}
+    assert refused == {rule_id for rule_id, row in current.items() if not is_valid(row)}
+    return len(lines)
+
+
+def is_valid(row: dict) -> bool:
+    try:
+        return bool(parse_message(message_of(Change(0, row["rule_id"], row), "s"), PAYMENTS))
+    except BadRule:
+        return False

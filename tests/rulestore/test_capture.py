@@ -1,0 +1,326 @@
+"""Changes of rows reach the control log in order, each accepted once whatever crashes, and the answers come back."""
+
+import json
+import time
+from contextlib import closing, contextmanager
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from lab.cli.main import OK, USAGE, main
+from lab.engine.ends import FileLogs
+from lab.machine import database
+from lab.model.rules import RuleBook, parse_message
+from lab.model.schema import PAYMENTS
+from lab.rulestore import capture as captures
+from lab.rulestore import replication
+from lab.rulestore.capture import Capture, place_of
+from lab.rulestore.feeds import Busy
+from lab.rulestore.pgoutput import Decoder, Unexpected
+from lab.rulestore.store import Change, RuleStore, change_of, message_of
+from tests.rulestore.conftest import new_database
+from tests.rulestore.engine import Engine
+
+
+def rule(rule_id: int, limit: object = 50) -> str:
+    return f"{rule_id},(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)"
+
+
+@contextmanager
+def capturing(store, logs):
+    with closing(logs.log("control")) as control, Capture(store, control, logs.log("acks")) as capture:
+        yield capture
+
+
+def settle(capture: Capture) -> int:
+    """Steps until nothing more comes; returns how many changes were new."""
+    new, idle = 0, 0
+    while idle < 3:
+        came = capture.step(0.15)
+        new, idle = new + came, 0 if came else idle + 1
+    return new
+
+
+def delivered(logs) -> list[int]:
+    return [change_of(line)[1] for line in logs.log("control").read()]
+
+
+def book_of(logs) -> RuleBook:
+    book = RuleBook(PAYMENTS)
+    for line in logs.log("control").read():
+        assert book.apply(line)["status"] == "accepted"
+    return book
+
+
+def rules_of(store: RuleStore) -> dict[int, object]:
+    """The table's rules as the rule book would hold them, without versions."""
+    rows = [row for row in store.rows() if not row["disabled"]]
+    return {
+        row["rule_id"]: parse_message(message_of(Change(0, row["rule_id"], row), "s"), PAYMENTS).rule
+        for row in rows
+    }
+
+
+def same(book: RuleBook, store: RuleStore) -> bool:
+    rules = {
+        rule_id: parse_message(json.dumps(rule.to_dict()), PAYMENTS).rule
+        for rule_id, rule in book.rules.items()
+    }
+    return rules == rules_of(store)
+
+
+def test_first_a_snapshot_then_changes_in_order_and_later_only_what_is_new(store, logs):
+    for number in (1, 2, 3):
+        store.put(rule(number))
+    store.set_state(1, "PAUSE")
+    store.delete(3)
+    with capturing(store, logs) as capture:
+        assert delivered(logs) == [2, 4], "the last change of each rule, none of one that was never delivered"
+        store.put(rule(4))
+        store.put(rule(2, 60))
+        store.delete(1)
+        assert settle(capture) == 3
+    store.set_state(2, "PAUSE")
+    store.put(rule(3, 70))  # it is enabled again
+    with capturing(store, logs) as capture:
+        assert settle(capture) == 2
+    assert delivered(logs) == [2, 4, 6, 7, 8, 9, 10]
+    assert same(book_of(logs), store)
+
+
+def test_what_is_given_again_is_not_accepted_again(store, logs):
+    class Crash(Exception):
+        pass
+
+    def crash(position):
+        raise Crash
+
+    with capturing(store, logs):
+        pass
+    for number in range(1, 6):
+        store.put(rule(number))
+        with pytest.raises(Crash), capturing(store, logs) as capture:
+            capture._feed.confirm = crash  # after the log has it, before the store knows
+            settle(capture)
+    with capturing(store, logs) as capture:
+        assert settle(capture) == 0
+    assert delivered(logs) == [1, 2, 3, 4, 5]
+    store.set_position(place_of(logs.log("control")), None)  # and even if it begins anew
+    with capturing(store, logs) as capture:
+        assert settle(capture) == 0
+    assert set(book_of(logs).versions.values()) == {1}
+
+
+def test_a_change_made_while_nobody_captures_and_the_log_lost_its_end_is_delivered(store, logs):
+    store.put(rule(1))
+    with capturing(store, logs):
+        store.put(rule(1, 60))
+    with capturing(store, logs) as capture:
+        settle(capture)
+    assert delivered(logs) == [1, 2]
+
+
+def test_two_logs_are_fed_each_at_its_own_pace(store, logs, tmp_path):
+    other = FileLogs(tmp_path / "other")
+    other.create()
+    store.put(rule(1))
+    with capturing(store, logs) as one:
+        store.put(rule(2))
+        settle(one)
+        with capturing(store, other) as two:
+            store.put(rule(3))
+            assert (settle(one), settle(two)) == (1, 1)
+    assert same(book_of(logs), store) and same(book_of(other), store)
+
+
+def test_there_is_one_capture_for_a_log(store, logs, monkeypatch):
+    monkeypatch.setattr(replication, "FREE_S", 0.3)
+    one_more = capturing(store, logs)
+    with capturing(store, logs), pytest.raises(Busy, match="another capture feeds .*: stop it first"):
+        one_more.__enter__()
+    with capturing(store, logs):
+        pass
+
+
+def test_an_edit_that_is_rolled_back_never_happened(store, logs):
+    with capturing(store, logs) as capture:
+        store.put(rule(1))
+        with store.engine.connect() as connection:
+            connection.execute(text("UPDATE rules SET limit_value = '9'"))
+            connection.rollback()
+        store.put(rule(2))
+        settle(capture)
+    assert same(book_of(logs), store) and len(delivered(logs)) == 2
+
+
+def test_a_change_that_the_engine_would_reject_stays_out_and_the_row_says_why(store, logs):
+    engine = Engine(logs)
+    store.put(rule(1))
+    with capturing(store, logs) as capture:
+        with store.engine.begin() as connection:
+            connection.execute(text("UPDATE rules SET aggregate_field_name = 'payment'"))
+        store.put(rule(2))
+        settle(capture)
+        engine.step()
+        settle(capture)
+    first, second = store.rows()
+    assert first["status"].startswith(
+        'refused: aggregateFieldName: unknown payments field "payment", did you mean'
+    )
+    assert first["version_in_force"] == 1 and second["status"] == "in force"
+    assert delivered(logs) == [1, 3]
+
+
+def test_the_answers_come_back_beside_the_rows(store, logs):
+    engine = Engine(logs)
+
+    def statuses() -> list[tuple]:
+        return [(row["version_in_force"], row["status"]) for row in store.rows()]
+
+    with capturing(store, logs) as capture:
+        store.put(rule(1))
+        store.put(rule(2))
+        settle(capture)
+        assert statuses() == [(None, "waiting")] * 2
+        engine.step()
+        settle(capture)
+        assert statuses() == [(1, "in force")] * 2
+        store.put(rule(1, 60))
+        assert statuses() == [(1, "waiting"), (1, "in force")]
+        store.delete(2)
+        settle(capture)
+        engine.step()
+    with capturing(store, logs) as capture:  # another one takes the answers to what the first one sent
+        settle(capture)
+        assert statuses() == [(2, "in force"), (None, "removed")]
+        logs.log("control").append(['{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'])
+        engine.step()
+        settle(capture)
+        assert statuses() == [(None, "removed")] * 2
+
+
+def test_a_restored_database_is_another_store(store, logs):
+    """Else its numbers, which begin again, would hide its changes."""
+    for limit in range(50, 55):
+        store.put(rule(1, limit))
+    with capturing(store, logs):
+        before = store.identity()
+    with store.engine.begin() as connection:
+        connection.execute(text("DELETE FROM rule_changes WHERE change_id > 2"))
+    with capturing(store, logs):
+        assert store.identity() != before
+        assert [change_of(line)[0] for line in logs.log("control").read()] == [before, store.identity()]
+
+
+def test_a_slot_that_is_gone_makes_a_new_snapshot(logs, postgres):
+    store = RuleStore(new_database(postgres), PAYMENTS)
+    store.put(rule(1))
+    with capturing(store, logs):
+        pass
+    with store.engine.begin() as connection:
+        connection.execute(
+            text("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
+        )
+    store.put(rule(1, 60))
+    store.put(rule(2))
+    with capturing(store, logs) as capture:
+        assert settle(capture) == 0
+    assert delivered(logs) == [1, 2, 3]
+
+
+def test_transactions_come_in_the_order_of_their_commits(logs, postgres):
+    store = RuleStore(new_database(postgres), PAYMENTS)
+    for number in (1, 2):
+        store.put(rule(number))
+    with capturing(store, logs) as capture:
+        slow, quick = store.engine.connect(), store.engine.connect()
+        slow.execute(text("UPDATE rules SET limit_value = 7 WHERE rule_id = 1"))  # change 3
+        quick.execute(text("UPDATE rules SET limit_value = 7 WHERE rule_id = 2"))  # change 4
+        quick.commit()
+        assert settle(capture) == 1
+        slow.commit()
+        assert settle(capture) == 1
+        slow.close(), quick.close()
+    assert delivered(logs) == [1, 2, 4, 3] and same(book_of(logs), store)
+
+
+def test_other_messages_of_pgoutput_are_not_guessed_at():
+    with pytest.raises(Unexpected, match="the publication was changed"):
+        Decoder().row(b"D1234")
+
+
+@contextmanager
+def running(url, logs, said):
+    stopped = Event()
+    thread = Thread(target=captures.run, args=(url, PAYMENTS, logs, stopped, said.append))
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def wait_until(true, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+
+
+def test_a_database_that_goes_and_comes_back_is_captured_on(logs, needs_postgres):
+    with database.running() as postgres:
+        said: list[str] = []
+        store = RuleStore(postgres.url(), PAYMENTS)
+        with running(postgres.url(), logs, said):
+            store.put(rule(1))
+            wait_until(lambda: delivered(logs) == [1])
+            postgres.kill()
+            wait_until(lambda: any(line.startswith("trying again") for line in said))
+            postgres.restart()
+            store.engine.dispose()
+            store.put(rule(2))
+            wait_until(lambda: len(delivered(logs)) == 2)
+        assert same(book_of(logs), store)
+
+
+def test_from_the_commit_to_the_control_log(logs, postgres):
+    url, took = new_database(postgres), []
+    store = RuleStore(url, PAYMENTS)
+    store.put(rule(1))
+    tail = logs.log("control").tail()
+    with running(url, logs, []):
+        wait_until(tail.read)
+        for number in range(200):
+            store.put(rule(1, 100 + number))
+            committed = time.monotonic()
+            while not tail.read():
+                time.sleep(0.0005)
+            took.append(1000 * (time.monotonic() - committed))
+    p50, p99 = np.percentile(took, (50, 99))
+    print(f"from commit to control log: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    assert p99 < 1000
+
+
+def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
+    where = ["--store", url]
+    assert main(["cdc", "status", *where]) == OK
+    assert "captured into no control log yet" in capsys.readouterr().out
+    assert main(["rules", "add", rule(1), *where]) == OK
+    store = RuleStore(url, PAYMENTS)
+    with running(url, logs, []):
+        wait_until(lambda: store.positions())
+        assert main(["cdc", "status", *where]) == OK
+        assert f"{logs.path('control')}: change 1 of 1, up to date" in capsys.readouterr().out
+        engine = Engine(logs)
+        helper = Thread(target=lambda: [engine.step() or time.sleep(0.02) for _ in range(200)])
+        helper.start()
+        assert main(["rules", "pause", "1", *where]) == OK
+        assert "rule 1 version 2 in force (0." in capsys.readouterr().out
+        helper.join()
+    assert main(["cdc", "forget", str(logs.path("control")), *where]) == OK
+    assert main(["cdc", "forget", str(logs.path("control")), *where]) == USAGE
+    assert store.positions() == {}

@@ -1,0 +1,263 @@
+"""Rules as rows: what the engine would reject is refused, edits are kept with who made them, text is only ever text."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from sqlalchemy import create_engine, insert, text, update
+from sqlalchemy.exc import DatabaseError
+
+from lab.cli.main import OK, USAGE, main
+from lab.machine import database
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import LOGINS, PAYMENTS
+from lab.rulestore.store import Change, RuleStore, message_of, row_of
+from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
+from tests import strategies
+from tests.rulestore.conftest import new_database
+
+RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
+ROW = row_of(parse_message(RULE, PAYMENTS).rule)
+HOSTILE = "x'); DROP TABLE rules; --\" \\ %s :name {0} $$ \u2028 é"
+
+
+def edit(store: RuleStore, statement) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(statement)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(message=strategies.rules())
+def test_every_rule_comes_back_from_its_row_as_it_was(message):
+    rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
+    row = json.loads(json.dumps(row_of(rule)))
+    assert parse_message(message_of(Change(1, rule.rule_id, row), "s"), LOGINS).rule == rule
+
+
+def test_a_rule_is_a_row_and_its_message_gives_the_rule(store):
+    store.put(RULE)
+    (row,) = store.rows()
+    assert (row["limit_operator_type"], str(row["limit_value"]), row["status"]) == (
+        "GREATER",
+        "50.1",
+        "waiting",
+    )
+    (change,) = store.history(1)
+    assert parse_message(message_of(change, "s"), PAYMENTS).rule == parse_message(RULE, PAYMENTS).rule
+
+
+def test_the_history_tells_who_changed_what_and_an_edit_that_changes_nothing_is_none(store):
+    store.put(RULE, by="ann")
+    store.set_state(1, "PAUSE", by="bob")
+    store.set_state(1, "PAUSE", by="cy")
+    store.put(RULE.replace("50.10", "60"), by="dee")
+    store.delete(1, by="eve")
+    said = [
+        (change.row["rule_state"], str(change.row["limit_value"]), change.row["disabled"])
+        for change in store.history(1)
+    ]
+    assert said == [
+        ("ACTIVE", "50.1", False),
+        ("PAUSE", "50.1", False),
+        ("ACTIVE", "60", False),
+        ("ACTIVE", "60", True),
+    ]
+    who = [change.changed_by for change in store.history(1)]
+    is_file = store.url.get_backend_name() == "sqlite"
+    assert who == (["ann", "bob", "dee", "eve"] if is_file else ["lab"] * 4), (
+        "PostgreSQL knows who is connected"
+    )
+
+
+@pytest.mark.parametrize(
+    "message, reason",
+    [
+        (RULE.replace("payeeId", "payee"), 'unknown payments field "payee", did you mean payeeId?'),
+        (RULE.replace("paymentAmount", "paymentType"), "a numeric field for SUM"),
+        ('{"ruleId": 9, "ruleState": "PAUSE"}', "expected a rule of "),
+        ('{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}', "commands go to the control log"),
+        ("{}", "ruleState"),
+    ],
+)
+def test_the_store_refuses_with_the_rule_books_reason(store, message, reason):
+    with pytest.raises(BadRule, match=reason.replace("?", r"\?")):
+        store.put(message)
+    assert not store.rows() and not store.last_change_id()
+
+
+WRONG = [
+    {"rule_id": 0},
+    {"rule_state": "DELETE"},
+    {"rule_state": "active"},
+    {"aggregator_function_type": "MEDIAN"},
+    {"aggregate_field_name": None},
+    {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": None},
+    {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": []},
+    {"unique_fields": "payeeId"},
+    {"grouping_key_names": {"payeeId": 1}},
+    {"grouping_key_names": None},
+    {"filter": ["paymentType"]},
+    {"filter": {"paymentType": "C" * 60_000}},
+    {"limit_operator_type": ">"},
+    {"limit_value": None},
+    {"limit_value": "NaN"},
+    {"limit_value": "Infinity"},
+    {"limit_value": "1e400"},
+    {"limit_value": "1" + "0" * 24},
+    {"limit_value": "0.1234567890123"},
+    {"window_seconds": 0},
+    {"window_seconds": 3661 * 86_400},
+    {"window_seconds": None},
+    {"action": "jail", "ttl_seconds": 1},
+    {"action": "notify"},
+    {"action": "block_login", "ttl_seconds": 60, "grouping_key_names": []},
+    {"ttl_seconds": 5},
+    {"action": "notify", "ttl_seconds": 0},
+    {"changed_by": ""},
+]
+
+
+def test_the_database_refuses_a_row_that_the_engine_would_reject(store):
+    edit(store, insert(RULES).values(ROW))
+    for wrong in WRONG:
+        if "changed_by" in wrong and store.url.get_backend_name() == "postgresql":
+            continue  # a trigger fills it in
+        for statement in (insert(RULES).values(ROW | {"rule_id": 2} | wrong), update(RULES).values(wrong)):
+            with pytest.raises(DatabaseError):
+                edit(store, statement)
+                pytest.fail(f"{wrong} was let in")
+    assert store.last_change_id() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", ["''", "'.5'", "'5.'", "'--5'", "'1-2'", "'1.2.3'", "'-'", "'5 '", "x'35'", "'0x5'"]
+)
+def test_a_limit_in_sqlite_is_a_decimal_in_plain_notation(tmp_path, wrong):
+    store = RuleStore(f"sqlite:///{tmp_path}/rules.db", PAYMENTS)
+    for limit in ("-0.5", "0", "9" * 24 + ".000000000001", "-" + "9" * 24):
+        edit(store, insert(RULES).values(ROW | {"rule_id": 1 + len(store.rows()), "limit_value": limit}))
+    with pytest.raises(DatabaseError):
+        edit(store, text(f"UPDATE rules SET limit_value = {wrong} WHERE rule_id = 1"))
+
+
+def test_a_row_is_not_deleted_and_keeps_its_number(store):
+    store.put(RULE)
+    statements = ["DELETE FROM rules", "UPDATE rules SET rule_id = 2"]
+    statements += ["TRUNCATE rules"] * (store.url.get_backend_name() == "postgresql")
+    for statement in statements:
+        with pytest.raises(DatabaseError, match="disable"):
+            edit(store, text(statement))
+    assert [row["rule_id"] for row in store.rows()] == [1]
+
+
+def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
+    for number, name in enumerate((name for name in ROW if name not in ("rule_id", "disabled")), start=1):
+        value = [HOSTILE] if name in ("grouping_key_names", "unique_fields") else HOSTILE
+        value = {HOSTILE: HOSTILE} if name == "filter" else value
+        before = len(store.rows())
+        try:
+            edit(store, insert(RULES).values(ROW | {"rule_id": number, name: value}))
+        except DatabaseError:
+            assert len(store.rows()) == before
+        else:
+            assert store.rows()[-1][name] == value == store.history(number)[0].row[name]
+    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6], (
+        "keys, filter, field, unique are free text"
+    )
+
+
+@pytest.mark.parametrize(
+    "attribute", ["groupingKeyNames", "unique", "aggregateFieldName", "filter", "limit", "window", "action"]
+)
+def test_hostile_text_in_a_message_is_refused_by_name(store, attribute):
+    given = json.loads(json.dumps(parse_message(RULE, PAYMENTS).rule.to_dict()))
+    value = [HOSTILE] if attribute in ("groupingKeyNames", "unique") else HOSTILE
+    given[attribute] = {HOSTILE: HOSTILE} if attribute == "filter" else value
+    with pytest.raises(BadRule, match=attribute):
+        store.put(json.dumps(given), by=HOSTILE)
+    assert not store.rows()
+
+
+def test_a_filter_and_a_name_may_hold_any_text(store):
+    given = parse_message(RULE, PAYMENTS).rule.to_dict() | {"filter": {"paymentType": [HOSTILE, "a"]}}
+    store.put(json.dumps(given), by=HOSTILE)
+    (change,) = store.history(1)
+    assert parse_message(message_of(change, "s"), PAYMENTS).rule.filter == (("paymentType", ("a", HOSTILE)),)
+
+
+# -- who may do what, in PostgreSQL ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_user(postgres):
+    owner = new_database(postgres)
+    RuleStore(owner, PAYMENTS).put(RULE)
+    return lambda user: owner.replace(f"//{database.OWNER}@", f"//{user}@")
+
+
+def test_a_reader_changes_nothing(as_user):
+    store = RuleStore(as_user(database.READER), PAYMENTS)
+    assert len(store.rows()) == 1 and len(store.history(1)) == 1
+    for statement in (
+        "UPDATE rules SET limit_value = 1",
+        "INSERT INTO rules SELECT * FROM rules",
+        "DELETE FROM rules",
+        "TRUNCATE rules",
+        "UPDATE rule_answers SET version = 9",
+        "DELETE FROM rule_changes",
+        "DROP TRIGGER rules_changed ON rules",
+        "CREATE TABLE mine (id int)",
+    ):
+        with pytest.raises(DatabaseError, match="permission denied|must be owner"):
+            edit(store, text(statement))
+
+
+def test_an_analyst_edits_rules_but_neither_history_nor_answers_nor_who_did_it(as_user):
+    store = RuleStore(as_user(database.ANALYST), PAYMENTS)
+    store.set_state(1, "PAUSE", by="somebody else")
+    edit(store, text("UPDATE rules SET limit_value = 7, changed_by = 'somebody else'"))
+    assert [change.changed_by for change in store.history(1)] == ["lab", "analyst", "analyst"]
+    for table in (RULE_CHANGES, RULE_ANSWERS):
+        for statement in (table.delete(), update(table).values(rule_id=5)):
+            with pytest.raises(DatabaseError, match="permission denied"):
+                edit(store, statement)
+
+
+def test_passwords_are_asked_for_and_nowhere_shown(postgres, as_user):
+    without = as_user(database.ANALYST).partition("?")[0]
+    with pytest.raises(DatabaseError, match="no password supplied|password authentication failed"):
+        create_engine(without.replace("postgresql:", "postgresql+psycopg2:")).connect()
+    assert (postgres.folder / "pgpass").stat().st_mode & 0o777 == 0o600
+    store = RuleStore(as_user(database.OWNER), PAYMENTS)
+    store.url = store.url.set(password="s3cret")
+    assert "s3cret" not in repr(store)
+
+
+# -- lab rules --store -------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_rows_on_the_command_line(url, capsys):
+    where = ["--store", url]
+    assert main(["rules", "add", RULE, *where]) == OK
+    assert main(["rules", "pause", "1", *where]) == OK
+    assert "no answer yet; `lab cdc run`" in capsys.readouterr().out
+    assert main(["rules", "list", *where]) == OK
+    assert (
+        "–    PAUSE    SUM(paymentAmount) per payeeId over 20 min > 50.1  [waiting; "
+        in capsys.readouterr().out
+    )
+    assert main(["rules", "delete", "1", *where]) == OK
+    assert main(["rules", "delete", "1", *where]) == USAGE
+    assert main(["rules", "history", "1", *where]) == OK
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["rules", "add", RULE.replace("payeeId", "payee"), *where]) == USAGE
+    assert "did you mean payeeId?" in capsys.readouterr().err
+
+
+def test_a_url_of_another_kind_is_refused_without_its_password(capsys):
+    with pytest.raises(SystemExit):
+        main(["rules", "list", "--store", "mysql://me:s3cret@host/db"])
+    assert "s3cret" not in capsys.readouterr().err
+    with pytest.raises(ValueError, match="expected one such as sqlite:///rules.db"):
+        RuleStore("mysql://me:s3cret@host/db", PAYMENTS)

@@ -1,0 +1,108 @@
+"""`lab db`: a real PostgreSQL that keeps what was committed, listens on the loopback only and says why it did not start."""
+
+import os
+import socket
+import subprocess
+
+import psutil
+import psycopg2
+import pytest
+
+from lab.cli.main import FAILED, OK, main
+from lab.machine import database, ports
+
+
+@pytest.fixture(scope="module")
+def db():
+    try:
+        database.programs()
+    except database.DatabaseError as error:
+        pytest.skip(f"NO TEST THAT NEEDS POSTGRESQL RAN: {error}")
+    with database.running() as one:
+        yield one
+
+
+def ask(url: str, question: str) -> object:
+    connection = psycopg2.connect(url)
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(question)
+            return cursor.fetchone()[0] if cursor.description else None
+    finally:
+        connection.close()
+
+
+def test_what_was_committed_is_there_after_a_stop_and_after_a_kill(db):
+    ask(db.url(), "CREATE TABLE kept (n int)")
+    for number, end in enumerate((database.Database.stop, database.Database.kill), start=1):
+        running = database.status(db.folder)
+        ask(running.url(), f"INSERT INTO kept VALUES ({number})")
+        end(running)
+        assert not running.alive and database.status(db.folder) is None
+        again = database.start(db.folder, db.port)
+        assert again.port == db.port and again.pid != running.pid
+        assert ask(again.url(), "SELECT count(*) FROM kept") == number
+
+
+def test_it_listens_on_the_loopback_only_and_runs_as_an_unprivileged_user(db):
+    server = psutil.Process(database.status(db.folder).pid)
+    sockets = [
+        each for each in server.net_connections("all") if each.status == psutil.CONN_LISTEN or not each.raddr
+    ]
+    assert {each.laddr.ip for each in sockets if each.family != socket.AF_UNIX} <= {"127.0.0.1"}
+    assert server.uids().effective != 0
+
+
+def test_who_asks_needs_the_password_which_only_the_owner_reads(db, capsys):
+    assert (db.folder / "pgpass").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(psycopg2.OperationalError, match="password"):
+        psycopg2.connect(db.url().partition("?")[0], passfile=os.devnull)
+    assert main(["db", "status", "--folder", str(db.folder)]) == OK
+    words = [line.split(":")[-1] for line in (db.folder / "pgpass").read_text().splitlines()]
+    said = capsys.readouterr().out
+    assert len(set(words)) == 3 and not any(word in said for word in words)
+    assert ask(db.url(database.READER), "SELECT session_user") == "reader"
+
+
+def test_its_log_is_fit_for_logical_replication(db):
+    assert ask(db.url(), "SHOW wal_level") == "logical"
+
+
+def test_a_second_start_finds_it_and_another_port_is_refused(db):
+    assert database.start(db.folder, 0) == database.status(db.folder)
+    with pytest.raises(database.DatabaseError, match="runs on port .*: stop it first"):
+        database.start(db.folder, ports.free_port())
+
+
+def test_a_taken_port_is_refused_with_what_would_help(db, tmp_path):
+    with pytest.raises(database.DatabaseError, match=f"port {db.port} of 127.0.0.1 is taken"):
+        database.start(tmp_path / "other", db.port)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts it as another user")
+def test_a_folder_that_its_user_may_not_enter_is_refused(db, tmp_path):
+    tmp_path.chmod(0o700)
+    with pytest.raises(database.DatabaseError, match="PostgreSQL does not run as root, and .* may not enter"):
+        database.start(tmp_path / "inside", 0)
+
+
+def test_without_its_programs_the_message_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(database, "PROGRAMS", ())
+    monkeypatch.setenv("PATH", "")
+    assert main(["db", "start"]) == FAILED
+    assert "`apt-get install postgresql`" in capsys.readouterr().err
+
+
+def test_status_and_stop_say_when_none_runs(tmp_path, capsys):
+    where = ["--folder", str(tmp_path)]
+    assert main(["db", "status", *where]) == FAILED
+    assert f"no database runs in {tmp_path}; `lab db start` starts one" in capsys.readouterr().err
+    assert main(["db", "stop", *where]) == OK
+
+
+def test_the_programs_are_found_by_their_version(db):
+    found = database.programs()
+    said = subprocess.run(
+        [found / "postgres", "--version"], check=False, capture_output=True, text=True
+    ).stdout
+    assert int(said.split()[2].split(".")[0]) >= database.OLDEST
