@@ -153,17 +153,16 @@ class Tail:
 
     def records(self) -> list[Record]:
         """The lines that came since the last call, with the log time of their append and their place."""
-        found = []
-        for start, (ends, log_times), data in self._new(self._appends):
-            cuts = [0, *(ends - start).tolist()]
-            for first, end, log_time in zip(cuts, cuts[1:], log_times.tolist()):
-                lines = _lines(data[first:end])
-                places = self._log.places(start + first, len(lines))
-                found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
-        return found
+        return [record for records in self._new(self._appends) for record in records]
 
-    def _appends(self, start: int, end: int) -> tuple[int, tuple[np.ndarray, np.ndarray], bytes]:
-        return start, self._log.spans(start, end), self._log.data(start, end)
+    def _appends(self, start: int, end: int) -> list[Record]:
+        data, (ends, log_times), found = self._log.data(start, end), self._log.spans(start, end), []
+        cuts = [0, *(ends - start).tolist()]
+        for first, last, log_time in zip(cuts, cuts[1:], log_times.tolist()):
+            lines = _lines(data[first:last])
+            places = self._log.places(start + first, len(lines))
+            found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
+        return found
 
     def read(self) -> list[str]:
         """The lines that came since the last call."""

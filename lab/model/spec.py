@@ -11,7 +11,16 @@ from lab.model.alerts import Alert
 from lab.model.field import Field
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.reference import COUNTS
-from lab.model.rules import ATTRIBUTES, CONTROLS, COUNT_WORDS, FUNCTIONS, OPERATOR_ALIASES, OPERATORS, STATES
+from lab.model.rules import (
+    ACTIONS,
+    ATTRIBUTES,
+    CONTROLS,
+    COUNT_WORDS,
+    FUNCTIONS,
+    OPERATOR_ALIASES,
+    OPERATORS,
+    STATES,
+)
 from lab.model.schema import MAX_ID, Schema
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
@@ -145,6 +154,9 @@ def _message(schema: Schema) -> Json:
         },
         "controlType": _words(CONTROLS),
         "version": {"type": "integer"},
+        "action": _words(ACTIONS),
+        "ttl": window,
+        "changeId": {"type": "string"},
     }
     nullable = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in ATTRIBUTES}
     nullable["ruleState"] = attributes["ruleState"]

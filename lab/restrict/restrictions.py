@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lab.model.rules import ACTIONS
-from lab.model.schema import Value, plain
+from lab.model.schema import Value
+from lab.model.words import plain
 
 FORBIDS = {  # by a restriction's action: the actions of events that it forbids
     "block_login": ("login", "login_failed", "password_reset"),

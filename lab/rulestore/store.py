@@ -16,7 +16,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from lab.model.rules import BadRule, Rule, parse_message
-from lab.model.schema import Schema, expected, plain
+from lab.model.schema import Schema
+from lab.model.words import expected, plain
 from lab.rulestore.tables import (
     RULE_ANSWERS,
     RULE_CAPTURES,

@@ -34,7 +34,7 @@ def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch)
         assert room.parts["Rules"].table.rows[0][3] == "ACTIVE"
         assert room.parts["Alerts"].table.rows
         assert 0 < sum(room.parts["Latency"].histogram.data[0].y) <= len(studio.latencies.total())
-        assert sum(room.parts["Key-groups"].sizes) == studio.report.state_bytes > 0
+        assert 0 < sum(room.parts["Key-groups"].sizes) <= studio.report.state_bytes
         room.parts["Stream"].paused.value = True
         room.pulse.tick()
         assert room.pulse.text.endswith("the stream is paused")
