@@ -150,7 +150,7 @@ class Reader:
                     self._next[number] = end
                     del open_[number]
             if open_:
-                self._fill()
+                self._fill(sum(end - self._next[number] for number, (_, end) in open_.items()))
 
     def _take(self, number: int, end: int) -> list[Message]:
         waiting = self._waiting[number]
@@ -162,8 +162,9 @@ class Reader:
             self._next[number] = taken[-1].offset() + 1
         return taken
 
-    def _fill(self) -> None:
-        for message in self._consumer.consume(AT_ONCE, timeout=0.1):
+    def _fill(self, missing: int) -> None:
+        """Takes what has come; `missing` at most, as the consumer waits until it has so many."""
+        for message in self._consumer.consume(min(missing, AT_ONCE), timeout=0.1):
             error, number = message.error(), message.partition()
             if not error:
                 self._waiting[number].append(message)
