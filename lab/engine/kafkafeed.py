@@ -23,6 +23,7 @@ READING = {
     "fetch.message.max.bytes": 8 << 20,
     "queued.max.messages.kbytes": 1 << 18,
     "check.crcs": False,
+    "log_level": 0,
 }
 
 
