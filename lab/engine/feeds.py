@@ -7,7 +7,6 @@ A feed tells how far a source was at a log time, and reads ranges. Effective log
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from typing import Protocol
 import numpy as np
 
 from lab.logs.files import FileLog
-
-BLANK = re.compile(rb"(?:^|\n)[ \t\r]*\n")
 
 Positions = dict[int, int]  # source -> position
 
@@ -161,9 +158,12 @@ class FileFeed:
                 at = upto
 
     def _log_times(self, start: int, end: int, data: bytes, floor: int) -> np.ndarray:
+        """The effective log time of each line that is not blank."""
+        text = np.frombuffer(data, np.uint8)
+        breaks = np.flatnonzero(text == ord("\n"))
+        starts = np.append(0, breaks[:-1] + 1)
+        maybe_blank = np.flatnonzero(text[starts] <= ord(" ")).tolist()
+        blank = [line for line in maybe_blank if not data[starts[line] : breaks[line]].strip()]
         ends, times = self.log.spans(start, end)
-        line_ends = start + 1 + np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-        log_times = np.maximum(times[np.searchsorted(ends, line_ends)], floor)
-        if BLANK.search(data):
-            log_times = log_times[[bool(line.strip()) for line in data.split(b"\n")[:-1]]]
-        return log_times
+        log_times = np.maximum(times[np.searchsorted(ends, start + 1 + breaks)], floor)
+        return np.delete(log_times, blank) if blank else log_times

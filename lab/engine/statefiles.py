@@ -172,11 +172,16 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     """Events of each key-group, and (store, key-group, newest event time in ms)."""
     events = rows.filter(rows["time"].is_valid())
     store, key_group, time = (events[name].to_numpy() for name in ("store", "keyGroup", "time"))
-    numbers, counts = np.unique(key_group, return_counts=True)
-    pairs, which = np.unique(np.stack([store, key_group]), axis=1, return_inverse=True)
-    newest = np.full(pairs.shape[1], np.iinfo(np.int64).min)
-    np.maximum.at(newest, which.reshape(-1), time)
-    return dict(zip(numbers.tolist(), counts.tolist())), list(zip(*pairs.tolist(), newest.tolist()))
+    width = int(key_group.max(initial=0)) + 1
+    place = store.astype(np.int64) * width + key_group
+    newest = np.full(int(place.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(newest, place, time)
+    there = np.flatnonzero(newest > np.iinfo(np.int64).min)
+    counts = np.bincount(key_group, minlength=width)
+    held = np.flatnonzero(counts)
+    return dict(zip(held.tolist(), counts[held].tolist())), list(
+        zip((there // width).tolist(), (there % width).tolist(), newest[there].tolist())
+    )
 
 
 def merging(chain: Sequence[StateFile]) -> tuple[int, int]:
