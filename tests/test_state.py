@@ -117,3 +117,16 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, 
         if path.is_file() and path.name != "lab.lock"
     }
     assert before == after
+
+
+def test_what_is_held_follows_the_engine_s_out_of_orderness_and_a_path_may_have_spaces(spark, tmp_path):
+    folder = tmp_path / "a path with spaces"
+    write(FileLogs(folder), EVENTS[:300], ["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(1)"])
+    run(spark, folder, Settings(max_out_of_orderness_ms=10_000))
+    held = 0
+    assert main(["state", str(folder / "checkpoint")]) == OK
+    for group in state.read_state(folder / "checkpoint").key_groups:
+        if group.events:
+            assert group.newest - group.oldest <= 60_000 + 10_000
+            held += group.events
+    assert 0 < held < 300

@@ -25,9 +25,10 @@ from lab.engine.held import Held, held
 from lab.engine.settings import Settings
 from lab.engine.task import Job
 
-# Spark plans each micro-batch anew. To generate Java code for a plan and to describe it at length costs more than it gives
-# where a handful of rows carries all events
+# Spark plans each micro-batch anew. To generate Java code for a plan, to describe it at length and to look at it again between
+# its stages costs more than it gives where a handful of rows carries all events
 SHORT_BATCHES = {
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.ui.explainMode": "simple",

@@ -104,14 +104,13 @@ class Share(InputPartition):
 
 
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
-    """`mapInArrow` runs it: rows of SENT that are all for one task → rows of OUTPUT."""
-    task, payloads = None, []
+    """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
+    payloads: dict[int, list[bytes]] = {}
     for batch in batches:
-        if batch.num_rows:
-            task = batch["task"][0].as_py()
-            payloads += batch["payload"].to_pylist()
-    if task is not None:
-        yield output(received(job, task, batch_id(), payloads))
+        for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
+            payloads.setdefault(task, []).append(payload)
+    for task, sent_to_it in payloads.items():
+        yield output(received(job, task, batch_id(), sent_to_it))
 
 
 def output(lines: Lines) -> pa.RecordBatch:

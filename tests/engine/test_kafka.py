@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 from lab.engine import pipeline
 from lab.engine.settings import Settings
@@ -67,3 +68,18 @@ def test_a_flood_of_bad_records_does_not_stop_good_ones(kafka, spark, tmp_path):
     read_all(spark, logs, tmp_path)
     assert counted(logs) == {**counted(logs), "records": 100_200, "deadLetters": 100_000}
     assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups))
+
+
+def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kafka, spark, tmp_path):
+    logs, lines = topics(kafka.address, "backlog", partitions=2), events(900)
+    publish(logs, *RULES)
+    append(logs, lines[:450])
+    publish(logs, "1,(pause)", RULES[1].replace("(4)", "(3)"))
+    append(logs, lines[450:])
+    settings = replace(SETTINGS, max_batch_records=100)
+    engine = pipeline.start(spark, logs, tmp_path, settings, once=True)
+    engine.query.awaitTermination()
+    engine.stop()
+    stats = list(map(json.loads, logs.log("stats").read()))
+    assert len(stats) >= 9 and max(line["records"] for line in stats) <= 100
+    assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 100
