@@ -39,7 +39,7 @@ _HOMES = {
     "apps.studio": ("Studio",),
     "apps.guard": ("Guard",),
     "rulestore.store": ("RuleStore",),
-    "teach": ("check", "check_function", "dataset", "hint", "pictures", "predict", "solution"),
+    "teach": ("check", "check_function", "dataset", "hint", "predict", "solution"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),
     "apps.watch": ("Latencies",),
@@ -54,6 +54,7 @@ _HOMES = {
     "machine": ("doctor",),
     "model": ("keygroups",),
     "state": ("placement",),
+    "widgets": ("pictures",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from statistics import median
@@ -37,6 +38,10 @@ for process in psutil.Process().children(recursive=True):
         pass  # it has ended
 left
 """
+LONG = re.compile(
+    r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)"
+)  # > 5 s
+SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
 every_source = pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
 
 
@@ -108,6 +113,17 @@ def test_a_notebook_does_not_tell_its_answers(source):
 
 def test_every_notebook_has_a_source():
     assert sorted(FOLDER.glob("*.ipynb")) == [notebook_of(source) for source in sources()]
+
+
+@every_source
+def test_a_long_cell_says_so_before_it_runs(source):
+    cells = built(source).cells
+    long = [n for n, cell in enumerate(cells) if cell.cell_type == "code" and LONG.search(cell.source)]
+    silent = []
+    for n in long:
+        before = next((c.source for c in reversed(cells[:n]) if c.cell_type == "markdown"), "")
+        silent += [] if SAID.search(before) else [cells[n].source]
+    assert silent == []
 
 
 @every_source

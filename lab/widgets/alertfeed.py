@@ -15,7 +15,7 @@ from lab.model.rules import Rule, symbol
 from lab.model.schema import PAYMENTS
 from lab.model.words import plain
 from lab.widgets.backtest import span
-from lab.widgets.look import GREY, ORANGE, PALETTE, Fit, figure, sentence
+from lab.widgets.look import BLUE, GREY, ORANGE, PALETTE, Fit, figure, sentence
 from lab.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -84,7 +84,12 @@ class AlertFeed(widgets.VBox):
         self.behind.layout.showlegend = True
         self.behind.add_bar(x=[], y=[], name="each event", marker={"color": GREY})
         self.behind.add_scatter(
-            x=[], y=[], name="aggregate so far", mode="lines+markers", line={"shape": "hv"}, connectgaps=True
+            x=[],
+            y=[],
+            name="aggregate so far",
+            mode="lines+markers",
+            line={"color": BLUE, "shape": "hv"},
+            connectgaps=True,
         )
         self.behind.add_scatter(
             x=[], y=[], name="limit", mode="lines", line={"color": ORANGE, "dash": "dash"}

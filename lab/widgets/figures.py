@@ -28,7 +28,7 @@ class Figure(go.FigureWidget):
     [1, 2, 3]
     """
 
-    _esm = Path(__file__).with_name("figure.js")
+    _esm, _css = Path(__file__).with_name("figure.js"), Path(__file__).with_name("lab.css")
     _process = traitlets.Unicode(PROCESS).tag(sync=True)
 
     def __init__(self, *args, **kwargs):

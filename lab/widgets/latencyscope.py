@@ -67,14 +67,15 @@ class LatencyScope(widgets.VBox):
         recent = latencies.since(max(self._warm_ms, now_ms() - RECENT_S * 1_000))
         if recent:
             stages = {name: values[-recent:] for name, values in latencies.stages().items()}
-            self.show(latencies.total()[-recent:], stages)
+            self.show(latencies.total()[-recent:], stages, f" in the last {RECENT_S} s")
         elif now_ms() < self._warm_ms:
             self._say("Warming up: the first alerts are late and do not count here.")
         else:
             self._say(f"No alert in the last {RECENT_S} s.")
 
-    def show(self, total: np.ndarray, stages: Mapping[str, np.ndarray]) -> None:
-        """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known."""
+    def show(self, total: np.ndarray, stages: Mapping[str, np.ndarray], when: str = "") -> None:
+        """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known;
+        `when`: from which time they are, in words."""
         if not len(total):
             self._say("No alert yet.")
             return
@@ -82,7 +83,7 @@ class LatencyScope(widgets.VBox):
         ranks = ", ".join(
             f"p{p:g} {value:,.0f} ms" for p, value in zip(PERCENTILES, np.percentile(total, PERCENTILES))
         )
-        self._say(f"{ranks}; {over:,} of {len(total):,} over {self.budget_ms} ms")
+        self._say(f"{ranks}; {over:,} of {len(total):,} over {self.budget_ms} ms{when}")
         end = SHOWN_BUDGETS * self.budget_ms
         counts, edges = np.histogram(np.clip(total, 0, end), np.arange(0, end + 2 * BINS_MS, BINS_MS))
         with self.histogram.batch_update():

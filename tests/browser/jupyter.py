@@ -26,6 +26,10 @@ FLAGS = (
 )
 START_S = 60
 PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+SETTINGS = {
+    "notebook-extension/tracker": '{"windowingMode": "none"}',
+    "docmanager-extension/plugin": '{"autosave": false}',  # the notebooks stay as they are
+}
 HARMLESS = (  # of the browser console; not about the page
     "Failed to load resource: the server responded with a status of 404",
     "favicon",
@@ -34,11 +38,12 @@ HARMLESS = (  # of the browser console; not about the page
 
 @contextmanager
 def lab() -> Iterator[tuple[str, str]]:
-    """JupyterLab as `make lab` starts it, with settings of its own: all cells are in the page, not only those in view."""
+    """JupyterLab as `make lab` starts it, with settings of its own: all cells are in the page, and nothing is saved."""
     with tempfile.TemporaryDirectory(prefix="lab-browser-") as folder:
-        settings = Path(folder, "@jupyterlab", "notebook-extension")
-        settings.mkdir(parents=True)
-        (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
+        for plugin, text in SETTINGS.items():
+            settings = Path(folder, "@jupyterlab", f"{plugin}.jupyterlab-settings")
+            settings.parent.mkdir(parents=True, exist_ok=True)
+            settings.write_text(text)
         own = (f"--LabApp.user_settings_dir={folder}", f"--LabApp.workspaces_dir={folder}/workspaces")
         root = ("--allow-root",) if os.getuid() == 0 else ()
         command = ("jupyterlab", f"--ServerApp.root_dir={ROOT}", "--ServerApp.ip=127.0.0.1", *own, *root)

@@ -3,7 +3,7 @@
 import json
 
 from lab.model.rules import BadRule, Rule, parse_message
-from lab.model.schema import PAYMENTS
+from lab.model.schema import PAYMENTS, Schema
 from lab.teach.judge import Refused
 
 
@@ -20,10 +20,10 @@ def text_of(message: object, name: str) -> str:
     raise Refused(f"{name} is a whole rule, a text or a dictionary, not {message!r}")
 
 
-def rule_of(message: object, name: str) -> Rule:
+def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
     """The rule that a message adds. Raises Refused, with the rule book's reason."""
     try:
-        rule = parse_message(text_of(message, name), PAYMENTS).rule
+        rule = parse_message(text_of(message, name), schema).rule
     except BadRule as error:
         raise Refused(f"{name} is rejected: {error}") from None
     if rule is None:

@@ -46,7 +46,7 @@ def lines(
         marker = {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 9}
         mode = "lines" + "+markers" * dots + "+text" * (texts is not None)
         given = {"x": at, "y": values, "name": name, "mode": mode, "line": line, "marker": marker}
-        picture.add_scatter(**given, text=texts, textposition="top right")
+        picture.add_scatter(**given, text=texts, textposition="top right", cliponaxis=False)
     if level:
         picture.add_hline(
             y=level[0],
@@ -75,7 +75,8 @@ def bars(
         colour, pattern = _look(n)
         written = [f"{value:,.0f}" for value in values] if texts is True else texts or None
         marker = {"color": colour, "pattern": {"shape": pattern}}
-        picture.add_bar(x=at, y=values, name=name, marker=marker, text=written, textangle=0, cliponaxis=False)
+        picture.add_bar(x=at, y=values, name=name, marker=marker, text=written)
+    picture.update_traces(textposition="outside", textangle=0, cliponaxis=False)
     if at is not None and named:
         picture.update_layout(xaxis_type="category")
     for place, text in (marks or {}).items():

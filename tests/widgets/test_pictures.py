@@ -2,7 +2,7 @@
 
 from ipywidgets import FloatSlider
 
-from lab.teach import pictures
+from lab.widgets import pictures
 
 
 def test_series_differ_in_more_than_colour():

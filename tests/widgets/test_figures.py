@@ -1,0 +1,36 @@
+"""What a figure tells the page that shows it, at once and when the page asks."""
+
+from plotly.basewidget import BaseFigureWidget
+
+from lab.widgets.figures import Figure
+
+
+def figure_and_sent(monkeypatch) -> tuple[Figure, list]:
+    figure, sent = Figure(), []
+    monkeypatch.setattr(Figure, "send", lambda self, content, buffers=None: sent.append((content, buffers)))
+    monkeypatch.setattr(Figure, "send_state", lambda self, key=None: sent.append(sorted(self.get_state(key))))
+    return figure, sent
+
+
+def test_a_figure_is_light_and_the_bundle_is_sent_to_who_asks(monkeypatch):
+    figure, sent = figure_and_sent(monkeypatch)
+    assert len(str(figure.get_state())) < 20_000 < len(str(BaseFigureWidget._esm))
+    figure._asked(figure, {"wanted": "plotly"}, [])
+    ((content, (bundle,)),) = sent
+    assert content == {"answer": "plotly"} and bundle.decode() == str(BaseFigureWidget._esm)
+
+
+def test_a_page_that_asks_for_the_state_gets_it_before_the_answer(monkeypatch):
+    figure, sent = figure_and_sent(monkeypatch)
+    figure._asked(figure, {"wanted": "state"}, [])
+    assert sent == [["_widget_data", "_widget_layout"], ({"answer": "state"}, None)]
+
+
+def test_the_state_is_the_present_one_also_of_the_layout():
+    figure = Figure()
+    figure.layout.title.text = "now"
+    figure.add_bar(x=[1], y=[2])
+    figure.data[0].y = [5]
+    state = figure.get_state()
+    assert state["_widget_layout"]["title"]["text"] == "now" and state["_widget_data"][0]["y"] == [5]
+    assert figure.get_state("_esm").keys() == {"_esm"}
