@@ -142,7 +142,8 @@ def test_dead_letters_name_the_path(folder, capsys):
 
 def test_a_studio_watches_own_events_where_an_engine_runs_and_plays_no_stream_of_them(folder):
     with pytest.raises(
-        ValueError, match="schema: there is no stream of orders to play, expected one of payments"
+        ValueError,
+        match="schema: 'orders', expected one of payments, logins, which can be played, or engine='elsewhere'",
     ):
         lab.Studio(infer())
     logs = lab.FileLogs(folder / "logs")
