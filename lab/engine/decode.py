@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.arrowjson import arrow_schema, read_lines
+from lab.engine.arrowjson import arrow_schema, read_lines, typed
 from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
 from lab.model.deadletters import dead_letter
@@ -52,12 +52,14 @@ def decode_records(
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     """
     lines = Lines(records)
-    tables = list(_read_at_once(lines, schema))
-    at_once = np.concatenate([rows for rows, _ in tables] or [np.empty(0, np.int64)])
-    table = pa.concat_tables([arrow_schema(schema).empty_table(), *(table for _, table in tables)])
+    read = list(_read_at_once(lines, schema))
+    at_once = np.concatenate([rows for rows, _ in read] or [np.empty(0, np.int64)])
+    table, right = arrow_schema(schema).empty_table(), np.ones(0, bool)
+    if read:
+        table, right = typed(pa.concat_tables(table for _, table in read), schema)
     log_times = np.zeros(len(lines.starts), np.int64)
     log_times[lines.records] = records.log_time
-    fit = _fit(table, log_times[at_once], schema, max_future_ms)
+    fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
     if not fit.all():
         at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
