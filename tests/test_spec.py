@@ -7,8 +7,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from lab.apps.infer import infer
-from lab.apps.replay import read_rules
+from lab.apps.replay import Source, read_rules
 from lab.cli.main import OK, main
+from lab.engine.settings import Settings
+from lab.engine.stages import Stages
 from lab.model.deadletters import dead_letter
 from lab.model.reference import run
 from lab.model.rules import RuleBook
@@ -31,8 +33,6 @@ def validators(schema):
 def test_what_goes_in_and_out_is_as_the_schemas_say():
     rules = read_rules(dataset("logins") / "rules.json")
     (path,) = dataset("logins").glob("logins*.jsonl*")
-    from lab.apps.replay import Source
-
     lines = list(Source(path))[:3000]
     valid = validators(LOGINS)
     done = run(LOGINS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)])
@@ -76,6 +76,18 @@ def test_a_dead_letter_is_as_its_schema_says(raw):
     valid = validators(PAYMENTS)["deadLetters"]
     valid.validate(letter := json.loads(dead_letter("why", "events:1", raw)))
     assert not valid.is_valid({name: value for name, value in letter.items() if not name.startswith("raw")})
+
+
+def test_what_the_engine_writes_is_as_the_schemas_say():
+    rule = b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+    event = b'{"transactionId": 1, "eventTime": 5, "payeeId": 25, "paymentAmount": 50.01}'
+    with Stages(Settings(PAYMENTS)) as stages:
+        stages.batch([("control", rule), ("event", event), ("event", b"{"), ("control", b"?")])
+        valid = validators(PAYMENTS)
+        for log, lines in stages.out.items():
+            assert lines
+            for line in lines:
+                valid[log].validate(json.loads(line))
 
 
 def test_nested_events_are_as_their_schema_says():

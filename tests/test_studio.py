@@ -108,7 +108,7 @@ def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
         ({"engine": "flink"}, "engine: 'flink', expected one of kernel, spark, kafka, elsewhere"),
         (
             {"schema": "flights"},
-            "schema: there is no stream of flights to play, expected one of payments, logins",
+            "schema: 'flights', expected one of payments, logins",
         ),
         ({"engine": "elsewhere"}, "logs: None, expected those of an engine elsewhere"),
     ],

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.columns import Columns, concat, take
+from lab.engine.columns import LOG_TIME, SOURCE, Columns, concat, take
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
 from lab.engine.layout import HIGH_PART, LOW_PART, PART, PARTS, ROW
@@ -69,7 +69,7 @@ class Past:
         self.arrived = 0  # all that ever came
 
     def __len__(self) -> int:
-        return sum(len(part["logTime"]) for part in self._parts)
+        return sum(len(part[LOG_TIME]) for part in self._parts)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -89,13 +89,13 @@ class Past:
         columns, kept, _ = decode_records(Loose(data), self.schema)
         if len(kept):
             columns = {name: _bare(values) for name, values in columns.items()}
-            columns["logTime"] = self.arrived + np.arange(len(kept))
-            columns["source"] = np.zeros(len(kept), np.int64)
+            columns[LOG_TIME] = self.arrived + np.arange(len(kept))
+            columns[SOURCE] = np.zeros(len(kept), np.int64)
             self.arrived += len(kept)
             self._parts.append(columns)
             if len(self) > 1.25 * self.at_most:
                 whole = self._columns()
-                newest = len(whole["logTime"]) - self.at_most
+                newest = len(whole[LOG_TIME]) - self.at_most
                 self._parts = [{name: values[newest:] for name, values in whole.items()}]
         return len(kept)
 
@@ -118,7 +118,13 @@ class Past:
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
             _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
         rows = found[:, ROW]
-        return Aggregates(columns["time"][rows], columns["id"][rows], _floats(found, rule, self.schema))
+        return Aggregates(columns["time"][rows], self._ids(columns, rows), _floats(found, rule, self.schema))
+
+    def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
+        name = self.schema.id_field
+        if self.schema.field(name).numeric:
+            return columns["id"][rows]
+        return take(columns[f"text:{name}"], rows).to_numpy(zero_copy_only=False)
 
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
@@ -127,7 +133,7 @@ class Past:
             "keyGroup": np.zeros(len(rows), np.int64)
         }
 
-    def window(self, rule: Rule, event_id: int) -> list[dict]:
+    def window(self, rule: Rule, event_id: int | str) -> list[dict]:
         """The events in the rule's window that ends with an event, as {field: value}, in order of event time.
 
         Empty if the event is not among these; without what arrived after it. One id at several times: the newest is meant.

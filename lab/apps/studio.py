@@ -34,7 +34,7 @@ from lab.engine.stages import Stages
 from lab.model import schemafile
 from lab.model.alerts import Alert
 from lab.model.rules import RuleBook
-from lab.model.schema import Schema
+from lab.model.schema import SCHEMAS, Schema
 from lab.stream.player import SCHEMAS as STREAMS
 from lab.stream.player import Player
 
@@ -99,9 +99,9 @@ class Studio:
         if (engine == "elsewhere") != (logs is not None):
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
         self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
-        if engine != "elsewhere" and self.schema.name not in STREAMS:
-            allowed = f"one of {', '.join(STREAMS)}, or engine='elsewhere' and the logs of one that runs"
-            raise ValueError(f"schema: there is no stream of {self.schema.name} to play, expected {allowed}")
+        if engine != "elsewhere" and self.schema not in map(SCHEMAS.get, STREAMS):
+            allowed = f"one of {', '.join(STREAMS)}, which can be played, or engine='elsewhere' and the logs of one that runs"
+            raise ValueError(f"schema: {self.schema.name!r}, expected {allowed}")
         if Studio._open and (before := Studio._open()):
             before.close()
         self.engine = engine

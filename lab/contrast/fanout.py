@@ -16,7 +16,7 @@ from random import Random
 
 import numpy as np
 
-from lab.engine.columns import pack
+from lab.engine.columns import LOG_TIME, SOURCE, pack
 from lab.engine.decode import MicroBatch, decode_records
 from lab.engine.feeds import Loose
 from lab.engine.ledger import Ledger
@@ -105,7 +105,7 @@ def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
 
 def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
     columns, kept, bad = decode_records(Loose(b"\n".join(lines)), schema)
-    columns |= {name: np.zeros(len(kept), np.int64) for name in ("logTime", "source")}
+    columns |= {name: np.zeros(len(kept), np.int64) for name in (LOG_TIME, SOURCE)}
     return MicroBatch([columns], records=len(kept) + len(bad))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.columns import Columns, take
+from lab.engine.columns import LOG_TIME, Columns, take
 from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
@@ -29,9 +29,9 @@ ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 def alert_lines(
     store: RouteStore, columns: Columns, alerts: np.ndarray, alert_time_ms: int
 ) -> tuple[list[str], list[str]]:
-    """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also `logTime` and `text:…`.
+    """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
 
-    `logTime` 0: not a live log, so neither that nor the alert's time is told.
+    Log time 0: not a live log, so neither that nor the alert's time is told.
     """
     if not len(alerts):
         return [], []
@@ -41,16 +41,15 @@ def alert_lines(
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},"key":' for rule in rules]
     limits = [f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}","eventId":' for rule in rules]
     of_rule = [pa.array(texts).take(pa.array(which)) for texts in (heads, named, limits)]
-    event_id, event_time, log_time = (
-        pa.array(columns[name][alerts[:, ROW]]) for name in ("id", "time", "logTime")
-    )
-    event_id, event_time = _text(event_id), _text(event_time)
+    event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
+    event_time = _text(event_time)
+    event_id, quoted_id = _ids(store, columns, alerts[:, ROW])
     keys, quoted, hashes = _keys(store, columns, alerts, rules, which)
     live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
         *(of_rule[0], event_id, ".", event_time, ".", hashes),
         *(of_rule[1], quoted, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
-        *(of_rule[2], event_id, ',"eventTime":', event_time),
+        *(of_rule[2], quoted_id, ',"eventTime":', event_time),
         pc.if_else(pc.equal(log_time, 0), "}", live),
     )
     return keys.to_pylist(), lines.to_pylist()
@@ -62,6 +61,23 @@ def _joined(*texts: pa.Array | str) -> pa.Array:
 
 def _text(values: pa.Array) -> pa.Array:
     return values.cast(pa.string())
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    """As JSON strings."""
+    if pc.any(pc.match_substring_regex(texts, ESCAPED)).as_py():
+        return pa.array([json.dumps(text) for text in texts.to_pylist()])
+    return _joined('"', texts, '"')
+
+
+def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
+    """The ids of events as they stand inside a JSON string, and as JSON."""
+    name = store.schema.id_field
+    if store.schema.field(name).numeric:
+        ids = _text(pa.array(columns["id"][rows]))
+        return ids, ids
+    quoted = _quoted(take(columns[f"text:{name}"], rows))
+    return pc.utf8_slice_codeunits(quoted, 1, -1), quoted
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
@@ -81,10 +97,7 @@ def _keys(
         mine = np.flatnonzero(order[first] == number)
         texts[mine] = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
     keys = pa.array(texts, pa.string())
-    if pc.any(pc.match_substring_regex(keys, ESCAPED)).as_py():
-        quoted = pa.array([json.dumps(key) for key in texts])
-    else:
-        quoted = _joined('"', keys, '"')
+    quoted = _quoted(keys)
     hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts])
     again = pa.array(again)
     return keys.take(again), quoted.take(again), hashes.take(again)

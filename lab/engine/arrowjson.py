@@ -13,7 +13,7 @@ import pyarrow.json
 
 from lab.model.field import Field
 from lab.model.schema import Schema
-from lab.model.times import DIGITS, FINER_THAN_MS, NS_PER_MS, NUMBERS, PATTERNS, expected_time
+from lab.model.times import DIGITS, FINER_THAN_MS, NS_PER_MS, NUMBERS, PATTERNS
 
 
 @cache
@@ -56,54 +56,60 @@ def _written(field: Field) -> pa.DataType:
 
 
 def read_lines(lines: pa.Buffer, count: int, schema: Schema) -> pa.Table | None:
-    """So many records, one JSON object a line, with a column for each field; None if any of them is not readable."""
+    """So many records, one JSON object a line, as they are written; None if any of them is not readable."""
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(lines),
             pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
             pyarrow.json.ParseOptions(record_schema(schema), unexpected_field_behavior="ignore"),
         )
-        if table.num_rows != count:
-            return None
-        columns = [_read(_column(table, field.keys), field) for field in schema.fields]
     except pa.ArrowInvalid:
         return None
-    return pa.table(columns, arrow_schema(schema))
+    return table if table.num_rows == count else None
 
 
-def _column(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
-    top, *below = path
-    column = table[top].combine_chunks()
-    return pc.struct_field(column, below) if below else column
+def typed(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarray]:
+    """Records of `read_lines` with a column for each field, and which rows are right: in the others values are left open."""
+    tops = {name: records[name].combine_chunks() for name in records.column_names}
+    right, columns = np.ones(len(records), bool), []
+    for field in schema.fields:
+        top, *below = field.keys
+        column, fit = _typed(pc.struct_field(tops[top], below) if below else tops[top], field)
+        columns.append(column)
+        right &= fit
+    return pa.table(columns, arrow_schema(schema)), right
 
 
-def _read(column: pa.Array, field: Field) -> pa.Array:
-    """What is written as the field has it. Raises ArrowInvalid."""
+def _typed(column: pa.Array, field: Field) -> tuple[pa.Array, np.ndarray | bool]:
     if pa.types.is_decimal(column.type):
-        column = _minor_units(column)
-        return _floor(column, NS_PER_MS) if field.type == "time" else column
-    if field.type == "time":
-        if pc.all(pc.match_substring_regex(column, PATTERNS[field.unit])).as_py() is False:
-            raise pa.ArrowInvalid(f"{field.name}: not {expected_time(field.unit)}")
-        text = pc.replace_substring_regex(column, FINER_THAN_MS, r"\1")
-        if field.unit == "utc":
-            text = pc.binary_join_element_wise(text, "Z", "")
-        return text.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    return column.cast(pa.string()) if field.type == "boolean" else column
+        return _minor_units(column, NS_PER_MS if field.type == "time" else 1)
+    if field.type != "time":
+        return column.cast(pa.string()) if field.type == "boolean" else column, True
+    written = column.is_valid()
+    column = pc.if_else(pc.match_substring_regex(column, PATTERNS[field.unit]), column, None)
+    column = pc.replace_substring_regex(column, FINER_THAN_MS, r"\1")
+    times = _instants(pc.binary_join_element_wise(column, "Z", "") if field.unit == "utc" else column)
+    return times, pc.equal(times.is_valid(), written).to_numpy(zero_copy_only=False)
 
 
-def _minor_units(column: pa.Array) -> pa.Array:
-    """A decimal column as int64. Raises ArrowInvalid for more digits than it may have: Arrow itself counts those written."""
+def _instants(texts: pa.Array) -> pa.Array:
+    """Times in ms since the epoch; null for what is none, as 30 February."""
+    try:
+        return texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        half = len(texts) // 2
+        return (
+            pa.concat_arrays(map(_instants, (texts[:half], texts[half:])))
+            if half
+            else pa.nulls(1, pa.int64())
+        )
+
+
+def _minor_units(column: pa.Array, per: int) -> tuple[pa.Array, np.ndarray]:
+    """A decimal column as int64, so many units in one; and what has no more digits than it may: Arrow counts those written."""
     first, end = column.offset, column.offset + len(column)
     halves = np.frombuffer(column.buffers()[1], np.int64)[2 * first : 2 * end]
     low, high = halves[::2], halves[1::2]
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    most = 10**column.type.precision
-    if not (nulls | (-most < low) & (low < most) & (low >> 63 == high)).all():
-        raise pa.ArrowInvalid(f"more than {column.type.precision} digits")
-    return pa.array(low, mask=nulls if column.null_count else None)
-
-
-def _floor(column: pa.Array, by: int) -> pa.Array:
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(column.fill_null(0).to_numpy() // by, mask=nulls)
+    nulls, most = column.is_null().to_numpy(zero_copy_only=False), 10**column.type.precision
+    fit = nulls | (-most < low) & (low < most) & (low >> 63 == high)
+    return pa.array(low if per == 1 else low // per, mask=nulls if column.null_count else None), fit

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.arrowjson import arrow_schema, read_lines
-from lab.engine.columns import Columns
+from lab.engine.arrowjson import arrow_schema, read_lines, typed
+from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
 from lab.model.deadletters import dead_letter
 from lab.model.field import Value
@@ -37,8 +38,8 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
         batch.records += len(kept) + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         if len(kept):
-            columns["logTime"] = records.log_time[kept]
-            columns["source"] = np.full(len(kept), records.source)
+            columns[LOG_TIME] = records.log_time[kept]
+            columns[SOURCE] = np.full(len(kept), records.source)
             batch.events.append(columns)
     return batch
 
@@ -51,12 +52,14 @@ def decode_records(
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     """
     lines = Lines(records)
-    tables = list(_read_at_once(lines, schema))
-    at_once = np.concatenate([rows for rows, _ in tables] or [np.empty(0, np.int64)])
-    table = pa.concat_tables([arrow_schema(schema).empty_table(), *(table for _, table in tables)])
+    read = list(_read_at_once(lines, schema))
+    at_once = np.concatenate([rows for rows, _ in read] or [np.empty(0, np.int64)])
+    table, right = arrow_schema(schema).empty_table(), np.ones(0, bool)
+    if read:
+        table, right = typed(pa.concat_tables(table for _, table in read), schema)
     log_times = np.zeros(len(lines.starts), np.int64)
     log_times[lines.records] = records.log_time
-    fit = _fit(table, log_times[at_once], schema, max_future_ms)
+    fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
     if not fit.all():
         at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
@@ -74,9 +77,17 @@ def decode_records(
         rows = rows[order]
         table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
     columns = {name: table[name].combine_chunks() for name in schema.names}
+    if not schema.field(schema.id_field).numeric:
+        columns[ID] = pa.array(_digests(columns[schema.id_field]))
     places = records.places([row for _, row in bad])
     bad = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
     return columns, np.searchsorted(lines.records, rows), bad
+
+
+def _digests(texts: pa.Array) -> np.ndarray:
+    """Texts as numbers of 64 bit, the form in which text ids enter windows."""
+    raw = b"".join([blake2b(text, digest_size=8).digest() for text in texts.cast(pa.binary()).to_pylist()])
+    return np.frombuffer(raw, "<i8")
 
 
 class Lines:

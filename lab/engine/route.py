@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.columns import Columns, in_log_order, take
+from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns, in_log_order, take
 from lab.engine.decode import MicroBatch
 from lab.engine.ledger import Change, Ledger
 from lab.engine.settings import Settings
@@ -32,10 +32,10 @@ def route(
     The rows of an envelope are in log order.
     """
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
-    events = in_log_order(batch.events) if batch.events else {"logTime": np.empty(0, np.int64)}
-    places = np.searchsorted(events["logTime"], [change.log_time for change in changes]).tolist()
+    events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
+    places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
     envelopes, first = [], 0
-    for after, end in enumerate([*places, len(events["logTime"])]):
+    for after, end in enumerate([*places, len(events[LOG_TIME])]):
         if end > first:
             part = {name: values[first:end] for name, values in events.items()}
             envelopes += _between(part, ledger, after, counts, settings)
@@ -49,7 +49,7 @@ def _between(
     events: Columns, ledger: Ledger, after: int, counts: Counter, settings: Settings
 ) -> Iterator[Envelope]:
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
-    unclaimed = np.ones(len(events["logTime"]), bool)
+    unclaimed = np.ones(len(events[LOG_TIME]), bool)
     for plan in ledger.plans:
         rows = matching(events, plan.route, settings.schema)
         if not len(rows):
@@ -77,7 +77,7 @@ def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envel
 
 def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
     """The rows that pass the route's filter and have a group, in order."""
-    keep = np.ones(len(events["logTime"]), bool)
+    keep = np.ones(len(events[LOG_TIME]), bool)
     for name, values in _stored(route.filter, schema):
         column = pa.array(events[name])
         keep &= pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)
@@ -97,11 +97,13 @@ def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
 def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": _numpy(take(events[schema.id_field], rows)),
+        "id": _numpy(take(events[ID if ID in events else schema.id_field], rows)),
         "time": _numpy(take(events[schema.time_field], rows)),
-        "logTime": events["logTime"][rows],
-        "source": events["source"][rows],
+        LOG_TIME: events[LOG_TIME][rows],
+        SOURCE: events[SOURCE][rows],
     }
+    if ID in events:
+        columns[f"text:{schema.id_field}"] = take(events[schema.id_field], rows)
     for name in route.keys:
         values = take(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}

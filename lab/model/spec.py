@@ -225,13 +225,22 @@ def _dead_letter() -> Json:
 
 
 def _stats() -> Json:
-    counts = dict.fromkeys((*COUNTS, "alerts", "heldEvents", "groups", "memoryBytes", "stateBytes"), COUNT)
-    times = {"type": "object", "additionalProperties": MS}
-    return {
-        "type": "object",
-        "properties": {"batch": COUNT, **counts, "times": times},
-        "required": ["batch", "times"],
+    counts = dict.fromkeys(
+        (*COUNTS, "alerts", "heldEvents", "groups", "memoryBytes", "files", "stateBytes"), COUNT
+    )
+    by_name = {"type": "object", "additionalProperties": COUNT}
+    properties = {
+        "batch": COUNT,
+        "keyGroups": {
+            "type": "array",
+            "prefixItems": [COUNT, COUNT],
+            "description": "the first and the last",
+        },
+        **counts,
+        "stored": by_name | {"description": "events that each key-group has stored"},
+        "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
     }
+    return {"type": "object", "properties": properties, "required": ["batch", "keyGroups", "times"]}
 
 
 def _closed(required: dict[str, Json], optional: dict[str, Json]) -> Json:

@@ -179,12 +179,14 @@ class RuleDesk(widgets.VBox):
 
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
-        key = next(n for n in self.schema.names if n not in (self.schema.id_field, self.schema.time_field))
+        roles = (self.schema.id_field, self.schema.time_field)
+        kinds = ("long", "string", "boolean")
+        keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
         number = max(self.book.versions, default=0) + 1
         message = {
             "ruleId": number,
             "ruleState": "ACTIVE",
-            "groupingKeyNames": [key],
+            "groupingKeyNames": keys[:1],
             "aggregatorFunctionType": "COUNT",
             "limitOperatorType": ">",
             "limit": 10,

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lab.engine import shared, store
 from lab.engine.alertlines import alert_lines
-from lab.engine.columns import Columns
+from lab.engine.columns import LOG_TIME, Columns
 from lab.engine.rulenumbers import halves
 from lab.engine.store import RouteStore
 from lab.model.keygroups import digest
@@ -102,7 +102,7 @@ class Direct:
     def columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
         groups = [tuple(event[name] for name in held.route.keys) for event in events]
         columns: Columns = {
-            "logTime": np.zeros(len(events), np.int64),
+            LOG_TIME: np.zeros(len(events), np.int64),
             "id": np.array([event[self.schema.id_field] for event in events], np.int64),
             "time": np.array([event[self.schema.time_field] for event in events], np.int64),
             "keyGroup": np.array([key_group_of(group, self.key_groups) for group in groups], np.int64),

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.engine.alertlines import alert_lines
+from lab.engine.columns import LOG_TIME
 from lab.model.aggregates import AGGREGATES
 from lab.model.reference import run
 from lab.model.schema import LOGINS
@@ -68,7 +69,7 @@ def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
         direct.control(text)
     (held,) = direct.stores.values()
     columns = direct.columns([LOGINS.parse(line) for _, line in lines], held)
-    columns["logTime"] = np.array([log_times[event["eventId"]] for event in log])
+    columns[LOG_TIME] = np.array([log_times[event["eventId"]] for event in log])
     _, alerts = held.evaluate(columns, 0, 300_000, 0)
     assert list(zip(*alert_lines(held, columns, alerts, NOW + 1))) == expected
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.engine import decode
+from lab.engine.columns import LOG_TIME
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
@@ -200,8 +201,8 @@ def test_each_value_of_a_topic_is_a_record_with_its_own_log_time(values):
             good.append((number + 1_000, PAYMENTS.parse(value)["transactionId"]))
         except BadRecord:
             bad.append(f"topic/0:{number}")
-    columns = batch.events[0] if batch.events else {"logTime": np.empty(0), "transactionId": pa.array([])}
-    assert list(zip(columns["logTime"].tolist(), columns["transactionId"].to_pylist(), strict=True)) == good
+    columns = batch.events[0] if batch.events else {LOG_TIME: np.empty(0), "transactionId": pa.array([])}
+    assert list(zip(columns[LOG_TIME].tolist(), columns["transactionId"].to_pylist(), strict=True)) == good
     assert [json.loads(letter)["place"] for letter in batch.dead_letters] == bad
     assert batch.records == len(values)
 

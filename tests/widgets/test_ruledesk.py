@@ -7,9 +7,10 @@ import pytest
 
 from lab.apps.backtest import Past
 from lab.apps.replay import read_rules
+from lab.model.field import Field
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
-from lab.model.schema import LOGINS, PAYMENTS
+from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.teach import dataset
 from lab.widgets.ruledesk import RuleDesk
 
@@ -203,3 +204,10 @@ def test_the_reference_agrees_with_the_count_shown(past):
     for line in first:
         reference.event(line)
     assert f" {len(reference.alerts):,} alerts" in desk.backtest.said.value
+
+
+def test_the_first_rule_on_own_events_is_by_a_field_that_groups_them():
+    id, at = Field("id", "string"), Field("at", "time", unit="s")
+    for more, keys in (((Field("amount", "decimal(18,2)"), Field("city", "string")), ["city"]), ((), [])):
+        desk = RuleDesk(Schema("visits", (id, at, *more), "id", "at"))
+        assert json.loads(desk.text.value)["groupingKeyNames"] == keys

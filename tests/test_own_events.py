@@ -1,0 +1,154 @@
+"""The README's way from a file of events to alerts, command by command, on nested orders."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import lab
+from lab.apps.replay import read_rules
+from lab.cli.main import FAILED, OK, main, parser
+from lab.cli.options import settings_of
+from lab.engine.settings import Settings, saved_schema
+from lab.model.reference import run
+from lab.model.schema import Schema
+from tests.orders import orders
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SECTION = README.partition("## Your own events\n")[2].partition("\n## ")[0]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.DOTALL)
+COMMANDS = [
+    line for _, block in BLOCKS for line in block.splitlines() if line.startswith((".venv/bin/lab", "echo"))
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.jsonl").write_text("".join(f"{line}\n" for line in orders(2_000)))
+    return tmp_path
+
+
+def shell(command: str) -> str:
+    command = command.replace(".venv/bin/lab", f"{sys.executable} -m lab")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_from_my_file_of_events_to_my_rules_alerts(folder):
+    infer, backtest, write, replay = COMMANDS
+    shell(infer)
+    toml = Path("orders.toml").read_text()
+    (shown,) = (block for kind, block in BLOCKS if kind == "toml")
+    for part in shown.split("\n\n"):
+        assert part.strip() in toml
+    assert "alerts, " in shell(backtest)
+    shell(write)
+    summary = json.loads(shell(replay).splitlines()[-1])
+    lines = Path("orders.jsonl").read_bytes().splitlines()
+    log = [("control", read_rules("rules.txt")[0]), *(("event", line) for line in lines)]
+    expected = [alert.to_json() for alert in run(lab.schema("orders.toml"), log).alerts]
+    assert sorted(Path("alerts.jsonl").read_text().splitlines()) == sorted(expected)
+    assert summary["alerts"] == len(expected) > 20 and summary["dead_letters"] == 0
+    assert json.loads(expected[0])["eventId"].startswith("A-")
+
+
+RULE = (
+    '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["city"], "aggregatorFunctionType": "COUNT", '
+)
+RULE += '"limitOperatorType": ">", "limit": 3, "window": "1m"}'
+
+
+def infer() -> Schema:
+    assert main(["infer", "orders.jsonl", "--out", "orders.toml"]) == OK
+    return lab.schema("orders.toml")
+
+
+def test_the_checkpoint_keeps_the_schema_so_that_rules_need_no_option(folder, capsys):
+    Settings(infer()).bind(Path("logs/checkpoint"))
+    assert main(["rules", "add", RULE, "--logs", "logs", "--timeout", "0"]) == OK
+    assert main(["rules", "pause", "1", "--logs", "logs", "--timeout", "0"]) == OK
+    assert main(["rules", "list", "--logs", "logs"]) == OK
+    assert capsys.readouterr().out.endswith("v2   PAUSE   COUNT(events) per city over 1 min > 3\n")
+    options = parser().parse_args(["run", "--logs", "logs"])
+    assert settings_of(options, Path("logs/checkpoint")).schema == lab.schema("orders.toml")
+
+
+def test_a_checkpoint_goes_on_with_a_new_field_and_names_the_one_that_differs(folder):
+    before, checkpoint = infer(), Path("logs/checkpoint")
+    Settings(before).bind(checkpoint)
+    words = replace(before, name="shop", fields=tuple(replace(field, doc="new") for field in before.fields))
+    more = replace(words, fields=(*words.fields, lab.Field("note", "string")))
+    for schema in (words, more):
+        Settings(schema).bind(checkpoint)
+        assert saved_schema(checkpoint) == schema
+    with pytest.raises(
+        ValueError, match="schema orders: there is no field note any more, in checkpoint .* of shop"
+    ):
+        Settings(before).bind(checkpoint)
+    assert saved_schema(checkpoint) == more
+
+
+def test_a_wrong_path_is_warned_of_before_the_replay(folder, capsys):
+    infer()
+    Path("rules.txt").write_text(RULE)
+    path = Path("orders.toml")
+    path.write_text(path.read_text().replace("customer.address.city", "customer.adress.city"))
+    command = [
+        "replay",
+        "orders.jsonl",
+        "--schema",
+        "orders.toml",
+        "--rules",
+        "rules.txt",
+        "--engine",
+        "reference",
+    ]
+    assert main(command) == OK
+    err = capsys.readouterr().err
+    assert (
+        "lab: warning: field city: none of the first 1,000 records has customer.adress.city, did you mean"
+        in err
+    )
+
+
+def test_dead_letters_name_the_path(folder, capsys):
+    infer()
+    Path("rules.txt").write_text(RULE)
+    Path("bad.jsonl").write_text('{"order": {"id": "A", "placedAt": "yesterday"}}\n')
+    command = [
+        "replay",
+        "bad.jsonl",
+        "--schema",
+        "orders.toml",
+        "--rules",
+        "rules.txt",
+        "--engine",
+        "reference",
+    ]
+    assert main(command) == FAILED
+    err = capsys.readouterr().err
+    assert (
+        'bad.jsonl:1: placedAt (order.placedAt): "yesterday", expected a time of ISO 8601 with its zone'
+        in err
+    )
+
+
+def test_a_studio_watches_own_events_where_an_engine_runs_and_plays_no_stream_of_them(folder):
+    with pytest.raises(
+        ValueError,
+        match="schema: 'orders', expected one of payments, logins, which can be played, or engine='elsewhere'",
+    ):
+        lab.Studio(infer())
+    logs = lab.FileLogs(folder / "logs")
+    with lab.Studio("orders.toml", "elsewhere", logs=logs) as studio:
+        logs.log("events").append(Path("orders.jsonl").read_bytes().splitlines()[:50])
+        studio.publish(RULE)
+        studio.read()
+        assert len(studio.past) == 50 and studio.past.aggregates(studio.book.rules[1]).values.max() > 3
