@@ -54,14 +54,14 @@ def test_a_row_is_in_force_and_abuse_is_refused_soon(kafka, postgres, tmp_path):
     logs.log("restrictions").create(1, COMPACTED)
     store = RuleStore(url, LOGINS)
     more = {
-        "cdc": ["--store", url],
-        "serve": ["--port", str(port)],
-        "run": ["--checkpoint", str(tmp_path / "checkpoint")],
+        ("cdc", "run"): ["--store", url],
+        ("restrict", "serve"): ["--port", str(port)],
+        ("run", "--schema"): ["--checkpoint", str(tmp_path / "checkpoint")],
     }
     with ExitStack() as opened:
         for command, used in USES.items():
             options = [f"--{option.replace('_', '-')}={logs.log(OPTIONS[option])!r}" for option in used]
-            special = more.get(command[:2], more.get(command[:1], []))
+            special = more.get(command[:2], [])
             opened.enter_context(Victim(tmp_path / "out.log", *command, *options, *special))
         acks = opened.enter_context(closing(logs.log("acks").tail()))
         store.put(json.dumps(GUESSING))
