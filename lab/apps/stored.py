@@ -5,16 +5,17 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from lab.apps.control import rules_of
-from lab.apps.run import POLL_S, logs_of, stop_signals
+from lab.apps.run import POLL_S, logs_of, schema_of, stop_signals
 from lab.cli.options import Usage
 from lab.model.rules import BadRule, parse_message
-from lab.model.schema import SCHEMAS
+from lab.model.schema import PAYMENTS
 from lab.rulestore import capture
 from lab.rulestore.store import Change, RuleStore, message_of
 
 
 def _store(options: Namespace) -> RuleStore:
-    return RuleStore(options.store, SCHEMAS[options.schema])
+    has_logs = "logs" in options
+    return RuleStore(options.store, schema_of(options) if has_logs else options.schema or PAYMENTS)
 
 
 def add(options: Namespace) -> None:
@@ -100,9 +101,7 @@ def run(options: Namespace) -> None:
     logs = logs_of(options)
     logs.create()
     with stop_signals() as stopped:
-        capture.run(
-            options.store, SCHEMAS[options.schema], logs, stopped, lambda text: print(text, flush=True)
-        )
+        capture.run(options.store, schema_of(options), logs, stopped, lambda text: print(text, flush=True))
 
 
 def status(options: Namespace) -> None:

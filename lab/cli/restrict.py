@@ -7,7 +7,6 @@ from lab.cli.checkpoint import name_and_value
 from lab.cli.options import Usage, add_command, add_logs_options, at_least
 from lab.model.alerts import utc
 from lab.model.rules import ACTIONS
-from lab.model.schema import SCHEMAS
 from lab.restrict.client import PORT
 
 LOG = {"--restrictions": "the restriction log (beside the others)"}
@@ -86,7 +85,7 @@ def _log(options: Namespace):
 def _run(options: Namespace) -> None:
     from kafka.errors import KafkaError
 
-    from lab.apps.run import POLL_S, logs_of, stop_signals
+    from lab.apps.run import POLL_S, logs_of, schema_of, stop_signals
     from lab.logs.kafka import NoBroker
     from lab.restrict.decide import Decider
 
@@ -96,7 +95,7 @@ def _run(options: Namespace) -> None:
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                with Decider(logs, SCHEMAS[options.schema]) as decider:
+                with Decider(logs, schema_of(options)) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     while not stopped.wait(POLL_S):
                         if made := decider.step():

@@ -31,7 +31,7 @@ class BadRestriction(ValueError):
 
 @dataclass(frozen=True)
 class Restriction:
-    """What stands against a subject; in force at `start` <= t < `until`, unless it was lifted at or after `start`.
+    """What stands against a subject, in force until `until`; one that was lifted has neither `start` nor `until`.
 
     >>> one = Restriction("block_login", (("userId", "7"),), start=1_000, until=61_000, rule_id=1, rule_version=2)
     >>> read_message(one.to_json()) == one, one.in_force(60_999), one.in_force(61_000)
@@ -55,7 +55,7 @@ class Restriction:
 
     def in_force(self, now: int) -> bool:
         """Whether it forbids its actions now."""
-        return self.start > self.lifted and now < self.until
+        return now < self.until
 
     def merged(self, other: "Restriction") -> "Restriction":
         """Both in one, whichever came first."""

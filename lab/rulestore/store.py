@@ -263,6 +263,8 @@ def read_row(document: str | bytes) -> dict[str, object]:
 def _url(given: str) -> URL:
     try:
         url = make_url(given)
+        if not url.database or url.database == ":memory:":  # a capture is another process
+            raise KeyError(given)
         return url.set(drivername=DRIVERS[url.drivername])
     except (ArgumentError, KeyError):
         raise ValueError(f"--store: not the URL of a rule store, expected one such as {EXAMPLES}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
+from psycopg2 import sql
 
 from lab.engine.ends import FileLogs
 from lab.machine import database
@@ -34,7 +35,7 @@ def new_database(postgres: database.Database, user: str = database.OWNER) -> str
     name = f"t{uuid.uuid4().hex[:12]}"
     with closing(psycopg2.connect(postgres.url())) as connection:
         connection.autocommit = True
-        connection.cursor().execute(f'CREATE DATABASE "{name}"')
+        connection.cursor().execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return postgres.url(user).replace(f"/{database.NAME}?", f"/{name}?")
 
 

@@ -78,6 +78,7 @@ def test_first_a_snapshot_then_changes_in_order_and_later_only_what_is_new(store
     store.delete(3)
     with capturing(store, logs) as capture:
         assert delivered(logs) == [2, 4], "the last change of each rule, none of one that was never delivered"
+        assert [row["status"] for row in store.rows()] == ["waiting", "waiting", "removed"]
         store.put(rule(4))
         store.put(rule(2, 60))
         store.delete(1)

@@ -19,7 +19,7 @@ from tests.rulestore.conftest import new_database
 from tests.rulestore.kills import Victim
 from tests.topics import topics
 
-EDITS, ABUSERS, RATE = 40, 20, 500
+EDITS, ABUSERS, RATE = 20, 10, 500
 USES = {
     ("run", "--schema", "logins", "--parallelism", "1"): (
         "events",
@@ -54,16 +54,14 @@ def test_a_row_is_in_force_and_abuse_is_refused_soon(kafka, postgres, tmp_path):
     logs.log("restrictions").create(1, COMPACTED)
     store = RuleStore(url, LOGINS)
     more = {
-        "cdc": ["--store", url],
-        "serve": ["--port", str(port)],
-        "run": ["--checkpoint", str(tmp_path / "checkpoint")],
+        ("cdc", "run"): ["--store", url],
+        ("restrict", "serve"): ["--port", str(port)],
+        ("run", "--schema"): ["--checkpoint", str(tmp_path / "checkpoint")],
     }
     with ExitStack() as opened:
         for command, used in USES.items():
             options = [f"--{option.replace('_', '-')}={logs.log(OPTIONS[option])!r}" for option in used]
-            special = more.get(command[1] if command[0] == "restrict" else command[0], [])
-            if command == ("restrict", "run", "--schema", "logins"):
-                special = []
+            special = more.get(command[:2], [])
             opened.enter_context(Victim(tmp_path / "out.log", *command, *options, *special))
         acks = opened.enter_context(closing(logs.log("acks").tail()))
         store.put(json.dumps(GUESSING))
@@ -75,7 +73,7 @@ def test_a_row_is_in_force_and_abuse_is_refused_soon(kafka, postgres, tmp_path):
         acks.read()
         in_force = []
         for number in range(EDITS):
-            store.put(json.dumps(GUESSING | {"window": f"{600 + number}s"}))
+            store.put(json.dumps(GUESSING | {"window": f"{601 + number}s"}))
             committed = time.monotonic()
             wait(acks.read, 20, 0.002)
             in_force.append(time.monotonic() - committed)

@@ -259,5 +259,12 @@ def test_a_url_of_another_kind_is_refused_without_its_password(capsys):
     with pytest.raises(SystemExit):
         main(["rules", "list", "--store", "mysql://me:s3cret@host/db"])
     assert "s3cret" not in capsys.readouterr().err
-    with pytest.raises(ValueError, match="expected one such as sqlite:///rules.db"):
-        RuleStore("mysql://me:s3cret@host/db", PAYMENTS)
+    for url in (
+        "mysql://me:s3cret@host/db",
+        "nonsense",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "postgresql://127.0.0.1",
+    ):
+        with pytest.raises(ValueError, match="expected one such as sqlite:///rules.db"):
+            RuleStore(url, PAYMENTS)
