@@ -52,7 +52,7 @@ HEAD, TAIL, KNOWN = (
     2,
     3,
 )  # of queues: its oldest event in the window, its newest, and from which time on OLDER is known
-SCRATCH = 8  # lanes to calculate in
+LIMBS = 8  # the first places of Store.scratch, to calculate in
 
 
 class Running(NamedTuple):
@@ -73,6 +73,7 @@ RUNNING = {
     "COUNT_WITH_RESET": Running(COUNT_SINCE, 3),
     "UNIQUE_COUNT": Running(DISTINCT, 2),
 }
+SCRATCH = LIMBS + max(running.lanes for running in RUNNING.values())
 
 
 @bare
@@ -205,7 +206,7 @@ def variance(running, limbs):
     high, low = running[HIGH] + (running[LOW] >> 32), running[LOW] & LOW_BITS
     if high < 0:  # (Σ value)² = (−Σ value)²
         high, low = -high - (low > 0), -low & LOW_BITS
-    limbs[:] = 0
+    limbs[:LIMBS] = 0
     carry = np.int64(0)
     for i in range(4):
         carry += running[LIMB + i]
@@ -216,7 +217,7 @@ def variance(running, limbs):
         for k in range(3):
             add_product(limbs, i + k, limb(high, low, i), limb(high, low, k), -1)
     carry = np.int64(0)
-    for i in range(len(limbs)):
+    for i in range(LIMBS):
         carry += limbs[i]
         limbs[i] = carry & LOW_BITS
         carry >>= 32
@@ -243,7 +244,7 @@ def add_product(limbs, i, a, b, sign):
 def divide(limbs, n):
     """Divides a number in digits of 32 bits by n < 2³⁰ in place, and returns the rest."""
     rest = np.int64(0)
-    for i in range(len(limbs) - 1, -1, -1):
+    for i in range(LIMBS - 1, -1, -1):
         rest = rest << 32 | limbs[i]
         limbs[i] = rest // n
         rest %= n

@@ -21,6 +21,7 @@ from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, rounded
 from lab.model.rules import Rule
 from lab.model.words import plain
 
+TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64
 PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without an exponent
 ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
@@ -40,7 +41,7 @@ def alert_lines(
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},"key":' for rule in rules]
     limits = [f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}","eventId":' for rule in rules]
-    of_rule = [pa.array(texts).take(pa.array(which)) for texts in (heads, named, limits)]
+    of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
     event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)
     event_id, quoted_id = _ids(store, columns, alerts[:, ROW])
@@ -50,23 +51,24 @@ def alert_lines(
         *(of_rule[0], event_id, ".", event_time, ".", hashes),
         *(of_rule[1], quoted, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
         *(of_rule[2], quoted_id, ',"eventTime":', event_time),
-        pc.if_else(pc.equal(log_time, 0), "}", live),
+        pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
     )
     return keys.to_pylist(), lines.to_pylist()
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
-    return pc.binary_join_element_wise(*texts, "")
+    scalars = (pa.scalar(text, TEXT) if isinstance(text, str) else text for text in (*texts, ""))
+    return pc.binary_join_element_wise(*scalars)
 
 
 def _text(values: pa.Array) -> pa.Array:
-    return values.cast(pa.string())
+    return values.cast(TEXT)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
     """As JSON strings."""
     if pc.any(pc.match_substring_regex(texts, ESCAPED)).as_py():
-        return pa.array([json.dumps(text) for text in texts.to_pylist()])
+        return pa.array([json.dumps(text) for text in texts.to_pylist()], TEXT)
     return _joined('"', texts, '"')
 
 
@@ -76,7 +78,7 @@ def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Arra
     if store.schema.field(name).numeric:
         ids = _text(pa.array(columns["id"][rows]))
         return ids, ids
-    quoted = _quoted(take(columns[f"text:{name}"], rows))
+    quoted = _quoted(_text(take(columns[f"text:{name}"], rows)))
     return pc.utf8_slice_codeunits(quoted, 1, -1), quoted
 
 
@@ -112,9 +114,9 @@ def _group_keys(store: RouteStore, columns: Columns, names: tuple[str, ...], row
             values = take(columns[f"key:{name}"], rows)
             values = _decimals(values >> 63, values, field.scale)
         else:
-            values = take(columns[f"text:{name}"], rows)
+            values = _text(take(columns[f"text:{name}"], rows))
         parts += [f"{name}=" if len(parts) == 1 else f";{name}=", values]
-    return _joined(*parts, pa.array(["}"] * len(rows)))
+    return _joined(*parts, pa.array(["}"] * len(rows), TEXT))
 
 
 # -- aggregates --------------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which:
     for number, (name, scale) in enumerate(distinct):
         mine = np.flatnonzero(kind == number)
         texts[mine] = _reported(AGGREGATES[name], scale, alerts[mine]).to_pylist()
-    return pa.array(texts, pa.string())
+    return pa.array(texts, TEXT)
 
 
 def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
@@ -142,7 +144,7 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     factor = 10 ** max(PLACES - scale, 0)
     safe = (alerts[:, HIGH_PART] == low >> 63) & (np.abs(low) < SAFE // factor) & (parts < SAFE // factor)
     if aggregate.reported is not rounded or scale > PLACES or not safe.all():
-        return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)])
+        return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)], TEXT)
     whole, rest = np.divmod(part * factor, parts)
     whole += low * factor
     whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
@@ -153,7 +155,7 @@ def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
     """128-bit integers with `scale` digits after the point, as text."""
     if scale > PLAIN_DIGITS:
         numbers = zip(high.tolist(), low.tolist())
-        return pa.array([f"{Decimal(f'{joined(*halves)}E-{scale}'):f}" for halves in numbers], pa.string())
+        return pa.array([f"{Decimal(f'{joined(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
     halves = np.column_stack((low, high))
     return _text(pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]))
 

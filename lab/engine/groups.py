@@ -142,7 +142,7 @@ def load(store, batch, seq, reach):
 
 
 @bare
-def load_resets(store, key_group, key, rule_id, seq, rows):
+def load_resets(store, key, key_group, rule_id, seq, rows):
     """Restores where rules were reset, for the groups that still hold events."""
     for row in rows:
         groups = store.size[GROUPS]

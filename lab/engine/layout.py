@@ -105,7 +105,7 @@ def bare(function: Callable) -> Callable:
 
     What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.
     """
-    compiled = njit(cache=True, _nrt=False)(function)
+    compiled = njit(cache=True, _nrt=False, forceinline=True)(function)
     if not config.DISABLE_JIT:
         compiled._cache._cache_file._source_stamp = _STAMP
     return compiled

@@ -198,7 +198,8 @@ class RouteStore:
                 value[:, self.value_columns.index(column)] = values
             fields |= np.where(valid, 1 << bit, 0)
         key = self._key(columns, rows)
-        return Batch(columns["time"], columns["id"], columns["keyGroup"], fields, key, value)
+        time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
+        return Batch(time, event_id, key_group, fields, key, value)
 
     def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)
@@ -277,13 +278,14 @@ class RouteStore:
         """
         batch = self._batch(events)
         self._make_room(events=len(batch.time), groups=len(batch.time))
-        groups.load(self.store, batch, events["seq"], self.widest_ms + max_out_of_orderness_ms)
+        groups.load(self.store, batch, _plain(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
         pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
         rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
         self._make_room(groups=len(rows), resets=len(rows))
         key = self._key(resets, len(resets["seq"]))
-        groups.load_resets(self.store, resets["keyGroup"], key, resets["rule"], resets["seq"], rows)
+        of_reset = (_plain(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        groups.load_resets(self.store, key, *of_reset, rows)
 
     def compact(self, max_out_of_orderness_ms: int) -> None:
         """Forgets events, groups and resets that are no longer held."""
@@ -307,6 +309,11 @@ class RouteStore:
 def _queues(keys: list[Key]) -> dict[Key, int]:
     """The aggregates that have a queue, and its number."""
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """As the loop is compiled for: contiguous and writable; a column of Arrow's is not."""
+    return np.require(values, np.int64, ["C", "W"])
 
 
 def _power_of_two(at_least: int) -> int:

@@ -7,10 +7,10 @@
 This is `DynamicAlertFunction` of the Flink demo without its walk over the whole window: each group keeps its events linked in
 time order, and each distinct aggregate of the rules keeps a running value with the event where its window starts. An event in
 order enters at the newer end, the events that it leaves behind go at the older end: O(1) amortised, whatever the window's
-length. A late event moves the running window back, until it ends there, and forth again:
+length. For a late event a copy of the running window moves back until it ends there:
 
-   in order     ┤━━━━━━━━━━━━━━━━━━━━┤        ►
-   late, at l  ┤━━━━━━━━━━━━━━━━━━l           ◄ and ►     only what lies between l and the newest event moves
+   in order     ┤━━━━━━━━━━━━━━━━━━━━┤
+   late, at l  ┤━━━━━━━━━━━━━━━━━━l           ◄     what lies between l and the newest event leaves, as much enters
 
 `lab.engine.aggregates` says how events enter and leave, `lab.engine.limits` which rules fire. Numba compiles this plain Python.
 """
@@ -19,7 +19,9 @@ import numpy as np
 
 from lab.engine.aggregates import (
     COUNT_SINCE,
+    DISTINCT,
     KNOWN,
+    LIMBS,
     RESET,
     START,
     N,
@@ -133,7 +135,7 @@ def take_in_late(store, rules, a, running, j, oldest):
 
 @bare
 def step_back(store, rules, a, running, g, j, oldest):
-    """Moves a running window so that it ends with the late event `j` and starts at time `oldest`."""
+    """Moves a window that ends with the newest event back, to end with the late event `j` and start at time `oldest`."""
     started = store.event[running[START], TIME]
     i = store.group[g, NEWEST]
     while i != j and store.event[i, TIME] >= started:
@@ -162,7 +164,6 @@ def step_forth(store, rules, a, running, j, start):
         if store.event[i, TIME] >= started:
             enter(store, rules, a, running, i)
         i = store.event[i, NEXT]
-    running[START] = start
 
 
 @bare
@@ -255,10 +256,13 @@ def judge(store, rules, a, g, j, horizon, row, alerts, fired):
             follow(store, rules, a, running, g, horizon, start)
         value = store.event[best(store, rules, a, running, j, oldest), rules.aggregate[a, COLUMN]]
         return alert(store, rules, a, running, j, of_value(value, 0, 1), row, alerts, fired)
-    first = running[START]
-    step_back(store, rules, a, running, g, j, oldest)
-    fired = alert(store, rules, a, running, j, measured(store, rules, a, running), row, alerts, fired)
-    step_forth(store, rules, a, running, j, first)
+    moved = store.scratch[LIMBS : LIMBS + len(running)]
+    for lane in range(len(running)):
+        moved[lane] = running[lane]
+    step_back(store, rules, a, moved, g, j, oldest)
+    fired = alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
+    if rules.aggregate[a, KIND] == DISTINCT:  # only a copy of the lanes was moved, but the table itself
+        step_forth(store, rules, a, moved, j, running[START])
     return fired
 
 

@@ -57,11 +57,11 @@ def root(value: Exact) -> Decimal:
     >>> root(Fraction(2)), root(Fraction(25, 10**14)), root(Fraction(225, 10**14))
     (Decimal('1.414214'), Decimal('0.000000'), Decimal('0.000002'))
     """
-    square = Fraction(value) * 100**PLACES
-    below = isqrt(int(square))
-    half = below + Fraction(1, 2)
-    up = square > half**2 or (square == half**2 and below % 2)
-    return Decimal(f"{below + up}E-{PLACES}")
+    numerator, denominator = Fraction(value).as_integer_ratio()
+    numerator *= 100**PLACES
+    below = isqrt(numerator // denominator)
+    above_middle = 4 * numerator - (2 * below + 1) ** 2 * denominator
+    return Decimal(f"{below + (above_middle > 0 or (above_middle == 0 and below % 2))}E-{PLACES}")
 
 
 def signed_square(limit: Fraction) -> Fraction:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from lab.logs.files import FileLog
-from lab.stream.simulate import DAY_MS, write_payments
+from lab.stream.simulate import DAY_MS, START_MS, write_payments
 
 SEGMENT = 100_000  # events
 
@@ -23,11 +25,21 @@ class Payments:
 
     @classmethod
     def make(
-        cls, folder: Path, events: int, keys: int, span_ms: int = 40 * DAY_MS, segment: int = SEGMENT
+        cls,
+        folder: Path,
+        events: int,
+        keys: int,
+        span_ms: int = 40 * DAY_MS,
+        segment: int = SEGMENT,
+        rough: "Rough | None" = None,
     ) -> "Payments":
-        """`events` payments of `keys` payees to `keys` beneficiaries, spread evenly over `span_ms`."""
+        """`events` payments of `keys` payees to `keys` beneficiaries over `span_ms`: evenly and in order, or rough."""
         folder.mkdir(parents=True)
-        file = write_payments(folder / "payments.jsonl", events, 1, keys, keys, span_ms)
+        file = folder / "payments.jsonl"
+        if rough:
+            rough.write(file, events, keys, span_ms)
+        else:
+            write_payments(file, events, 1, keys, keys, span_ms)
         log = FileLog(folder / "segments")
         with file.open("rb") as lines:
             for number in range(-(-events // segment)):
@@ -55,6 +67,51 @@ def rule(rule_id: int, keys: Sequence[str], window: str, limit: float, function:
             "window": window,
         }
     )
+
+
+@dataclass(frozen=True)
+class Rough:
+    """What real logs have and ordered ones hide: late events, hot keys, bursts, nulls. Each is a share of the events."""
+
+    late: float = 0.03
+    behind_ms: int = (
+        60_000  # a late event is so much older at most, where the events before it are about as old
+    )
+    hot: float = 0.5  # of one key in a hundred
+    bursts: float = 0.2  # of the same hundredth of the time
+    nulls: float = 0.05
+
+    def times(self, events: int, span_ms: int, rng: np.random.Generator) -> np.ndarray:
+        """Event times in order of arrival."""
+        share = rng.random(events)
+        in_burst = rng.integers(0, 100, events) * 100 + 50 + rng.random(events)
+        share = np.where(rng.random(events) < self.bursts, in_burst / 10_000, share)
+        times = np.sort((share * span_ms).astype(np.int64))
+        behind = rng.integers(1, self.behind_ms, events, endpoint=True)
+        return START_MS + times - np.where(rng.random(events) < self.late, behind, 0)
+
+    def keys(self, events: int, keys: int, rng: np.random.Generator) -> np.ndarray:
+        hot = rng.random(events) < self.hot
+        return np.where(hot, rng.integers(0, max(keys // 100, 1), events), rng.integers(0, keys, events))
+
+    def write(self, path: Path, events: int, keys: int, span_ms: int) -> Path:
+        """Payments as `write_payments` writes them, but rough."""
+        rng = np.random.default_rng(1)
+        columns = (
+            np.arange(1, events + 1),
+            self.times(events, span_ms, rng),
+            self.keys(events, keys, rng),
+            self.keys(events, keys, rng),
+            np.array(["CSH", "CRD"])[rng.integers(0, 2, events)],
+            np.where(rng.random(events) < self.nulls, "null", rng.integers(500, 2000, events) / 100),
+        )
+        line = (
+            '{"transactionId":%d,"eventTime":%d,"payeeId":%d,"beneficiaryId":%d,"paymentType":"%s",'
+            '"paymentAmount":%s}\n'
+        )
+        rows = zip(*(column.tolist() for column in columns))
+        path.write_text("".join(line % row for row in rows))
+        return path
 
 
 PAIR, PAYEE, BENEFICIARY = ["payeeId", "beneficiaryId"], ["payeeId"], ["beneficiaryId"]

@@ -1,0 +1,231 @@
+"""What an event costs the windows: `python -m tests.bench.cost [--quick] [--plot FILE.svg]`.
+
+CPU time of `RouteStore.evaluate` and `alert_lines` on columns in memory: no decoding, no Spark. One thing changes at a time.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from lab.engine import shared
+from lab.engine.aggregates import RUNNING
+from lab.engine.alertlines import alert_lines
+from lab.engine.columns import Columns
+from lab.engine.store import RouteStore
+from lab.model.rules import RuleBook
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import HOUR_MS, MINUTE_MS
+from tests.bench.data import PAYEE, Rough, rule
+
+BATCH = 20_000  # events
+LATE_MS = 5 * MINUTE_MS
+NEVER = 10**15  # a limit that nothing reaches
+
+
+ROUGH = Rough()
+ORDERED = Rough(late=0, hot=0, bursts=0, nulls=0)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Events of one route and its rules. Half of the events come first, unmeasured."""
+
+    events: int = 400_000
+    every_ms: int = 100
+    keys: int = 1_000
+    rough: Rough = ROUGH
+    functions: tuple[str, ...] = ("SUM",)
+    windows_ms: tuple[int, ...] = (HOUR_MS,)
+    rules: int = 1
+    limit: int = NEVER
+
+    def messages(self) -> list[str]:
+        kinds = [(window_ms, function) for window_ms in self.windows_ms for function in self.functions]
+        chosen = (kinds[number % len(kinds)] for number in range(self.rules))
+        return [
+            rule(
+                number,
+                PAYEE,
+                f"{window_ms // 1000}s",
+                (self.limit + number) * (-1 if function == "MIN" else 1),
+                function,
+            )
+            for number, (window_ms, function) in enumerate(chosen, 1)
+        ]
+
+    def columns(self) -> Columns:
+        rng = np.random.default_rng(1)
+        cents = rng.integers(500, 2000, self.events)
+        null = rng.random(self.events) < self.rough.nulls
+        return {
+            "id": np.arange(self.events),
+            "time": self.rough.times(self.events, self.events * self.every_ms, rng),
+            "logTime": np.ones(self.events, np.int64),
+            "keyGroup": np.zeros(self.events, np.int64),
+            "key:payeeId": self.rough.keys(self.events, self.keys, rng),
+            "value:paymentAmount": pa.array(cents, mask=null) if null.any() else cents,
+        }
+
+
+def cost(load: Load) -> float:
+    """CPU µs an event."""
+    book = RuleBook(PAYMENTS)
+    for message in load.messages():
+        assert book.apply(message)["status"] == "accepted"
+    ((route, rules),) = book.routes().items()
+    columns, seconds = load.columns(), 0.0
+    with TemporaryDirectory(prefix="lab-cost-", dir=shared.memory_folder()) as folder:
+        store = RouteStore(Path(folder, "windows"), PAYMENTS, route, ["paymentAmount"], rules, 1)
+        for first in range(0, load.events, BATCH):
+            batch = {name: values[first : first + BATCH] for name, values in columns.items()}
+            started = time.process_time()
+            _, found = store.evaluate(batch, first, LATE_MS, 0)
+            alert_lines(store, batch, found, first)
+            if first >= load.events // 2:
+                seconds += time.process_time() - started
+    return seconds / (load.events // 2) * 1e6
+
+
+Point = tuple[float, Load]
+Figure = tuple[str, dict[str, list[tuple[float, float]]]]
+
+
+def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
+    """Title of a plot -> what is along it, and for each line its points."""
+    base = Load(events=100_000 if quick else 400_000)
+    one_key = replace(base, keys=1, every_ms=10)
+    windows = [MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 10 * HOUR_MS]
+    return {
+        "window": (
+            "minutes",
+            {
+                function: [
+                    (window / MINUTE_MS, replace(base, functions=(function,), windows_ms=(window,)))
+                    for window in windows
+                ]
+                for function in ("SUM", "MAX")
+            },
+        ),
+        "late events of a key that holds 100,000": (
+            "% of the events",
+            {
+                function: [
+                    (
+                        100 * late,
+                        replace(
+                            one_key, functions=(function,), rough=replace(ORDERED, late=late, behind_ms=1000)
+                        ),
+                    )
+                    for late in (0, 0.01, 0.03, 0.1, 0.3)
+                ]
+                for function in ("SUM", "MAX", "VARIANCE")
+            },
+        ),
+        "keys": (
+            "keys",
+            {"SUM": [(keys, replace(base, keys=keys)) for keys in (1, 100, 10_000, 100_000)]},
+        ),
+        "rules": (
+            "rules of a route",
+            {
+                f"{len(kinds) * len(spans)} aggregates": [
+                    (rules, replace(base, functions=kinds, windows_ms=spans, rules=rules))
+                    for rules in (1, 10, 100, 1000, 10_000)
+                    if rules >= len(kinds) * len(spans)
+                ]
+                for kinds, spans in (
+                    (("SUM",), (HOUR_MS,)),
+                    (("SUM", "AVG", "MIN", "MAX", "COUNT", "STDDEV"), tuple(windows)),
+                )
+            },
+        ),
+        "alerts": (
+            "% of the events alert",
+            {"SUM": [(0, base), (100, replace(base, limit=0, rough=replace(Rough(), nulls=0)))]},
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.cost", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a quarter of the events, one repeat")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file too")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw them")
+    options = parser.parse_args()
+    console = Console(width=None if Console().is_terminal else 120)
+    cost(
+        Load(events=2 * BATCH, functions=tuple(RUNNING), rules=len(RUNNING))
+    )  # compiled or read from Numba's cache
+    figures: dict[str, Figure] = {}
+    for title, (along, lines) in series(options.quick).items():
+        figures[title] = along, {}
+        table = Table(title=f"{title}: CPU µs an event", title_justify="left")
+        for name in (along, *lines):
+            table.add_column(name, justify="right")
+        points = {(line, x): load for line, at in lines.items() for x, load in at}
+        samples: dict[tuple[str, float], list[float]] = {point: [] for point in points}
+        for _ in range(1 if options.quick else 3):
+            for point, load in points.items():
+                samples[point].append(cost(load))
+        for x in dict.fromkeys(x for _, x in points):
+            row = [f"{median(samples[line, x]):.2f}" if (line, x) in samples else "" for line in lines]
+            table.add_row(f"{x:,g}", *row)
+        for line, at in lines.items():
+            figures[title][1][line] = [(x, median(samples[line, x])) for x, _ in at]
+        console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if options.plot:
+        options.plot.write_text(svg(figures))
+
+
+# -- the plot ----------------------------------------------------------------------------------------------------------
+
+PANEL, GAP, HIGH = 220, 50, 200  # px
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
+
+
+def svg(figures: dict[str, Figure]) -> str:
+    """Panels side by side with one logarithmic axis of µs an event; the axis along the bottom has a place for each value."""
+    costs = [us for _, lines in figures.values() for line in lines.values() for _, us in line]
+    low, high = floor(log10(min(costs))), ceil(log10(max(costs)))
+
+    def y(us: float) -> float:
+        return 30 + HIGH * (high - log10(us)) / (high - low)
+
+    parts = []
+    for number, (title, (along, lines)) in enumerate(figures.items()):
+        left = GAP + number * (PANEL + GAP)
+        xs = sorted({x for line in lines.values() for x, _ in line})
+        at = {x: left + PANEL * (place + 0.5) / len(xs) for place, x in enumerate(xs)}
+        parts.append(f'<text x="{left}" y="16" font-weight="bold">{title}</text>')
+        for power in range(low, high + 1):
+            level = y(10**power)
+            parts.append(f'<path d="M{left} {level:.0f}h{PANEL}" stroke="#ddd"/>')
+            parts.append(f'<text x="{left - 4}" y="{level + 4:.0f}" text-anchor="end">{10.0**power:g}</text>')
+        for x, place in at.items():
+            parts.append(f'<text x="{place:.0f}" y="{HIGH + 46}" text-anchor="middle">{x:,g}</text>')
+        parts.append(f'<text x="{left + PANEL / 2}" y="{HIGH + 62}" text-anchor="middle">{along}</text>')
+        for row, (colour, (name, line)) in enumerate(zip(COLOURS, lines.items())):
+            path = " ".join(f"{at[x]:.1f},{y(us):.1f}" for x, us in line)
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+            parts.append(f'<text x="{left + 6}" y="{44 + 14 * row}" fill="{colour}">{name}</text>')
+    width = GAP + len(figures) * (PANEL + GAP)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HIGH + 74}" font-family="sans-serif" '
+    )
+    return f'{head}font-size="11"><rect width="100%" height="100%" fill="white"/>\n{chr(10).join(parts)}\n</svg>\n'
+
+
+if __name__ == "__main__":
+    main()
