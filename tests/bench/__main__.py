@@ -1,4 +1,4 @@
-"""Measures the engine on this machine: `python -m tests.bench [--quick] [--json FILE]`.
+"""Measures the engine on this machine: `python -m tests.bench [--events N] [--repeats N] [--json FILE]`.
 
 Medians of interleaved repeats (A B C A B C …) in one Spark session, after a round that is thrown away.
 """
@@ -9,14 +9,14 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
+from lab.contrast.mapstate import textbook
 from lab.engine.settings import Settings
 from lab.machine.session import session
 from lab.stream.simulate import DAY_MS
@@ -24,9 +24,8 @@ from tests.bench import data, shares, state
 from tests.bench.drive import Json, Run, replay
 from tests.bench.limit import duckdb_seconds
 from tests.bench.stages import stage_seconds
-from tests.bench.textbook import textbook_rate
 
-THROUGHPUT = Settings(max_segments_per_batch=4)  # 400,000 events: larger batches cost less CPU an event
+ENGINE = Settings(max_batch_records=400_000, short_batches=False)  # larger batches cost less CPU an event
 MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 TARGETS = {"three rules": 200_000, "hundred rules": 30_000}
 LONG_TO_SHORT = 0.75  # the rate must not fall further for windows 43,200 times as long
@@ -58,12 +57,13 @@ class Case:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer events, one repeat")
+    parser.add_argument("--events", type=int, default=1_000_000, metavar="N", help="of a file (1000000)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="after a warm-up (3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to this file too")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, session(conf=MANY_PROGRESSES) as spark:
-        bench = Bench(spark, Path(folder), console, options.quick)
+        bench = Bench(spark, Path(folder), console, options.events, options.repeats)
         result = bench.run()
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
@@ -73,15 +73,13 @@ def main() -> None:
 class Bench:
     """The cases and what they gave."""
 
-    def __init__(self, spark, folder: Path, console: Console, quick: bool):
-        self.spark, self.folder, self.console, self.quick = spark, folder, console, quick
-        self.repeats = 1 if quick else 3
+    def __init__(self, spark, folder: Path, console: Console, events: int, repeats: int):
+        self.spark, self.folder, self.console, self.repeats = spark, folder, console, repeats
         with console.status("Making payments"):
-            events = 600_000 if quick else 1_000_000
             self.wide = data.Payments.make(folder / "wide", events, 100_000)
             self.narrow = data.Payments.make(folder / "narrow", events, 1_000)
-            self.many = data.Payments.make(folder / "many", events // 2, 100_000, segment=50_000)
-            self.sample = data.Payments.make(folder / "sample", 3_000, 1_000, DAY_MS, segment=500)
+            self.many = data.Payments.make(folder / "many", events // 2, 100_000)
+            self.sample = data.Payments.make(folder / "sample", 3_000, 1_000, DAY_MS)
 
     def run(self) -> Json:
         machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "spark": self.spark.version}
@@ -95,7 +93,7 @@ class Bench:
                 if not turn:
                     case.forget()
         runs = cases["three rules"].runs
-        alerts = {run.alerts for run in runs} | {self.duckdb_alerts}
+        alerts = {run.alerts for run in runs + cases["two tasks"].runs} | {self.duckdb_alerts}
         assert len(alerts) == 1, f"Spark and DuckDB differ in their alerts: {alerts}"
         self._print_rates(cases)
         with self.console.status("Stages one by one"):
@@ -104,8 +102,8 @@ class Bench:
         wall = shares.wall_shares(runs)
         self._print_shares(share, wall)
         with self.console.status("A long replay"):
-            replayed, chunks = self._state()
-        self._print_state(replayed, chunks)
+            replayed, files = self._state()
+        self._print_state(replayed, files)
         return {
             "machine": machine,
             "eventsPerSecond": {name: case.samples for name, case in cases.items()},
@@ -114,29 +112,36 @@ class Bench:
             "cpuMsPer100kEvents": share,
             "wallMsPer100kEvents": wall,
             "state": replayed.stats,
-            "chunksOfAKeyGroup": chunks,
+            "stateFiles": files,
             "batches": runs[-1].batches,
         }
 
     # -- speed ---------------------------------------------------------------------------------------------------------
 
     def _cases(self) -> dict[str, Case]:
-        def engine(title: str, payments: data.Payments, rules: list[str]) -> Case:
-            return Case(title, lambda: replay(self.spark, payments, rules, THROUGHPUT))
+        def engine(title: str, payments: data.Payments, rules: list[str], tasks: int = 1) -> Case:
+            settings = replace(ENGINE, parallelism=tasks)
+            return Case(title, lambda: replay(self.spark, payments, rules, settings))
 
         narrow, short, long = self.narrow, data.same_window_rules("1m"), data.same_window_rules("30d")
         return {
             "three rules": engine("3 rules, 100k × 100k keys", self.wide, data.three_rules()),
+            "two tasks": engine("the same, parallelism 2", self.wide, data.three_rules(), tasks=2),
             "long windows": engine("1k × 1k keys, 30 d windows", narrow, long),
             "short windows": engine("1k × 1k keys, 1 min windows", narrow, short),
             "hundred rules": engine("100 rules on 5 routes", self.many, data.hundred_rules()),
             "duckdb": Case("DuckDB, the same 3 rules", self._duckdb),
-            "textbook": Case("textbook MapState, 1 rule", partial(textbook_rate, self.spark, self.sample)),
+            "textbook": Case("textbook MapState, 1 rule", self._textbook),
         }
 
     def _duckdb(self) -> float:
         seconds, self.duckdb_alerts = duckdb_seconds(self.wide)
         return self.wide.events / seconds
+
+    def _textbook(self) -> float:
+        return textbook(
+            self.spark, self.sample.file, data.rule(1, data.PAYEE, "24h", 70), batches=6
+        ).events_per_second
 
     def _print_rates(self, cases: dict[str, Case]) -> None:
         first, long, short = (cases[name] for name in ("three rules", "long windows", "short windows"))
@@ -171,7 +176,7 @@ class Bench:
     # -- where the time goes -------------------------------------------------------------------------------------------
 
     def _stage_seconds(self) -> dict[str, float]:
-        turns = [stage_seconds(self.wide, data.three_rules(), THROUGHPUT) for _ in range(self.repeats)]
+        turns = [stage_seconds(self.wide, data.three_rules(), ENGINE) for _ in range(self.repeats)]
         return {stage: median(turn[stage] for turn in turns) / self.wide.events for stage in turns[0]}
 
     def _print_shares(self, cpu: Json, wall: Json) -> None:
@@ -185,14 +190,14 @@ class Bench:
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _state(self) -> tuple[state.Replay, dict[int, float]]:
-        hours, batches = (8, 32) if self.quick else (20, 100)
-        replayed = state.long_replay(self.spark, self.folder / "long", hours, batches, 10_000 * hours)
-        return replayed, state.chunks_kept(self.folder / "chunks", 64 if self.quick else 512)
+    def _state(self) -> tuple[state.Replay, dict[int, int]]:
+        events = self.wide.events // 5
+        replayed = state.long_replay(self.spark, self.folder / "long", hours=20, batches=100, events=events)
+        return replayed, state.files_kept(self.folder / "files", batches=512)
 
-    def _print_state(self, replayed: state.Replay, chunks: dict[int, float]) -> None:
+    def _print_state(self, replayed: state.Replay, files: dict[int, int]) -> None:
         title = f"Windows of 1 h over {replayed.hours} h; {replayed.held:,.0f} events are within reach"
-        columns = ("batch", "events in memory", "worker B / event", "store B / event", "chunks / key-group")
+        columns = ("batch", "events in memory", "memory B / event", "files B / event", "files")
         table = _table(title, *columns)
         for stats in replayed.points():
             table.add_row(
@@ -200,16 +205,16 @@ class Bench:
                 f"{stats['heldEvents']:,}",
                 f"{stats['memoryBytes'] / replayed.held:.0f}",
                 f"{stats['stateBytes'] / replayed.held:.1f}",
-                f"{stats['chunks'] / Settings().key_groups:.1f}",
+                str(stats["files"]),
             )
         self.console.print(table)
-        for name, shown in (("memoryBytes", "worker"), ("stateBytes", "store")):
+        for name, shown in (("memoryBytes", "memory"), ("stateBytes", "files")):
             least, most = replayed.per_event(name)
             self.console.print(
-                f"After twice the widest window, {shown} bytes per event: {least:.1f} to {most:.1f}, ×{most / least:.2f}"
+                f"After twice the widest window, bytes per event, {shown}: {least:.1f} to {most:.1f}, ×{most / least:.2f}"
             )
-        kept = ", ".join(f"{count} in {batches}" for batches, count in chunks.items())
-        self.console.print(f"Most chunks of a key-group while nothing expires: {kept} batches")
+        kept = ", ".join(f"{count} in {batches}" for batches, count in files.items())
+        self.console.print(f"Most state files while nothing expires: {kept} batches")
 
 
 def _table(title: str, *columns: str) -> Table:

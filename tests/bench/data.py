@@ -1,37 +1,31 @@
-"""What the benchmarks read: payments cut into segments once, and the rules."""
+"""What the benchmarks read: a finished file of payments, made once, and the rules."""
 
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from lab.engine.ends import FileLogs
+from lab.engine.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
 from lab.stream.simulate import DAY_MS, START_MS, write_payments
 
-SEGMENT = 100_000  # events
+AT_ONCE = 100_000  # events of an append
 
 
 @dataclass(frozen=True)
 class Payments:
-    """A finished file of payments, and the same payments as segments of a log that is not live."""
+    """A finished file of payments."""
 
     file: Path
-    segments: tuple[Path, ...]
     events: int
 
     @classmethod
     def make(
-        cls,
-        folder: Path,
-        events: int,
-        keys: int,
-        span_ms: int = 40 * DAY_MS,
-        segment: int = SEGMENT,
-        rough: "Rough | None" = None,
+        cls, folder: Path, events: int, keys: int, span_ms: int = 40 * DAY_MS, rough: "Rough | None" = None
     ) -> "Payments":
         """`events` payments of `keys` payees to `keys` beneficiaries over `span_ms`: evenly and in order, or rough."""
         folder.mkdir(parents=True)
@@ -40,17 +34,30 @@ class Payments:
             rough.write(file, events, keys, span_ms)
         else:
             write_payments(file, events, 1, keys, keys, span_ms)
-        log = FileLog(folder / "segments")
-        with file.open("rb") as lines:
-            for number in range(-(-events // segment)):
-                log.put(number, islice(lines, segment))
-        return cls(file, tuple(log.segments()), events)
+        return cls(file, events)
 
-    def link_into(self, log: FileLog) -> None:
-        """Makes them a log's segments without copying; Spark takes files in order of their modification time."""
-        for number, path in enumerate(self.segments):
-            os.utime(path, (1_000_000_000 + number,) * 2)
-            os.link(path, log.folder / path.name)
+    def parts(self, size: int) -> Iterator[list[bytes]]:
+        """The lines, `size` at a time."""
+        with self.file.open("rb") as lines:
+            while part := list(islice(lines, size)):
+                yield part
+
+    def append_to(self, log: FileLog) -> None:
+        """Writes them to a log, all with one log time: so they are cut by size alone."""
+        for part in self.parts(AT_ONCE):
+            log.append(part, log_time_ms=0)
+
+    def per_batch(self, batches: int) -> int:
+        """The `max_batch_records` that makes so many micro-batches of them."""
+        return -(-self.file.stat().st_size // (batches * BYTES_A_RECORD))
+
+
+def logs_of(folder: Path, payments: Payments, rules: Sequence[str]) -> FileLogs:
+    """Logs that hold the payments, all rules in force before the first."""
+    logs = FileLogs(folder)
+    logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
+    payments.append_to(logs.log("events"))
+    return logs
 
 
 def rule(rule_id: int, keys: Sequence[str], window: str, limit: float, function: str = "SUM") -> str:

@@ -1,4 +1,4 @@
-"""Runs the whole engine over prepared segments and keeps what it reports."""
+"""Runs the whole engine over a finished log and keeps what it reports."""
 
 import json
 import tempfile
@@ -14,9 +14,8 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lab.engine import pipeline
-from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
-from tests.bench.data import Payments
+from tests.bench.data import Payments, logs_of
 
 Json = dict[str, Any]
 
@@ -34,7 +33,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """From the first batch's start to the last one's end, state commits included."""
+        """From the first batch's start to the last one's end, state files included."""
         return self._end() - self._start(0)
 
     @property
@@ -62,7 +61,7 @@ class Run:
 
     @property
     def warm_rate(self) -> float:
-        """Events a second without the first batch, which also compiles Spark's plan and declares state."""
+        """Events a second without the first batch, which also starts Python workers and compiles."""
         if len(self.stats) < 2:
             return self.rate
         return (self.events - self.stats[0]["records"]) / (self._end() - self._start(1))
@@ -78,9 +77,7 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
     """The engine from a fresh checkpoint over all payments, all rules in force before the first event."""
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as name:
         folder = Path(name)
-        logs = FileLogs(folder / "logs")
-        logs.log("control").append(rules, log_time_ms=0)
-        payments.link_into(logs.log("events"))
+        logs = logs_of(folder / "logs", payments, rules)
         stages_before = len(stages(spark))
         with cpu_seconds() as cpu:
             engine = pipeline.start(spark, logs, folder / "checkpoint", settings, once=True)
@@ -97,11 +94,11 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
 
 
 def by_batch(lines: Iterable[str]) -> list[Json]:
-    """Lines of the stats log, added up over the key-groups of each micro-batch."""
+    """Lines of the stats log, added up over the tasks of each micro-batch."""
     batches: dict[int, Counter[str]] = {}
     for line in map(json.loads, lines):
         counts = batches.setdefault(line["batch"], Counter())
-        names = line.keys() - {"batch", "keyGroup", "times"}
+        names = line.keys() - {"batch", "keyGroups", "stored", "times"}
         counts.update({name: line[name] for name in names})
     return [{"batch": batch, **counts} for batch, counts in batches.items()]
 

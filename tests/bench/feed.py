@@ -1,27 +1,35 @@
-"""A generator that leaves the cores to the engine: Spark copies files of events to a topic at a rate.
+"""A generator that leaves the cores to the engine: sends lines of a file to a topic at a rate.
 
-`python -m tests.bench.feed WHERE RATE SEGMENT FILES…`; each file has SEGMENT lines.
+`python -m tests.bench.feed WHERE FILE FIRST COUNT RATE`, lines and lines a second.
 """
 
 import sys
 import time
+from itertools import islice
+
+from confluent_kafka import Producer
 
 from lab.logs import kafka_place
-from lab.machine.session import session
+
+AT_ONCE = 1000  # lines
 
 
 def main() -> None:
     address, topic = kafka_place(sys.argv[1])
-    interval_s, files = int(sys.argv[3]) / int(sys.argv[2]), sys.argv[4:]
-    with session("local[1]", app="feed") as spark:
-        for number, file in enumerate(files):
-            if number <= 2:  # the first two warm it up
-                began = time.monotonic()
-            time.sleep(max(0, began + (number - 2) * interval_s - time.monotonic()))
-            rows = spark.read.text(file)
-            rows.write.format("kafka").option("kafka.bootstrap.servers", address).option(
-                "topic", topic
-            ).save()
+    first, count, rate = map(int, sys.argv[3:])
+    producer = Producer(
+        {"bootstrap.servers": address, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
+    )
+    with open(sys.argv[2], "rb") as file:
+        lines = islice(file, first, first + count)
+        sent, began = 0, time.monotonic()
+        while some := list(islice(lines, AT_ONCE)):
+            for line in some:
+                producer.produce(topic, line)
+            sent += len(some)
+            producer.poll(max(0, began + sent / rate - time.monotonic()))
+            time.sleep(max(0, began + sent / rate - time.monotonic()))
+    producer.flush()
 
 
 if __name__ == "__main__":

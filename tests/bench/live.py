@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.apps.run import Report
-from lab.apps.watch import Latencies
+from lab.apps.watch import PERCENTILES, Latencies, percentiles
 from lab.engine.ends import KafkaLogs
 from lab.machine import broker
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
@@ -33,7 +32,7 @@ TIMED_RULES = [
 ]
 STEADY_TARGET = 80_000  # events/s
 READY_S = 60
-SEGMENT = 20_000  # events that are written at once
+STARTED_S = 1  # of each round is not counted
 
 
 def main() -> None:
@@ -48,6 +47,13 @@ def main() -> None:
     )
     command.add_argument("--warm-up", type=int, default=60, metavar="N", help="seconds (60)")
     command.add_argument(
+        "--floor",
+        type=int,
+        default=60,
+        metavar="N",
+        help="seconds, also after warm-up, of a query that only copies, at the first rate; 0: none (60)",
+    )
+    command.add_argument(
         "--run",
         nargs=argparse.REMAINDER,
         default=["--parallelism", "1"],
@@ -61,6 +67,8 @@ def main() -> None:
     if options.command == "latency":
         for rate in options.rates:
             latency(rate, options.warm_up, options.seconds, console, options.run)
+        if options.floor:
+            floor(options.rates[0], options.warm_up, options.floor, console)
     else:
         throughput(options.rates, options.seconds, console)
 
@@ -121,6 +129,27 @@ def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: 
         console.print(f"p{percentile} {value:,.0f} ms: {'met' if value <= target else 'NOT MET'} {target} ms")
 
 
+def floor(rate: int, warm_up: int, seconds: int, console: Console) -> None:
+    """Prints the same percentiles of a query with nothing between topic and topic."""
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running() as kafka:
+        logs = KafkaLogs(kafka.address)
+        logs.create()
+        to = f"{logs.log('events')!r}"
+        with (
+            process("-m", "tests.bench.floor", kafka.address, "events", "alerts", f"{folder}/checkpoint"),
+            process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"),
+        ):
+            time.sleep(warm_up)
+            with closing(logs.log("alerts").tail(new=True)) as copies:
+                time.sleep(seconds)
+                took = [record.append_ms - int(record.line) for record in copies.records()]
+    names = ", ".join(f"p{percentile:g}" for percentile in PERCENTILES)
+    console.print(
+        f"The floor: a query that only copies, {rate:,} events/s for {seconds} s, {len(took):,} records: "
+        f"{names} {', '.join(percentiles(took))} ms"
+    )
+
+
 def cpu_busy() -> float:
     """CPU seconds that all processes of the machine have taken."""
     user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
@@ -132,25 +161,21 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
     table = Table(
         "events/s", "written/s", "behind halfway", "behind at the end", title="Lag, in events (and seconds)"
     )
-    steady, rates = 0, [rates[0], *rates]  # the first round warms up and is not shown
+    steady, rates, first = 0, [rates[0], *rates], 0  # the first round warms up and is not shown
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
         engine(three_rules(), "--throughput") as logs,
     ):
-        events, report = sum(rates) * seconds, Report(logs.log("stats"))
-        made = Payments.make(Path(folder, "made"), events, keys=100_000, segment=SEGMENT)
-        files = iter(made.segments)
+        made = Payments.make(Path(folder, "made"), sum(rates) * seconds, keys=100_000)
+        report, to = Report(logs.log("stats")), f"{logs.log('events')!r}"
         for number, rate in enumerate(rates):
-            some = [f"file://{file}" for file in islice(files, rate * seconds // SEGMENT)]
-            with process(
-                "-m", "tests.bench.feed", f"{logs.log('events')!r}", str(rate), str(SEGMENT), *some
-            ) as feed:
+            part = map(str, (made.file, first, rate * seconds, rate))
+            first += rate * seconds
+            with process("-m", "tests.bench.feed", to, *part) as feed:
                 samples = list(_lag(logs, report, feed))
             if number == 0:
                 continue
-            samples = [
-                sample for sample in samples if sample[1] > samples[0][1] + 3 * SEGMENT
-            ]  # once it is at its pace
+            samples = [sample for sample in samples if sample[1] > samples[0][1] + STARTED_S * rate]
             third = len(samples) // 3
             half, end = (
                 float(np.mean([lag for _, _, lag in some]))

@@ -1,8 +1,9 @@
-"""What a rescale takes, by size of the state: `python -m tests.bench.rescale --mb 10 100 [--restore]`.
+"""What a change of parallelism takes, by size of the state: `python -m tests.bench.rescale --mb 10 100 [--restore]`.
 
-For each size the engine makes a checkpoint of that much state at parallelism 3 (nothing expires), and it is rescaled to 4.
+For each size the engine makes a checkpoint of that much state at parallelism 3 (nothing expires). Then it is started again
+twice: as it is, and rescaled to 4; each time it reads one more event, for which its tasks have to read their state.
 Prints two tables in Markdown, seconds against size and state against events; with `--restore`, the storage model on the keys
-of the largest checkpoint too. 1000 MB take some ten million events, 5 GB of disk and several minutes.
+of the largest checkpoint too. 1000 MB take some ten million events and several minutes.
 """
 
 import argparse
@@ -11,49 +12,57 @@ import tempfile
 import time
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from lab.contrast.restore import compare_restores, keys_of
 from lab.engine import pipeline
+from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.machine.session import session
 from lab.state.rescale import rescale
-from tests.bench.data import Payments, rule
+from tests.bench.data import Payments, logs_of, rule
 
-BYTES_PER_EVENT = 105  # measured: three routes, each keyed by a string among others
-SEGMENT = 100_000
+EVENT_BYTES = 105  # about, in state files: three routes, each keyed by a string among others
 GROUPINGS = (
     ["payeeId", "paymentType"],
     ["beneficiaryId", "paymentType"],
     ["payeeId", "beneficiaryId", "paymentType"],
 )
+RULES = [rule(number, keys, "90d", 10**6) for number, keys in enumerate(GROUPINGS, 1)]
+BATCH = 400_000  # events
 
 
-def made(spark, folder: Path, megabytes: int, settings: Settings) -> list[tuple[int, int]]:
-    """Has the engine make a checkpoint; returns (events so far, bytes of state) after each micro-batch."""
-    payments = Payments.make(
-        folder / "made", megabytes * 1_000_000 // BYTES_PER_EVENT, 100_000, segment=SEGMENT
-    )
-    logs = pipeline.FileLogs(folder)
-    rules = [rule(number, keys, "90d", 10**6) for number, keys in enumerate(GROUPINGS, 1)]
-    logs.log("control").append(rules, log_time_ms=0)
-    payments.link_into(logs.log("events"))
+def run(spark: SparkSession, logs: FileLogs, folder: Path, parallelism: int) -> float:
+    """Has the engine read all there is; returns the seconds of its last micro-batch."""
+    settings = Settings(parallelism=parallelism, max_batch_records=BATCH, short_batches=False)
     engine = pipeline.start(spark, logs, folder / "checkpoint", settings, once=True)
     try:
         engine.query.awaitTermination()
     finally:
         engine.stop()
+    return engine.query.lastProgress.durationMs["triggerExecution"] / 1000
 
-    growth: dict[int, tuple[int, int]] = {}  # by micro-batch
-    events, sizes = 0, {}
-    for stats in map(json.loads, logs.log("stats").read()):  # a line for each key-group
+
+def growth(logs: FileLogs) -> list[tuple[int, int, int]]:
+    """(events so far, bytes of state, files) after each micro-batch."""
+    found, events, last = {}, 0, {}
+    for stats in map(json.loads, logs.log("stats").read()):  # a line for each task
         events += stats.get("records", 0)
-        sizes[stats["keyGroup"]] = stats["stateBytes"]
-        growth[stats["batch"]] = events, sum(sizes.values())
-    return list(growth.values())
+        last[stats["keyGroups"][0]] = stats
+        size, files = (sum(of[name] for of in last.values()) for name in ("stateBytes", "files"))
+        found[stats["batch"]] = events, size, files
+    return list(found.values())
 
 
-def on_disk(checkpoint: Path) -> int:
-    """Bytes of all files, old versions of the state included."""
-    return sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
+def one_more(logs: FileLogs, number: int) -> None:
+    """An event after all others."""
+    event = {
+        "transactionId": 10**9 + number,
+        "eventTime": 1_740_000_000_000,
+        "payeeId": 1,
+        "beneficiaryId": 1,
+    }
+    logs.log("events").append([json.dumps(event | {"paymentType": "CSH", "paymentAmount": 5})])
 
 
 def main() -> None:
@@ -65,30 +74,36 @@ def main() -> None:
         "--restore", action="store_true", help="also the storage model on the largest checkpoint"
     )
     options = parser.parse_args()
-    settings = Settings(parallelism=3, max_segments_per_batch=4)
     print(
-        "| state MB | events | on disk MB | moved MB | Spark's repartition s | with both looks s | making it s |"
+        "| state MB | events | files | changes hands MB | `lab rescale` s | first micro-batch at 4 s | restarted at 3 s | making it s |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     for megabytes in sorted(options.mb):
-        with tempfile.TemporaryDirectory(prefix="lab-rescale-") as name, session() as spark:
+        with tempfile.TemporaryDirectory(prefix="lab-rescale-") as name, session("local[4]") as spark:
+            folder = Path(name)
+            payments = Payments.make(folder / "made", megabytes * 1_000_000 // EVENT_BYTES, 100_000)
+            logs = logs_of(folder, payments, RULES)
             started = time.monotonic()
-            growth = made(spark, Path(name), megabytes, settings)
-            making, checkpoint = time.monotonic() - started, Path(name, "checkpoint")
-            disk = on_disk(checkpoint)
-            told = rescale(checkpoint, 4, spark=spark)
-            move = told.move
-            numbers = (move.of_bytes / 1e6, growth[-1][0], disk / 1e6, move.bytes / 1e6)
-            cells = [f"{number:,.0f}" for number in numbers]
-            cells += [f"{told.seconds:.1f}", f"{told.all_seconds:.1f}", f"{making:.0f}"]
+            run(spark, logs, folder, 3)
+            making, grown = time.monotonic() - started, growth(logs)
+            events, size, files = grown[-1]
+            one_more(logs, 1)
+            again = run(spark, logs, folder, 3)
+            started = time.monotonic()
+            move = rescale(folder / "checkpoint", 4).move
+            asked = time.monotonic() - started
+            one_more(logs, 2)
+            after = run(spark, logs, folder, 4)
+            cells = [f"{size / 1e6:,.0f}", f"{events:,}", str(files), f"{move.bytes / 1e6:,.0f}"]
+            cells += [f"{asked:.1f}", f"{after:.1f}", f"{again:.1f}", f"{making:.0f}"]
             print("| " + " | ".join(cells) + " |", flush=True)
             if megabytes == max(options.mb):
-                largest = growth
+                largest = grown
                 if options.restore:
-                    keys = keys_of(checkpoint, spark)
-                    costs = compare_restores(Path(name, "model"), keys, 3, 4)
+                    keys = keys_of(folder / "checkpoint")
+                    costs = compare_restores(folder / "model", keys, 3, 4)
     print("\n| events | state MB | bytes an event |\n|---|---|---|")
-    for events, size in largest[:: max(len(largest) // 8, 1)]:
+    for events, size, _ in largest[:: max(len(largest) // 8, 1)]:
         print(f"| {events:,} | {size / 1e6:,.1f} | {size / events:.0f} |")
     if options.restore:
         print(f"\n{len(keys.size):,} keys, {keys.total / 1e6:,.0f} MB, 3 to 4 subtasks\n")

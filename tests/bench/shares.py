@@ -6,7 +6,7 @@ from statistics import median
 from tests.bench.drive import OURS, Json, Run
 
 PER = 100_000  # events
-PLANNING = ("latestOffset", "getBatch", "queryPlanning")
+PLANNING = ("latestOffset", "getBatch", "queryPlanning")  # a cut is made in the first
 LOGGING = ("walCommit", "commitOffsets", "commitBatch")
 
 
@@ -27,25 +27,20 @@ def wall_shares(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _wall(run: Run) -> Json:
-    """Spark runs a micro-batch's two stages one after the other; what lies between them is planning and scheduling."""
-    assert len(run.stages) == 2 * len(run.batches), f"{len(run.stages)} stages in {len(run.batches)} batches"
-    batches = run.batches[1:] or run.batches
-    stages = run.stages[-2 * len(batches) :]
-    took = [sum(stage["end"] - stage["start"] for stage in stages[place::2]) for place in range(2)]
-    commits = sum(operator["commitTimeMs"] for batch in batches for operator in batch["stateOperators"])
+    """With parallelism 1 a micro-batch is one stage; what it gives is written to the logs after it."""
+    assert len(run.stages) == len(run.batches), f"{len(run.stages)} stages in {len(run.batches)} batches"
+    batches, stages = run.batches[1:] or run.batches, run.stages[1:] or run.stages
+    took = sum(stage["end"] - stage["start"] for stage in stages)
     durations = {
         name: sum(batch["durationMs"].get(name, 0) for batch in batches)
         for name in (*PLANNING, *LOGGING, "triggerExecution")
     }
     planning, logging = (sum(durations[name] for name in names) for names in (PLANNING, LOGGING))
-    tasks = 2  # that commit their state at the same time
     parts = {
-        "planning": planning,
+        "cut and plan": planning,
         "offset log": logging,
-        "decode and route stage": took[0],
-        "evaluate stage, without commits": took[1] - commits / tasks,
-        "state commits": commits / tasks,
-        "between stages": durations["triggerExecution"] - planning - logging - sum(took),
+        "the stage": took,
+        "to the stage and back, appends": durations["triggerExecution"] - planning - logging - took,
     }
     events = sum(stats["records"] for stats in run.stats[-len(batches) :])
     return {name: spent * PER / events for name, spent in parts.items()}

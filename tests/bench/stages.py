@@ -1,45 +1,36 @@
-"""The engine's stages in this process, without Spark: the Python CPU of each."""
+"""The engine's stages in this process, without Spark: the CPU of each."""
 
-import json
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-import pyarrow as pa
-
+from lab.engine.cut import Mark
+from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
-from lab.logs.files import FileLog
-from tests.bench.data import Payments
+from lab.engine.task import evaluated, routed
+from lab.engine.windows import Lines
+from tests.bench.data import Payments, logs_of
 
-STAGES = ("decode and route", "evaluate")
+STAGES = ("read, decode, route", "evaluate, store")
 
 
 class TimedStages(Stages):
-    """`lab.engine.stages.Stages` over prepared segments, with a timer round each stage."""
+    """`lab.engine.stages.Stages` with a timer round each half of a task."""
 
-    def __init__(self, settings: Settings):
-        super().__init__(settings)
+    def __init__(self, settings: Settings, logs: FileLogs):
+        super().__init__(settings, logs)
         self.seconds: dict[str, float] = defaultdict(float)
 
-    def segments(self, kind: str, paths: Sequence[str]) -> None:
-        """Runs one micro-batch that takes these segments."""
-        rows = pa.record_batch({"kind": [kind] * len(paths), "path": list(paths)})
-        self._run(rows)
-
-    def _route(self, rows: pa.RecordBatch) -> list[dict]:
-        with self._timed("decode and route"):
-            return super()._route(rows)
-
-    def _evaluate(self, rows: list[dict]) -> list[dict]:
-        with self._timed("evaluate"):
-            return super()._evaluate(rows)
-
-    def stats(self, name: str) -> int:
-        """A number of the stats log, over all key-groups, in the micro-batches since `out` was cleared."""
-        return sum(json.loads(line).get(name, 0) for line in self.out["stats"])
+    def run(self, start: Mark, end: Mark) -> list[Lines]:
+        (work,) = self.planner.works(start, end)
+        with self._timed(STAGES[0]):
+            envelopes, told = routed(self.job, work)
+        with self._timed(STAGES[1]):
+            return [evaluated(self.job, 0, self.batch_id, work, envelopes, told)]
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -50,13 +41,15 @@ class TimedStages(Stages):
 
 def stage_seconds(payments: Payments, rules: Sequence[str], settings: Settings) -> dict[str, float]:
     """CPU seconds of each stage for all payments, with the micro-batches that Spark would make; the first is warm-up."""
-    at_once = settings.max_segments_per_batch
-    paths = [str(path) for path in payments.segments]
-    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, TimedStages(settings) as stages:
-        stages.segments("control", [str(FileLog(folder).append(rules, 0))])
-        for first in range(0, len(paths), at_once):
-            if first == at_once:
-                stages.seconds.clear()
-            stages.segments("events", paths[first : first + at_once])
-        warm = len(paths) - at_once
-        return {stage: stages.seconds[stage] * len(paths) / warm for stage in STAGES}
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
+        TimedStages(settings, logs_of(Path(folder), payments, rules)) as stages,
+    ):
+        read, spent = [0], []  # bytes of the log, and seconds, after and of each micro-batch
+        while stages.step():
+            read.append(stages.mark["events"]["0"])
+            spent.append(dict(stages.seconds))
+            stages.seconds.clear()
+        first = min(1, len(spent) - 1)
+        scale = read[-1] / (read[-1] - read[first])
+        return {stage: scale * sum(of[stage] for of in spent[first:]) for stage in STAGES}

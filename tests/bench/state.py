@@ -1,5 +1,6 @@
-"""How much state a long replay keeps: flat once old events go, and few chunks while none do."""
+"""How much state a long replay keeps: flat once old events go, and few files while none do."""
 
+import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,12 +8,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lab.engine.settings import Settings
-from lab.logs.files import FileLog
-from lab.model.schema import PAYMENTS
+from lab.engine.stages import Stages
 from lab.stream.simulate import HOUR_MS
-from tests.bench.data import Payments, same_window_rules
+from tests.bench.data import Payments, logs_of, same_window_rules
 from tests.bench.drive import Json, replay
-from tests.bench.stages import TimedStages
 
 ROUTES = 3
 
@@ -43,24 +42,24 @@ class Replay:
 
 def long_replay(spark: SparkSession, folder: Path, hours: int, batches: int, events: int) -> Replay:
     """Windows of one hour over many hours."""
-    settings = Settings(max_segments_per_batch=1)
-    payments = Payments.make(folder, events, 1000, hours * HOUR_MS, events // batches)
+    payments = Payments.make(folder, events, 1000, hours * HOUR_MS)
+    settings = Settings(max_batch_records=payments.per_batch(batches))
     reach_ms = HOUR_MS + settings.max_out_of_orderness_ms
     run = replay(spark, payments, same_window_rules("60m"), settings)
     return Replay(run.stats, hours, ROUTES * events * reach_ms / (hours * HOUR_MS))
 
 
-def chunks_kept(folder: Path, batches: int) -> dict[int, int]:
-    """Micro-batches so far -> most chunks that a key-group had by then, while nothing expires; without Spark."""
-    settings = Settings(PAYMENTS)
-    payments = Payments.make(folder, 200 * batches, 1000, segment=200)
+def files_kept(folder: Path, batches: int) -> dict[int, int]:
+    """Micro-batches so far -> most state files that there were by then, while nothing expires; without Spark."""
+    payments = Payments.make(folder, 200 * batches, 1000)
+    settings = Settings(max_batch_records=payments.per_batch(batches))
     kept, most = {}, 0
-    with tempfile.TemporaryDirectory() as control, TimedStages(settings) as stages:
-        stages.segments("control", [str(FileLog(control).append(same_window_rules("90d"), 0))])
-        for number, path in enumerate(payments.segments, 1):
-            stages.out.clear()
-            stages.segments("events", [str(path)])
-            most = max(most, stages.stats("chunks") // settings.key_groups)
-            if number & (number - 1) == 0 or number == batches:
-                kept[number] = most
-    return kept
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as name,
+        Stages(settings, logs_of(Path(name), payments, same_window_rules("90d"))) as stages,
+    ):
+        while stages.step():
+            most = max(most, json.loads(stages.out["stats"][-1])["files"])
+            if stages.batch_id & (stages.batch_id - 1) == 0:
+                kept[stages.batch_id] = most
+        return kept | {stages.batch_id: most}

@@ -1,4 +1,4 @@
-"""A long log under changing parallelism, killed in the middle of each change: the alerts of a run that never changed.
+"""A long log under changing parallelism, commands and engines killed at each change: the alerts of a run that never changed.
 
 Run by `make soak`; `EVENTS=100000` for a shorter one.
 """
@@ -10,8 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +19,9 @@ from lab.logs.files import FileLog
 from lab.stream.simulate import HOUR_MS
 from tests.bench.data import Payments
 
-EVENTS, SEGMENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 40, 2
+EVENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 2
 STEPS = (3, 4, 2, 5)
+BATCHES = 40
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(330),(30)",
     "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(25),(20)",
@@ -30,43 +29,39 @@ RULES = [
 ]
 RUN = """
 import sys
-from pathlib import Path
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
-from lab.state.rescale import rescale
 from lab.machine.session import session
 
-master, what, folder, number = sys.argv[1:]
-folder, number = Path(folder), int(number)
+master, folder, parallelism, records = sys.argv[1:]
+folder, settings = Path(folder), Settings(parallelism=int(parallelism), max_batch_records=int(records))
 with session(master) as spark:
-    if what == "rescale":
-        print(rescale(folder / "checkpoint", number, spark=spark).summary())
-    else:
-        settings = Settings(parallelism=number, max_segments_per_batch=2)
-        engine = start(spark, FileLogs(folder), folder / "checkpoint", settings, once=True)
-        engine.query.awaitTermination()
-        engine.stop()
+    engine = start(spark, FileLogs(folder), folder / "checkpoint", settings, once=True)
+    engine.query.awaitTermination()
+    engine.stop()
 """
 
 
-def command(master: str, what: str, folder: Path, number: int) -> list[str]:
-    return [sys.executable, "-c", RUN, master, what, str(folder), str(number)]
-
-
-def killed(words: list[str], folder: Path, rng: random.Random) -> bool:
-    """Starts a rescale and kills it and its Spark soon after it began to change things; False if it was done by then."""
+def killed(words: list[str], after_s: float) -> bool:
+    """Starts a command and kills it with all its processes; False if it was done by then."""
     process = subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    while process.poll() is None and "rescaling" not in read_record(folder / "checkpoint"):
-        time.sleep(0.01)
-    time.sleep(rng.uniform(0, 1.2))
-    late = process.poll() is not None
-    if not late:
+    try:
+        process.wait(after_s)
+    except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return not late
+        return True
+    return False
+
+
+def seconds(words: list[str]) -> float:
+    """How long a command takes."""
+    began = time.monotonic()
+    subprocess.run(words, check=True)
+    return time.monotonic() - began
 
 
 @pytest.mark.soak
@@ -74,21 +69,29 @@ def killed(words: list[str], folder: Path, rng: random.Random) -> bool:
 def test_a_long_log_under_changing_parallelism_gives_the_same_alerts(tmp_path, master):
     rng = random.Random(os.environ.get("SEED", "1"))
     events = EVENTS if master == "local[2]" else EVENTS // 10
-    payments = Payments.make(tmp_path / "made", events, 100, events * HOUR_MS // 5000, -(-events // SEGMENTS))
+    payments = Payments.make(tmp_path / "made", events, 100, events * HOUR_MS // 5000)
     FileLog(tmp_path / "control").append(RULES, log_time_ms=0)
-    log = FileLog(tmp_path / "events")
-    cuts = [0, SEGMENTS // 2, SEGMENTS * 2 // 3, SEGMENTS * 5 // 6, SEGMENTS]
-    kills, times = 0, KILLS if master == "local[2]" else 0
-    for number, ((first, end), parallelism) in enumerate(zip(pairwise(cuts), STEPS)):
-        if number:
-            words, folder = command(master, "rescale", tmp_path, parallelism), tmp_path
-            kills += sum(killed(words, folder, rng) for _ in range(times) if _unfinished(folder, parallelism))
-            if _unfinished(folder, parallelism):
-                subprocess.run(words, check=True)
-        for segment, path in enumerate(payments.segments[first:end], first):
-            os.utime(path, (1_000_000_000 + segment,) * 2)
-            os.link(path, log.folder / path.name)
-        subprocess.run(command(master, "run", tmp_path, parallelism), check=True)
+    log, checkpoint = FileLog(tmp_path / "events"), tmp_path / "checkpoint"
+    parts, kills, usual = payments.parts(-(-events // len(STEPS))), 0, 10.0
+    for part, parallelism in zip(parts, STEPS, strict=True):
+        rescale = [sys.executable, "-m", "lab", "rescale", str(checkpoint), "--to", str(parallelism)]
+        for _ in range(KILLS) if checkpoint.exists() else ():
+            if read_record(checkpoint)["parallelism"] != parallelism:
+                kills += killed(rescale, rng.uniform(0, 2))
+        if checkpoint.exists() and read_record(checkpoint)["parallelism"] != parallelism:
+            subprocess.run(rescale, check=True)
+        log.append(part, log_time_ms=0)
+        run = [
+            sys.executable,
+            "-c",
+            RUN,
+            master,
+            str(tmp_path),
+            str(parallelism),
+            str(payments.per_batch(BATCHES)),
+        ]
+        kills += sum(killed(run, rng.uniform(0.3, 0.9) * usual) for _ in range(KILLS))
+        usual = seconds(run)
 
     alerts = sorted(json.loads(line)["alertId"] for line in FileLog(tmp_path / "alerts").read())
     unchanged = replay(payments.file, RULES, engine="spark" if master == "local[2]" else "reference")
@@ -98,8 +101,3 @@ def test_a_long_log_under_changing_parallelism_gives_the_same_alerts(tmp_path, m
         assert alerts == sorted(alert.alert_id for alert in reference.alerts)
     assert len(alerts) > events // 1000, "too few alerts to mean anything"
     print(f"{master}: {events} events, {kills} kills, {len(alerts)} alerts: none missing, none twice")
-
-
-def _unfinished(folder: Path, parallelism: int) -> bool:
-    record = read_record(folder / "checkpoint")
-    return "rescaling" in record or record["parallelism"] != parallelism
