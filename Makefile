@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab room test browser pictures soak bench latency throughput rescale lessons datasets flights lint clean
+.PHONY: help setup demo lab room test browser pictures soak bench cost latency throughput rescale lessons datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -75,6 +75,9 @@ soak: setup ## the long tests: kills of engine and broker while logs grow, a lon
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes
 	@$(PY) -m tests.bench $(ARGS)
+
+cost: setup ## measure what an event costs the windows, and draw it (3 minutes)
+	@$(PY) -m tests.bench.cost --plot docs/pictures/cost.svg $(ARGS)
 
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)
 	@$(PY) -m tests.bench.live latency $(ARGS)

@@ -96,8 +96,8 @@ class Batch(NamedTuple):
     value: np.ndarray
 
 
-_LOOP = ("layout.py", "aggregates.py", "limits.py", "groups.py", "window.py")
-_STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _LOOP)).hexdigest()
+LOOP = ("layout.py", "aggregates.py", "limits.py", "groups.py", "window.py")
+STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 
 def bare(function: Callable) -> Callable:
@@ -107,5 +107,5 @@ def bare(function: Callable) -> Callable:
     """
     compiled = njit(cache=True, _nrt=False, forceinline=True)(function)
     if not config.DISABLE_JIT:
-        compiled._cache._cache_file._source_stamp = _STAMP
+        compiled._cache._cache_file._source_stamp = STAMP
     return compiled

@@ -113,7 +113,11 @@ class RouteStore:
         new["newest"][:] = old["newest"]
         new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
         new["group"][:g] = old["group"][:g]
-        self._keep_running(old, new, kept, renamed[kept])
+        if before == self.keys:
+            lanes = new["size"][layout.LANES] = old["size"][layout.LANES]
+            new["place"][:g], new["running"][:lanes] = old["place"][:g], old["running"][:lanes]
+        else:
+            self._keep_running(old, new, kept, renamed[kept])
         was, becomes = _queues(before), _queues(self.keys)
         for key in was.keys() & becomes.keys():
             new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
@@ -141,7 +145,7 @@ class RouteStore:
         return Store(**self.arrays)
 
     def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
-        """For so many more; a table of resets is at most half full."""
+        """For so many more; for lanes as for groups, and a table of resets is at most half full."""
         events_now, groups_now, lanes_now, resets_now = self.arrays["size"].tolist()
         need = {
             "event": events_now + events,
@@ -152,6 +156,8 @@ class RouteStore:
         room = self._room
         if any(need[name] > room[name] for name in need):
             grown = {name: max(room[name], _power_of_two(need[name])) for name in need}
+            of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
+            grown["running"] = max(grown["running"], of_all_groups)
             self._lay_out(grown, self.keys)
 
     # -- facts ---------------------------------------------------------------------------------------------------------

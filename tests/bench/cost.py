@@ -20,7 +20,7 @@ from rich.table import Table
 from lab.engine import shared
 from lab.engine.aggregates import RUNNING
 from lab.engine.alertlines import alert_lines
-from lab.engine.columns import Columns
+from lab.engine.columns import LOG_TIME, Columns
 from lab.engine.store import RouteStore
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
@@ -70,7 +70,7 @@ class Load:
         return {
             "id": np.arange(self.events),
             "time": self.rough.times(self.events, self.events * self.every_ms, rng),
-            "logTime": np.ones(self.events, np.int64),
+            LOG_TIME: np.ones(self.events, np.int64),
             "keyGroup": np.zeros(self.events, np.int64),
             "key:payeeId": self.rough.keys(self.events, self.keys, rng),
             "value:paymentAmount": pa.array(cents, mask=null) if null.any() else cents,
@@ -116,7 +116,7 @@ def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
                 for function in ("SUM", "MAX")
             },
         ),
-        "late events of a key that holds 100,000": (
+        "late events, one key": (
             "% of the events",
             {
                 function: [
@@ -138,7 +138,7 @@ def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
         "rules": (
             "rules of a route",
             {
-                f"{len(kinds) * len(spans)} aggregates": [
+                f"{len(kinds) * len(spans)} different aggregates": [
                     (rules, replace(base, functions=kinds, windows_ms=spans, rules=rules))
                     for rules in (1, 10, 100, 1000, 10_000)
                     if rules >= len(kinds) * len(spans)

@@ -1,9 +1,14 @@
 """A route's windows against the reference, straight: no decoding, no Spark, no files."""
 
+import json
 import os
 from pathlib import Path
 
-from tests.engine.direct import difference
+from lab.engine import layout, window
+from lab.engine.aggregates import RUNNING
+from lab.model.reference import run
+from lab.model.schema import LOGINS
+from tests.engine.direct import MINUTE, Direct, Entry, difference
 
 LOGS = int(os.environ.get("LAB_EXAMPLES", "150"))
 
@@ -11,3 +16,59 @@ LOGS = int(os.environ.get("LAB_EXAMPLES", "150"))
 def test_the_windows_give_the_alerts_of_the_reference_on_random_logs(tmp_path: Path):
     found = [difference(seed, tmp_path) for seed in range(LOGS)]
     assert not any(found), "\n".join(filter(None, found))
+
+
+def login(number: int, minutes: float, amount: int) -> Entry:
+    line = {"eventId": number, "eventTime": int(minutes * MINUTE), "userId": 1, "amount": amount}
+    return "event", json.dumps(line).encode()
+
+
+def maximum(rule_id: int, window: str) -> Entry:
+    return "control", b"%d,(active),(userId),,(amount),(MAX),(>),(0),(%s)" % (rule_id, window.encode())
+
+
+def test_a_queue_does_not_lead_back_to_events_from_before_its_rule(tmp_path: Path):
+    """
+    min   100   110          119½  120
+           1     1       ├──── 9 ── 5      the rule comes with 120, so it has never seen the events before its window
+    """
+    log = [maximum(1, "30m"), login(1, 100, 1), login(2, 110, 1), maximum(2, "1m")]
+    log += [login(3, 120, 5), login(4, 119.5, 9), login(5, 120.1, 1)]
+    reference = run(LOGINS, log)
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    for kind, text in log:
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
+    assert [alert.aggregate for alert in reference.alerts if alert.rule_id == 2] == [5, 9, 9]
+
+
+def test_rules_that_differ_in_limit_operator_and_state_share_a_running_aggregate(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    for number, (state, operator) in enumerate([("active", ">"), ("active", "<"), ("pause", ">")] * 100, 1):
+        direct.control(
+            b"%d,(%s),(userId),,(amount),(SUM),(%s),(%d),(20)"
+            % (number, state.encode(), operator.encode(), number)
+        )
+    (held,) = direct.stores.values()
+    assert len(held.rules) == 300 and len(held.keys) == 1
+    direct.event(login(1, 100, 50)[1])
+    direct.flush()
+    assert len(direct.found) == sum(50 > n for n in range(1, 300, 3)) + sum(50 < n for n in range(2, 300, 3))
+    assert held.arrays["size"][layout.LANES] == held.lanes == RUNNING["SUM"].lanes
+
+
+def test_an_aggregate_takes_no_room_in_a_group_where_nothing_counts(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    direct.control(b"1,(active),(userId),,(amount),(SUM),(>),(0),(20)")
+    direct.event(b'{"eventId": 1, "eventTime": 6000000, "userId": 1}')
+    direct.flush()
+    (held,) = direct.stores.values()
+    assert (held.events, held.groups, held.arrays["size"][layout.LANES]) == (1, 1, 0)
+
+
+def test_the_compiled_loop_is_made_anew_when_any_of_its_files_changes():
+    folder = Path(layout.__file__).parent
+    looping = {path.name for path in folder.glob("*.py") if "\n@bare\n" in path.read_text()}
+    assert looping <= set(layout.LOOP)
+    assert window.evaluate._cache._cache_file._source_stamp == layout.STAMP
