@@ -98,9 +98,9 @@ def _keys(
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
         texts[mine] = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
-    keys = pa.array(texts, pa.string())
+    keys = pa.array(texts, TEXT)
     quoted = _quoted(keys)
-    hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts])
+    hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts], TEXT)
     again = pa.array(again)
     return keys.take(again), quoted.take(again), hashes.take(again)
 
