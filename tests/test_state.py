@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,8 @@ from lab.cli.main import OK, main
 from lab.engine.ends import FileLogs
 from lab.engine.held import held
 from lab.engine.settings import Settings
-from lab.model.schema import PAYMENTS
+from lab.model.field import Field
+from lab.model.schema import PAYMENTS, Schema
 from lab.state import read as state
 from tests.engine.test_pipeline import EVENTS, RULES, run, write
 
@@ -130,3 +132,10 @@ def test_what_is_held_follows_the_engine_s_out_of_orderness_and_a_path_may_have_
             assert group.newest - group.oldest <= 60_000 + 10_000
             held += group.events
     assert 0 < held < 300
+
+
+def test_a_text_id_is_shown_as_the_digest_that_windows_have():
+    schema = Schema("visits", (Field("id", "string"), Field("at", "time", unit="s")), "id", "at")
+    plan = SimpleNamespace(kept=SimpleNamespace(fields=[]))
+    shown = state._shown(schema, plan, {"id": -1, "time": 5})
+    assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}

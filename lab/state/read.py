@@ -250,15 +250,20 @@ def _numbers(schema: Schema, plan: Plan, key: Mapping[str, object]) -> dict[str,
     return numbers
 
 
+def _hex(number: int) -> str:
+    return f"{number % (1 << 64):016x}"
+
+
 def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
-    """A row of a state file with the names and types of the schema."""
-    shown = {"eventId": event["id"], "eventTime": event["time"]}
+    """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
+    is_text = not schema.field(schema.id_field).numeric
+    shown = {"eventId": _hex(event["id"]) if is_text else event["id"], "eventTime": event["time"]}
     for name in plan.kept.fields:
         field, numbers = schema.field(name), [event.get(f"value:{half}") for half in halves(schema, name)]
         if numbers[0] is None:
             shown[name] = None
         elif not field.numeric:
-            shown[name] = "".join(f"{number % (1 << 64):016x}" for number in numbers)
+            shown[name] = "".join(map(_hex, numbers))
         else:
             shown[name] = plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
     return shown
