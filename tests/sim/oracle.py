@@ -21,30 +21,29 @@ EVENT = {"control": 0, "events": 1}
 def effective_order(shop: Shop) -> list[tuple]:
     """(effective log time, control first, source, offset, late, bytes) of all records taken, batch by batch.
 
-    A record is late for a cut if it turned up after that was planned; else its own source alone can hold it up.
+    A record is late for a cut if it turned up after that was planned; else its own source alone can hold it up. One that turns
+    up while the records of its log time are being taken in parts comes after those that have been.
     """
     order: list[tuple] = []
     newest: dict[tuple[str, int], int] = {}
-    planned = shop.planned()
+    seen: list[tuple[int, int, tuple]] = []  # of each batch: its cut, its newest log time, how far the logs had come
     start: Mark = {"events": {}, "control": {}}
-    for batch, (end, _) in enumerate(planned):
+    for end, there in shop.planned():
         taken = []
         for log, sources in shop.logs.sources.items():
             for source, records in enumerate(sources):
                 first, last = (int(mark[log].get(str(source), 0)) for mark in (start, end))
                 for offset in range(first, last):
                     record = records[offset]
-                    cuts = [
-                        mark["cut"]
-                        for mark, there in planned[:batch]
-                        if offset >= there[EVENT[log] ^ 1].get(source, 0)
-                    ]
+                    after = [(c, t) for c, t, had in seen if offset >= had[EVENT[log] ^ 1].get(source, 0)]
                     in_time = max(each.log_time for each in records[: offset + 1])
-                    effective = max(in_time, newest.get((log, source), 0), *cuts)
+                    effective = max(in_time, newest.get((log, source), 0), *(cut for cut, _ in after))
                     newest[log, source] = effective
-                    taken.append((effective, EVENT[log], source, offset, effective > in_time, record.value))
+                    late = effective > in_time or any(in_time <= before for _, before in after)
+                    taken.append((effective, EVENT[log], source, offset, late, record.value))
         order += sorted(taken, key=lambda each: each[:4])
         start = end
+        seen.append((end["cut"], max((each[0] for each in taken), default=0), there))
     return order
 
 

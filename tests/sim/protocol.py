@@ -38,17 +38,17 @@ class Sink:
     deliveries: int = 0
 
     def deliver(self, batch: int, lines: Lines, world: World) -> None:
-        self.deliveries += 1
+        self.deliveries = delivery = self.deliveries + 1
         for name, (_, values) in lines.items():
             log = self.logs.setdefault(name, [])
+            world.step("before a delivery")
             if self.once and log and log[-1][0] >= batch:
                 continue
-            world.step("before a delivery")
             if not self.once and len(values) > 1:
-                log.append((batch, self.deliveries, values[:1]))
+                log.append((batch, delivery, values[:1]))
                 world.step("within a delivery")
                 values = values[1:]
-            log.append((batch, self.deliveries, values))
+            log.append((batch, delivery, values))
         world.step("after all deliveries")
 
 
@@ -102,7 +102,8 @@ class Driver:
         self.world.step(f"before {log}")
         if self.epoch < self.shop.epoch:
             raise Fenced
-        (self.job.folder / log).write(str(batch), text.encode())
+        self.world.disk.setdefault(f"{self.shop.checkpoint}/{log}", {})[str(batch)] = text.encode()
+        self.world.step(f"after {log}")
 
     def plan(self) -> bool:
         """Writes the next batch ahead; False if there is nothing to do."""

@@ -90,7 +90,8 @@ class Suspended:
         self.thread = threading.Thread(target=self._main, daemon=True)
         self.thread.start()
         self.others.acquire()
-        self._tell()
+        if isinstance(self.error, Exception) and not isinstance(self.error, Failed):
+            raise self.error
 
     def _main(self) -> None:
         try:
@@ -111,7 +112,7 @@ class Suspended:
             raise Killed
 
     def resume(self, kill: bool = False) -> None:
-        """Goes on to its end, or dies where it is."""
+        """Goes on to its end, or dies where it is. That it fails is no harm: nobody waits for it any more."""
         if self.done:
             return
         outer, self.killed = self.world.context, kill
@@ -119,11 +120,6 @@ class Suspended:
         self.others.acquire()
         self.world.context = outer
         windows._open = outer.worker
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.error is not None and not isinstance(self.error, Killed | Failed):
-            raise self.error
 
 
 # -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
