@@ -70,7 +70,9 @@ class Planner:
         if _all_taken(begun, there):
             return start
         cut = max(start["cut"], now)
-        ends = there if upto else self._before(cut, there, begun)
+        if upto:
+            cut = self._after(cut, there, begun)
+        ends = self._before(cut, there, begun)
         if _all_taken(begun, ends):  # all that is there is stamped later than the clock says it is
             self.events.look()
             self.control.look()
@@ -85,6 +87,13 @@ class Planner:
             {number: max(end, at.get(number, 0)) for number, end in feed.ends_before(log_time, of).items()}
             for feed, of, at in zip((self.events, self.control), there, begun)
         )
+
+    def _after(self, log_time: int, there: Ends, begun: Ends) -> int:
+        """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""
+        step = 1
+        while not _all_taken(self._before(log_time, there, begun), there):
+            log_time, step = log_time + step, 2 * step
+        return log_time
 
     def _size(self, begun: Ends, ends: Ends) -> int:
         return sum(self.events.size(number, begun[0].get(number, 0), end) for number, end in ends[0].items())

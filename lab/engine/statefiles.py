@@ -37,7 +37,7 @@ WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class StateFile:
-    """One file: the batches and key-groups it covers, its level, and what it holds."""
+    """One file: the batches and key-groups it covers, its level, what it holds, and the key-groups to be read from it."""
 
     last: int
     first: int
@@ -46,6 +46,7 @@ class StateFile:
     level: int = 0
     bytes: int = 0
     events: int = 0
+    serves: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -82,8 +83,8 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
                 idle.append(file.name)
             served = [kg for kg in covers if file.last <= needed.get(kg, upto)]
             needed |= dict.fromkeys(served, file.first - 1)
-            if any(low <= kg <= high for kg in served):
-                serving.append(file)
+            if mine := tuple(kg for kg in served if low <= kg <= high):
+                serving.append(replace(file, serves=mine))
     return serving[::-1], idle
 
 
@@ -140,12 +141,11 @@ class StateFiles:
         return pa.py_buffer(data)
 
     def read(self, file: StateFile) -> pa.Table:
-        """What a file holds of the task's key-groups."""
+        """What a file holds of the key-groups that it serves; other files may have replaced it for its others."""
         rows = pa.ipc.open_file(self._data(file.name)).read_all()
-        if self.low <= file.low and file.high <= self.high:
+        if len(file.serves) == file.high - file.low + 1:
             return rows
-        key_groups = rows["keyGroup"].to_numpy()
-        return rows.filter(pa.array((key_groups >= self.low) & (key_groups <= self.high)))
+        return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.serves)))
 
     def write(self, last: int, first: int, level: int, rows: pa.Table) -> StateFile:
         """Writes what batches `first` … `last` stored."""

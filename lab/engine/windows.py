@@ -13,7 +13,7 @@ killed, runs twice or runs again gives the same rows and the same file.
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -87,7 +87,7 @@ class Windows:
                 if store.mostly_expired(self.late_ms):
                     store.compact(self.late_ms)
             self.opened = batch_id, after
-            chain = [astuple(file) for file in self.chain]
+            chain = [astuple(replace(file, serves=())) for file in self.chain]
             note.write(json.dumps({"batch": batch_id, "chain": chain, "garbage": self.garbage}))
         self._tell(extra.get("times", {}))
         return {log: lines for log, lines in self.out.items() if lines[1]}

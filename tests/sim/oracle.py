@@ -1,0 +1,186 @@
+"""What must have come out: the reference over the effective log order, worked out from the marks that were written ahead alone."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from lab.engine.rulenumbers import halves
+from lab.model.keygroups import digest
+from lab.model.reference import COUNTS, Reference, key_group_of
+from lab.model.schema import LOGINS
+from lab.state.read import Reader
+from lab.engine.cut import Mark
+from tests.sim.protocol import Shop
+
+EVENT = {"control": 0, "events": 1}
+
+
+def effective_order(shop: Shop) -> list[tuple]:
+    """(effective log time, control first, source, offset, late, bytes) of all records taken, batch by batch.
+
+    A record is late for a cut if it turned up after that was planned; else its own source alone can hold it up. One that turns
+    up while the records of its log time are being taken in parts comes after those that have been.
+    """
+    order: list[tuple] = []
+    newest: dict[tuple[str, int], int] = {}
+    seen: list[tuple[int, int, tuple]] = []  # of each batch: its cut, its newest log time, how far the logs had come
+    start: Mark = {"events": {}, "control": {}}
+    for end, there in shop.planned():
+        taken = []
+        for log, sources in shop.logs.sources.items():
+            for source, records in enumerate(sources):
+                first, last = (int(mark[log].get(str(source), 0)) for mark in (start, end))
+                for offset in range(first, last):
+                    record = records[offset]
+                    after = [(c, t) for c, t, had in seen if offset >= had[EVENT[log] ^ 1].get(source, 0)]
+                    in_time = max(each.log_time for each in records[: offset + 1])
+                    effective = max(in_time, newest.get((log, source), 0), *(cut for cut, _ in after))
+                    newest[log, source] = effective
+                    late = effective > in_time or any(in_time <= before for _, before in after)
+                    taken.append((effective, EVENT[log], source, offset, late, record.value))
+        order += sorted(taken, key=lambda each: each[:4])
+        start = end
+        seen.append((end["cut"], max((each[0] for each in taken), default=0), there))
+    return order
+
+
+def differences(shop: Shop, max_lines: int = 3) -> list[str]:
+    """What is not as it should be; nothing if all is well."""
+    order = effective_order(shop)
+    for before, after in pairwise(order):
+        late = before[4] or after[4]
+        if before[0] > after[0] or (not late and before[:4] > after[:4]):
+            return [f"not in log order: {before} before {after}"]
+    reference, log_times = reference_of(shop, order)
+    found = [
+        *_compared("alerts", Counter(_alerts(reference, log_times)), _delivered_alerts(shop)),
+        *_compared("acks", Counter(_acks(reference, order)), _delivered(shop, "acks")),
+        *_compared("dead letters", Counter(_letters(reference)), _delivered(shop, "deadLetters")),
+        *_counts(shop, reference),
+        *_state(shop, reference),
+    ]
+    if not found and [json.dumps(ack["place"]) for ack in _acked(shop)] != [json.dumps(_place(each)) for each in order if not each[1]]:
+        found.append("acks are not in log order")
+    return found[:max_lines]
+
+
+def reference_of(shop: Shop, order: list[tuple]) -> tuple[Reference, list[int]]:
+    """The reference that has seen all, and the log time of each of its alerts."""
+    settings = shop.settings
+    reference = Reference(
+        settings.schema,
+        late_policy=settings.late_policy,
+        max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+        max_future_ms=settings.max_future_ms,
+        key_groups=settings.key_groups,
+    )
+    log_times: list[int] = []
+    for each in order:
+        if each[1] == EVENT["control"]:
+            reference.control(each[5])
+        else:
+            reference.event(each[5], _place(each), each[0])
+            log_times += [each[0]] * (len(reference.alerts) - len(log_times))
+    return reference, log_times
+
+
+def _place(each: tuple) -> str:
+    return f"{'events' if each[1] else 'control'}/{each[2]}:{each[3]}"
+
+
+def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
+    missing, extra = list((wanted - got).elements()), list((got - wanted).elements())
+    return [f"{what}: missing {missing[:2]}, too many {extra[:2]}"] if missing or extra else []
+
+
+def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
+    return [replace(alert, log_time=at).to_json()[:-1] for alert, at in zip(reference.alerts, log_times, strict=True)]
+
+
+def _acks(reference: Reference, order: list[tuple]) -> list[str]:
+    control = [each for each in order if not each[1]]
+    return [
+        json.dumps(ack | {"place": _place(each), "logTime": each[0]})
+        for ack, each in zip(reference.acks, control, strict=True)
+    ]
+
+
+def _letters(reference: Reference) -> list[str]:
+    return [f"{letter['reason']} {letter['place']}" for letter in reference.dead_letters]
+
+
+def _batches(shop: Shop, log: str) -> dict[int, dict[int, list[str]]]:
+    """Batch -> delivery -> lines."""
+    found: dict[int, dict[int, list[str]]] = {}
+    for batch, delivery, lines in shop.sink.logs.get(log, ()):
+        found.setdefault(batch, {}).setdefault(delivery, []).extend(lines)
+    return found
+
+
+def _lines(shop: Shop, log: str, plain=lambda line: line) -> list[str]:
+    """Each batch's lines once; of deliveries that were repeated all lines must be among those of the last."""
+    lines = []
+    for batch, deliveries in sorted(_batches(shop, log).items()):
+        last = [plain(line) for line in deliveries[max(deliveries, key=lambda d: (len(deliveries[d]), d))]]
+        for others in deliveries.values():
+            extra = Counter(map(plain, others)) - Counter(last)
+            assert not extra or log == "stats", f"{log} of batch {batch} differ from one delivery to the next: {extra}"
+        lines += last
+    return lines
+
+
+def _delivered_alerts(shop: Shop) -> Counter:
+    return Counter(_lines(shop, "alerts", lambda line: line.rsplit(',"alertTime"', 1)[0]))
+
+
+def _acked(shop: Shop) -> list[dict]:
+    return [json.loads(line) for line in _lines(shop, "acks")]
+
+
+def _delivered(shop: Shop, log: str) -> Counter:
+    if log == "deadLetters":
+        letters = map(json.loads, _lines(shop, log))
+        return Counter(f"{letter['reason']} {letter['place']}" for letter in letters)
+    return Counter(_lines(shop, log))
+
+
+def _counts(shop: Shop, reference: Reference) -> list[str]:
+    got = dict.fromkeys(COUNTS, 0)
+    for line in _lines(shop, "stats"):
+        stats = json.loads(line)
+        for name in COUNTS:
+            got[name] += stats.get(name, 0)
+    wanted = {name: reference.counts[name] for name in COUNTS}
+    return [f"counts: {got}, expected {wanted}"] if got != wanted else []
+
+
+def _state(shop: Shop, reference: Reference) -> list[str]:
+    """The events held after the last batch, as the files in the checkpoint have them."""
+    if not shop.planned():
+        return []
+    for route, group in list(reference.held):
+        reference._expire(route, group)
+    wanted: Counter = Counter()
+    for (route, group), held in reference.held.items():
+        for event in held:
+            fields = _numbers({name: value for name, value in event.fields.items() if value is not None})
+            wanted[route.id, key_group_of(group, reference.key_groups), event.id, event.time, fields] += 1
+    got: Counter = Counter()
+    for plan, held in Reader(shop.checkpoint).held():
+        columns = [name for name in held.column_names if name.startswith("value:")]
+        for row in held.to_pylist():
+            fields = tuple(sorted((name[6:], row[name]) for name in columns if row[name] is not None))
+            got[plan.route.id, row["keyGroup"], row["id"], row["time"], fields] += 1
+    return _compared("held", wanted, got)
+
+
+def _numbers(fields: dict) -> tuple:
+    numbers = []
+    for name, value in fields.items():
+        scale = LOGINS.field(name).scale
+        whole = digest(value) if isinstance(value, str) else [int(value.scaleb(scale)) if scale else value]
+        numbers += zip(halves(LOGINS, name), map(int, np.array(whole, np.int64)))
+    return tuple(sorted(numbers))

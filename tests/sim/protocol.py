@@ -1,0 +1,240 @@
+"""What Spark does with the engine, in this process: plan a micro-batch, write it ahead, run its tasks, deliver, commit.
+
+    mark ─► offsets/N ─► works ─► tasks, with retries and twins ─► sink ─► commits/N
+
+A driver that finds offsets/N without commits/N runs batch N again between the same marks. Only the driver of the newest epoch
+may write offsets and commits.
+"""
+
+import json
+import random
+from dataclasses import dataclass, field
+
+from lab.engine.checkpoint import Batches, mark, write_record
+from lab.engine.cut import Mark, Planner
+from lab.engine.settings import Settings
+from lab.engine.task import Job, alone, received, sent
+from lab.engine.windows import Lines
+from tests.sim.world import Context, Failed, Killed, SimLogs, Suspended, World
+
+HOSTS, WORKERS = 2, 2
+ATTEMPTS = 8  # more than any history kills of one task
+
+
+class Fenced(Killed):
+    """A newer driver works on the checkpoint."""
+
+
+class Stuck(AssertionError):
+    """The engine does not come to an end."""
+
+
+@dataclass
+class Sink:
+    """What was delivered: (batch, delivery, lines) for each log. `once`: each batch once, as file logs take it."""
+
+    once: bool
+    logs: dict[str, list[tuple[int, int, list[str]]]] = field(default_factory=dict)
+    deliveries: int = 0
+
+    def deliver(self, batch: int, lines: Lines, world: World) -> None:
+        self.deliveries = delivery = self.deliveries + 1
+        for name, (_, values) in lines.items():
+            log = self.logs.setdefault(name, [])
+            world.step("before a delivery")
+            if self.once and log and log[-1][0] >= batch:
+                continue
+            if not self.once and len(values) > 1:
+                log.append((batch, delivery, values[:1]))
+                world.step("within a delivery")
+                values = values[1:]
+            log.append((batch, delivery, values))
+        world.step("after all deliveries")
+
+
+@dataclass
+class Shop:
+    """All that outlives a driver: the world, the logs, the checkpoint, the sink; and who is in charge."""
+
+    world: World
+    logs: SimLogs
+    checkpoint: str
+    settings: Settings
+    sink: Sink
+    epoch: int = 0
+    upto: dict[str, tuple] = field(default_factory=dict)  # entry of offsets -> how far the logs had come when it was planned
+    lingering: list[Suspended] = field(default_factory=list)
+
+    def planned(self) -> list[tuple[Mark, tuple]]:
+        """The mark at the end of each batch, and how far the logs had come when it was planned."""
+        found = self.world.disk.get(f"{self.checkpoint}/offsets", {})
+        texts = [found[str(batch)].decode() for batch in range(len(found))]
+        return [(json.loads(text.splitlines()[2]), self.upto[text]) for text in texts]
+
+    def resume(self, kill: bool = False) -> None:
+        """All that is suspended goes on to its end, or dies."""
+        suspended, self.lingering = self.lingering, []
+        for one in suspended:
+            one.resume(kill)
+
+
+class Driver:
+    """One start of the engine."""
+
+    def __init__(self, shop: Shop, settings: Settings, once: bool = False):
+        self.shop, self.settings, self.world = shop, settings, shop.world
+        shop.epoch += 1
+        self.epoch = shop.epoch
+        self.start = f"start{self.epoch}"
+        self.job = Job(settings, shop.logs, shop.checkpoint, self.start)
+        self.planner = Planner(
+            shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings
+        )
+        self.upto = self.planner.target() if once else None
+        self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
+        batches = Batches.read(shop.checkpoint)
+        self.done = -1 if batches.done is None else batches.done
+        self.pending = batches.planned is not None and batches.planned > self.done
+        self.mark = mark(shop.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+
+    def _durably(self, log: str, batch: int, text: str) -> None:
+        """An entry in Spark's logs, which only the driver of the newest epoch may make."""
+        self.world.step(f"before {log}")
+        if self.epoch < self.shop.epoch:
+            raise Fenced
+        self.world.disk.setdefault(f"{self.shop.checkpoint}/{log}", {})[str(batch)] = text.encode()
+        self.world.step(f"after {log}")
+
+    def plan(self) -> bool:
+        """Writes the next batch ahead; False if there is nothing to do."""
+        batch = self.done + 1
+        if not self.pending:
+            upto = self.upto or self.planner.target()
+            end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto)
+            if end == self.mark:
+                return False
+            text = f"v1\n{{}}\n{json.dumps(end)}"
+            self.shop.upto[text] = upto
+            self._durably("offsets", batch, text)
+        self.pending = True
+        self.world.step("planned")
+        return True
+
+    def batch(self, seed: int, faults: list) -> bool:
+        """One micro-batch; `faults`: of its tasks, (task, kind, step)."""
+        if not self.plan():
+            return False
+        batch, rng = self.done + 1, random.Random(seed)
+        end = mark(self.shop.checkpoint, batch)
+        lines = self._stages(batch, self.planner.works(self.mark, end), rng, faults)
+        if self.epoch == self.shop.epoch or self.shop.sink.once:
+            self.shop.sink.deliver(batch, lines, self.world)
+        self._durably("commits", batch, "v1\n{}")
+        self.done, self.mark, self.pending = batch, end, False
+        self.world.step("committed")
+        return True
+
+    def _stages(self, batch: int, works: list, rng: random.Random, faults: list) -> Lines:
+        tasks = self.settings.parallelism
+        if tasks == 1:
+            results = [self._task(lambda: alone(self.job, batch, works[0]), 0, rng, faults)]
+        else:
+            read = [self._task(lambda n=n: list(sent(self.job, n, works[n])), -1 - n, rng, faults) for n in range(len(works))]
+            payloads = [pair for pairs in read for pair in pairs]
+            rng.shuffle(payloads)
+            order = rng.sample(range(tasks), tasks)
+            results = []
+            for task in order:
+                mine = [payload for to, payload in payloads if to == task]
+                results.append(self._task(lambda t=task, m=mine: received(self.job, t, batch, m), task, rng, faults))
+        lines: Lines = {}
+        for result in results:
+            for name, (keys, values) in result.items():
+                of = lines.setdefault(name, ([], []))
+                of[0].extend(keys)
+                of[1].extend(values)
+        return lines
+
+    def _task(self, run, number: int, rng: random.Random, faults: list):
+        """A task until it succeeds; then the twins that the faults ask for."""
+        mine = [fault for fault in faults if fault[0] % self.settings.parallelism == max(number, 0)]
+        for fault in [fault for fault in mine if fault[1] in ("kill", "fail", "linger")]:
+            self._attempt(run, rng, fault)
+        for attempt in range(ATTEMPTS):
+            found = self._attempt(run, rng, None)
+            if found is not None:
+                break
+            if attempt == ATTEMPTS // 2:  # both hosts wait for a suspended task
+                self.shop.resume()
+        else:
+            raise Stuck(f"task {number} failed {ATTEMPTS} times")
+        for fault in [fault for fault in mine if fault[1] in ("twin", "twin killed", "twin lingers")]:
+            again = self._attempt(run, rng, fault)
+            if fault[1] == "twin" and again is not None and isinstance(found, dict):
+                assert _plain(found) == _plain(again), "a twin gives other rows"
+        return found
+
+    def _attempt(self, run, rng: random.Random, fault):
+        """An attempt on some host and worker; None if it did not succeed."""
+        host, worker = rng.randrange(HOSTS), rng.randrange(WORKERS)
+        outer = self.world.context
+        context = Context(host, self.workers[host][worker])
+        kind, at = (fault[1], fault[2]) if fault else ("", None)
+        result = []
+        if "linger" in kind:
+            context.fuse = at
+            self.shop.lingering.append(Suspended(self.world, context, lambda: result.append(run())))
+            self.workers[host][worker] = {}  # the worker is lost to us
+            return result[0] if result else None
+        # what befalls the driver befalls all that it waits for
+        context.fuse, context.blows = outer.fuse, outer.blows
+        driver_first = outer.fuse is not None and (at is None or outer.fuse <= at)
+        if kind and kind != "twin" and not driver_first:
+            context.fuse, context.blows = at, _kill if kind != "fail" else _fail
+        try:
+            with self.world.running(context):
+                return run()
+        except Failed:
+            return None
+        except Killed:
+            if kind in ("kill", "twin killed") and not driver_first:
+                self.workers[host][worker] = {}
+                return None
+            raise
+        finally:
+            if driver_first or not kind or kind == "twin":
+                outer.fuse = context.fuse
+
+    def run(self, seed: int, faults: list, die: int | None, how: str) -> bool:
+        """A micro-batch in which the driver may be killed at a step, or suspended there and taken for dead. False: it is gone."""
+        context = Context(0, {}, die, _kill)
+        if how == "suspend" and die is not None:
+            suspended = Suspended(self.world, context, lambda: self.batch(seed, faults))
+            if not suspended.done:
+                self.shop.lingering.append(suspended)
+                return False
+            return suspended.error is None
+        try:
+            with self.world.running(context):
+                self.batch(seed, faults)
+        except Killed:
+            return False
+        return True
+
+
+def _kill() -> None:
+    raise Killed
+
+
+def _fail() -> None:
+    raise Failed
+
+
+def _plain(lines: Lines) -> dict:
+    return {log: [line.rsplit(',"alertTime"', 1)[0] for line in of[1]] for log, of in lines.items() if log != "stats"}
+
+
+def new_parallelism(shop: Shop, to: int, record: dict) -> None:
+    """As `lab.state.rescale` leaves the checkpoint's record."""
+    record["parallelism"] = to
+    write_record(shop.checkpoint, record)

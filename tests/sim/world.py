@@ -1,0 +1,342 @@
+"""The simulated world: disk, shared memory, workers, logs and clocks, all in this process, and a fuse that can blow at any step.
+
+Every step that a crash could come before or after asks the world first (`World.step`): a write to disk, the removal of a file,
+a note, a window file, an evaluation, a message to the driver. A fuse counts steps; when it is burnt down, whoever runs is killed,
+fails with an error, or is suspended in a thread of its own and goes on later, as a twin or an old driver does that was thought dead.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from errno import ENOENT
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from lab.engine import shared, windows
+from lab.engine.durable import Durable
+from lab.engine.feeds import Positions
+from lab.engine.store import RouteStore
+
+
+class Killed(BaseException):
+    """The process that runs is no more."""
+
+
+class Failed(Exception):
+    """The task fails, its process lives on."""
+
+
+@dataclass
+class Context:
+    """Who runs: on which host, in which worker, and after how many more steps what happens to it."""
+
+    host: int = 0
+    worker: dict = field(default_factory=dict)  # `windows._open` of the worker
+    fuse: int | None = None
+    blows: Callable[[], None] | None = None
+
+
+class World:
+    """What outlives a step: `disk` durably, `memory` and `notes` as long as their host and start."""
+
+    current: "World"
+
+    def __init__(self) -> None:
+        self.disk: dict[str, dict[str, bytes]] = {}
+        self.memory: dict[str, dict[str, np.ndarray]] = {}
+        self.notes: dict[str, str] = {}
+        self.locked: dict[str, Context] = {}
+        self.folders: set[str] = set()
+        self.context = Context()
+
+    def step(self, what: str) -> None:
+        """Something may happen here."""
+        context = self.context
+        if context.fuse is not None:
+            context.fuse -= 1
+            if context.fuse < 0:
+                context.fuse = None
+                context.blows()
+
+    @contextmanager
+    def running(self, context: Context) -> Iterator[None]:
+        """As this context."""
+        before, self.context = self.context, context
+        windows._open = context.worker
+        try:
+            yield
+        finally:
+            self.context = before
+            windows._open = before.worker
+
+    def forget_memory(self, folder: str) -> None:
+        """Empties a folder of shared memory."""
+        for of in (self.memory, self.notes):
+            for path in [path for path in of if path.startswith(folder)]:
+                del of[path]
+
+
+class Suspended:
+    """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to."""
+
+    def __init__(self, world: World, context: Context, run: Callable[[], None]):
+        self.world, self.context, self.run = world, context, run
+        self.mine, self.others = threading.Semaphore(0), threading.Semaphore(0)
+        self.done, self.error, self.killed = False, None, False
+        context.blows = self._pause
+        self.thread = threading.Thread(target=self._main, daemon=True)
+        self.thread.start()
+        self.others.acquire()
+        if isinstance(self.error, Exception) and not isinstance(self.error, Failed):
+            raise self.error
+
+    def _main(self) -> None:
+        try:
+            with self.world.running(self.context):
+                self.run()
+        except BaseException as error:
+            self.error = error
+        self.done = True
+        self.others.release()
+
+    def _pause(self) -> None:
+        before = self.world.context
+        self.others.release()
+        self.mine.acquire()
+        self.world.context = before
+        windows._open = before.worker
+        if self.killed:
+            raise Killed
+
+    def resume(self, kill: bool = False) -> None:
+        """Goes on to its end, or dies where it is. That it fails is no harm: nobody waits for it any more."""
+        if self.done:
+            return
+        outer, self.killed = self.world.context, kill
+        self.mine.release()
+        self.others.acquire()
+        self.world.context = outer
+        windows._open = outer.worker
+
+
+# -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
+
+
+class SimPath(type(Path())):
+    """A path in the simulated memory."""
+
+    def stat(self, **_):
+        world, name = World.current, str(self)
+        if name not in world.memory and name not in world.folders:
+            raise FileNotFoundError(ENOENT, "not in the simulated memory", name)
+
+    def glob(self, pattern: str):
+        suffix = pattern.removeprefix("*")
+        prefix = f"{self}/"
+        return [SimPath(p) for p in World.current.memory if p.startswith(prefix) and p.endswith(suffix)]
+
+    def mkdir(self, *_, **__) -> None:
+        pass
+
+    def unlink(self, *_, **__) -> None:
+        World.current.memory.pop(str(self), None)
+
+
+class SimNote:
+    """`shared.Note`."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def read(self) -> str:
+        return World.current.notes.get(self.path, "")
+
+    def write(self, text: str) -> None:
+        world = World.current
+        world.step("before the note")
+        world.notes[self.path] = text
+        world.step("after the note")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[SimNote]:
+    world, name = World.current, str(path)
+    if name in world.locked:
+        raise Failed(f"{name} is locked by a suspended task")  # real ones wait
+    world.locked[name] = world.context
+    try:
+        yield SimNote(name)
+    finally:
+        world.locked.pop(name, None)
+
+
+def _create(path: Path, layout: shared.Layout) -> shared.Arrays:
+    arrays = {name: np.zeros(shape, dtype) for name, (dtype, shape) in layout.items()}
+    World.current.memory[str(path)] = arrays
+    World.current.step("a window file was made")
+    return arrays
+
+
+def _private_folder(start: str) -> Path:
+    world = World.current
+    name = f"/host{world.context.host}/{start}"
+    world.folders.add(name)
+    return SimPath(name)
+
+
+def _read(folder: Durable, name: str) -> bytes | None:
+    return World.current.disk.get(folder.where, {}).get(name)
+
+
+def _write(folder: Durable, name: str, data) -> None:
+    world = World.current
+    world.step("before a file")
+    world.disk.setdefault(folder.where, {})[name] = bytes(data)
+    world.step("after a file")
+
+
+def _remove(folder: Durable, name: str) -> None:
+    world = World.current
+    world.step("before a removal")
+    world.disk.get(folder.where, {}).pop(name, None)
+
+
+def _names(folder: Durable) -> list[str]:
+    return sorted(World.current.disk.get(folder.where, ()))
+
+
+def _stepped(method: Callable) -> Callable:
+    def stepped(*args, **kwargs):
+        World.current.step(f"before {method.__name__}")
+        return method(*args, **kwargs)
+
+    return stepped
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """The engine's code in the simulated world: `World.current`, to be set."""
+    with ExitStack() as stack:
+        for place, name, by in (
+            (Durable, "read", _read),
+            (Durable, "write", _write),
+            (Durable, "remove", _remove),
+            (Durable, "names", _names),
+            (shared, "create", _create),
+            (shared, "attach", lambda path: World.current.memory[str(path)]),
+            (shared, "forget", lambda path: path.unlink()),
+            (shared, "release", lambda: None),
+            (shared, "locked", _locked),
+            (shared, "private_folder", _private_folder),
+            (windows, "_open", {}),
+            (RouteStore, "load", _stepped(RouteStore.load)),
+            (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
+        ):
+            stack.enter_context(patch.object(place, name, by))
+        yield
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A record as its log has it."""
+
+    log_time: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Run:
+    """`feeds.Records`."""
+
+    name: str
+    source: int
+    start: int
+    values: Sequence[bytes]
+    log_time: np.ndarray
+
+    @property
+    def data(self) -> bytes:
+        data = b"\n".join(self.values)
+        return data if data.count(b"\n") == len(self.values) - 1 else b""
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        yield from zip(self.places(range(len(self.values))), self.values)
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        return [f"{self.name}/{self.source}:{self.start + line}" for line in lines]
+
+
+class SimFeed:
+    """`feeds.Feed`: some sources of records in memory. `at_once`: how many records a run has."""
+
+    def __init__(self, logs: "SimLogs", name: str):
+        self.logs, self.name, self.divisible = logs, name, logs.divisible
+        self.ahead = 0
+
+    @property
+    def _sources(self) -> list[list[Logged]]:
+        return self.logs.sources[self.name]
+
+    def clock(self) -> int:
+        return self.logs.clock + self.ahead
+
+    def look(self) -> None:
+        newest = max((record.log_time for source in self._sources for record in source), default=0)
+        self.ahead = max(self.ahead, newest + 1 - self.logs.clock)
+
+    def starts(self) -> Positions:
+        return {number: 0 for number in range(len(self._sources))}
+
+    def ends(self) -> Positions:
+        return {number: len(source) for number, source in enumerate(self._sources)}
+
+    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+        """The first record logged then or later is where a broker says it is."""
+        return {
+            number: next((n for n in range(end) if self._sources[number][n].log_time >= log_time), end)
+            for number, end in ends.items()
+        }
+
+    def size(self, source: int, start: int, end: int) -> int:
+        return end - start
+
+    def cut(self, source: int, start: int, end: int, records: int) -> int:
+        return min(end, start + max(records, 1))
+
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Run]:
+        newest, at = dict.fromkeys(ranges, floor), {number: start for number, (start, _) in ranges.items()}
+        while open_ := [number for number in at if at[number] < ranges[number][1]]:
+            for number in open_:
+                start = at[number]
+                at[number] = min(start + self.logs.at_once, ranges[number][1])
+                records = self._sources[number][start : at[number]]
+                times = np.array([record.log_time for record in records], np.int64)
+                times = np.maximum.accumulate(np.maximum(times, newest[number]))
+                newest[number] = int(times[-1])
+                yield Run(self.name, number, start, [record.value for record in records], times)
+
+
+class SimLogs:
+    """`ends.FileLogs` or `ends.KafkaLogs`, by `divisible`: sources that grow, and a clock that may be wrong."""
+
+    def __init__(self, divisible: bool, events: int, control: int, at_once: int):
+        self.divisible, self.at_once, self.clock = divisible, at_once, 0
+        self.sources: dict[str, list[list[Logged]]] = {
+            "events": [[] for _ in range(events)],
+            "control": [[] for _ in range(control)],
+        }
+
+    def append(self, name: str, source: int, log_time: int, value: bytes) -> None:
+        records = self.sources[name][source % len(self.sources[name])]
+        if self.divisible and records:  # a file log's times never go back
+            log_time = max(log_time, records[-1].log_time)
+        records.append(Logged(log_time, value))
+
+    def feed(self, name: str) -> SimFeed:
+        return SimFeed(self, name)
