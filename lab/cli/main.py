@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from lab.apps.run import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import infer as infercli
@@ -20,7 +21,6 @@ from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
 from lab.cli.options import (
     RULES_FORMAT,
-    Usage,
     add_command,
     add_engine_options,
     add_logs_options,
@@ -225,7 +225,7 @@ def _rules(commands) -> None:
     command = add_command(
         group,
         "backtest",
-        control.backtest,
+        replaycli.backtest,
         "what would a rule have alerted on a past log?",
         f"""\
 example:

@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lab.machine import faststart, jars
-from lab.machine.doctor import java
+from lab.machine.java import java
 
 STOP_S = 10
 STREAMING = "spark.sql.streaming"

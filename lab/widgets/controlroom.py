@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import KEY_GROUPS, Studio
-from lab.teach import dataset
+from lab.stream.datasets import dataset
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope

@@ -64,7 +64,7 @@ def expected(folder: Path) -> Reference:
     settings = Settings()
     reference = Reference(PAYMENTS, key_groups=settings.key_groups)
     for _, kind, line in sorted(records, key=lambda entry: entry[0]):
-        (reference.control if kind == "control" else reference.event)(line)
+        (reference.control if kind == "control" else reference.event)(line.encode())
     return reference
 
 
