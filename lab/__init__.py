@@ -20,7 +20,6 @@ _HOMES = {
     "apps.demo": ("first_rules",),
     "engine.ends": ("FileLogs", "KafkaLogs"),
     "engine.pipeline": ("start",),
-    "engine.route": ("route",),
     "engine.settings": ("Settings",),
     "model.keygroups": ("digest", "key_groups_of"),
     "logs.files": ("FileLog",),
