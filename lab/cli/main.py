@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def one_line(error: Exception) -> str:
     """What an error says; of a failed query, the error of the Python worker that failed."""
     text = str(error).strip() or repr(error)
-    if type(error).__module__.startswith("pyspark"):
+    if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
         raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: .*$", text, re.MULTILINE)
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
     if type(error).__module__.startswith("sqlalchemy"):
