@@ -21,7 +21,7 @@ setup: java .venv/.ready ## create .venv, install the pinned packages, fetch the
 
 .PHONY: java
 java: .venv/.made
-	@$(PY) -I lab/machine/doctor.py --java-only
+	@$(PY) -I lab/machine/java.py
 
 .venv/.made:
 	@for python in $(PYTHONS); do \
@@ -40,13 +40,13 @@ java: .venv/.made
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
 	@echo "Compiling the engine's kernels"
-	@$(PY) -c 'from lab.engine import compile_kernels; compile_kernels()'
+	@$(PY) -c 'from lab.engine.stages import compile_kernels; compile_kernels()'
 	@touch $@
 
 .venv/.ready: .venv/.packages
 	@$(PY) -m lab.machine.jars
 	@echo "Laying out Spark's classes for a fast start"
-	@$(PY) -m lab.machine.faststart || true
+	@$(PY) -m lab.apps.faststart || true
 	@touch $@
 
 demo: setup ## play a payment stream with planted fraud through the engine and show the alerts

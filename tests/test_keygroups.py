@@ -13,8 +13,6 @@ from lab.model.keygroups import (
     flink_partition,
     flink_range,
     java_hash,
-    placed_ids,
-    spark_hash,
 )
 
 MURMUR = {  # hash code -> MathUtils.murmurHash
@@ -81,17 +79,3 @@ def test_the_default_maximum_parallelism_is_that_of_flink():
 def test_a_parallelism_out_of_bounds_is_refused(parallelism):
     with pytest.raises(ValueError, match=f"parallelism: {parallelism}, expected 1 to 32768"):
         flink_default_key_groups(parallelism)
-
-
-def test_ids_are_placed_evenly_for_any_parallelism_up_to_eight():
-    for parallelism in range(1, 9):
-        assert (spark_hash(np.array(placed_ids(128))) % parallelism).tolist() == [
-            g % parallelism for g in range(128)
-        ]
-
-
-def test_the_placement_that_is_computed_is_the_one_spark_makes(spark):
-    ids = [*placed_ids(16), -5, 2**31 - 1]
-    rows = spark.createDataFrame([(i,) for i in ids], "id int").repartition(7, "id")
-    placed = {id: part for id, part in rows.selectExpr("id", "spark_partition_id() AS part").collect()}
-    assert [placed[i] for i in ids] == (spark_hash(np.array(ids)) % 7).tolist()

@@ -10,7 +10,7 @@ from lab.apps.replay import read_rules
 from lab.model.reference import Reference
 from lab.model.rules import parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
-from lab.teach import dataset
+from lab.stream.datasets import dataset
 
 FILES = {"payments": PAYMENTS, "logins": LOGINS, "flights": FLIGHTS}
 

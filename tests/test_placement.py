@@ -1,4 +1,4 @@
-"""What moves from p to q partitions, and why ranges of neighbours cannot be had for every parallelism on Spark."""
+"""What moves from p to q partitions."""
 
 from collections import Counter
 from itertools import product
@@ -10,10 +10,8 @@ import pytest
 from lab.state.placement import (
     PLACEMENTS,
     by_range,
-    by_spark_hash,
     compare,
     moves,
-    range_ids,
     round_robin,
     union,
 )
@@ -34,11 +32,11 @@ def test_ranges_move_less_than_modulo_only_between_neighbouring_parallelisms():
     """They are there for reading in sequence, not for moving the least."""
     moved = {step: {name: move.key_groups for name, move in compare(*step, 840).items()} for step in STEPS}
     for (p, q), by in moved.items():
-        assert by["modulo"] == by["spark"] == 840 - 840 * min(p, q) // lcm(p, q)
+        assert by["modulo"] == 840 - 840 * min(p, q) // lcm(p, q)
     assert [moved[step]["ranges"] - moved[step]["modulo"] for step in STEPS] == [-210, 210, 0, -280, -315]
 
 
-@pytest.mark.parametrize("name, parallelism", [*product(["modulo", "ranges", "spark"], range(1, 9))])
+@pytest.mark.parametrize("name, parallelism", [*product(["modulo", "ranges"], range(1, 9))])
 def test_partitions_are_even_but_for_rendezvous(name, parallelism):
     load = Counter(PLACEMENTS[name](100, parallelism).tolist())
     assert len(load) == parallelism and max(load.values()) - min(load.values()) <= 1
@@ -52,35 +50,6 @@ def test_bytes_are_counted_where_key_groups_differ_in_size():
 def test_the_number_of_key_groups_must_not_change():
     with pytest.raises(ValueError, match="12 key-groups before and 16 after"):
         moves(by_range(12, 3), by_range(16, 3))
-
-
-@pytest.mark.parametrize("key_groups", [16, 100, 128])
-@pytest.mark.parametrize("parallelism", [1, 2, 3, 4, 5, 7, 8])
-def test_chosen_ids_keep_ranges_together(key_groups, parallelism):
-    placed = by_spark_hash(key_groups, parallelism, range_ids(key_groups))
-    pairs = set(zip(by_range(key_groups, parallelism).tolist(), placed.tolist()))
-    assert (
-        len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-    )  # a renumbering, nothing else
-    assert len(set(range_ids(key_groups))) == key_groups
-
-
-def test_no_ids_keep_ranges_together_for_two_three_and_six():
-    """Residues modulo 6 for six key-groups, all of them tried: none serves halves, thirds and sixths at once."""
-
-    def serves(residues: tuple[int, ...], parallelism: int) -> bool:
-        pairs = set(zip(by_range(6, parallelism).tolist(), (r % parallelism for r in residues)))
-        return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-
-    for parallelisms, possible in [
-        ((2, 3), True),
-        ((6,), True),
-        ((3, 6), True),
-        ((2, 6), True),
-        ((2, 3, 6), False),
-    ]:
-        found = any(all(serves(rs, p) for p in parallelisms) for rs in product(range(6), repeat=6))
-        assert found == possible, parallelisms
 
 
 def test_offsets_are_dealt_out_or_given_to_all():

@@ -28,6 +28,12 @@ try:
 except KeyError:
     pass
 assert not javas()
+try:
+    with session("local[1]") as failing:
+        failing.sql("SELECT raise_error('no such payee')").collect()
+except Exception as error:
+    assert "no such payee" in str(error)
+assert not javas()
 print("none is left")
 """
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lab.contrast.skew import fullest, heavier, shares
-from lab.model.keygroups import placed_ids, spark_hash
+from lab.model.keygroups import flink_range
 from lab.model.reference import key_group_of
 
 
@@ -16,11 +16,10 @@ def test_shares_are_counted_in_the_key_groups_that_the_engine_takes():
     assert shares([payees, types], 16).tolist() == expected.tolist()
 
 
-def test_the_fullest_task_is_the_one_that_spark_gives_the_most_to():
+def test_the_fullest_task_is_the_one_whose_range_has_the_most():
     given = shares([list(range(100))], 16)
     for parallelism in (1, 2, 3, 5, 8):
-        tasks = spark_hash(np.array(placed_ids(16))) % parallelism
-        most = max(given[tasks == task].sum() for task in range(parallelism))
+        most = max(given[list(flink_range(task, 16, parallelism))].sum() for task in range(parallelism))
         assert fullest(given, parallelism) == pytest.approx(most)
 
 

@@ -10,9 +10,9 @@ from pyspark.sql import Row
 from lab.contrast.delays import delays, race_sliding
 from lab.contrast.realtime import try_real_time
 from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
+from lab.contrast.windows import Event, sliding
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
-from lab.widgets.windowscope import Event, sliding
 
 MILLION = 1_000_000
 

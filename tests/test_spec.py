@@ -16,7 +16,7 @@ from lab.model.reference import run
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
 from lab.model.spec import LOGS, json_schemas
-from lab.teach import dataset
+from lab.stream.datasets import dataset
 from tests.orders import orders
 
 ORDERS = [line.encode() for line in orders(300)]

@@ -3,16 +3,15 @@
 import json
 import time
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.apps.replay import check_rules, read_rules
+from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S, logs_of, schema_of
 from lab.engine.ends import FileLogs
-from lab.model.alerts import Alert, utc
+from lab.model.alerts import Alert
 from lab.model.rules import BadRule, RuleBook, parse_message
-from lab.model.schema import PAYMENTS, Schema
+from lab.model.schema import Schema
 from lab.model.words import plain
 
 
@@ -118,26 +117,3 @@ def show(options: Namespace) -> None:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
     if not rules:
         print("no rule is in force")
-
-
-def backtest(options: Namespace) -> None:
-    """What the rule would have alerted, who most, and what first."""
-    from lab.cli.replay import check_some_good, replayed
-
-    rules = rules_of(options.rule)
-    for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
-        print(f"rule {rule.rule_id}: {rule.describe()}")
-    result = replayed(options, rules)
-    check_some_good(result, options.events)
-    alerts = result.alerts
-    keys = Counter(alert.key for alert in alerts)
-    print(f"{len(alerts):,} alerts, {len(keys):,} groups")
-    for key, count in keys.most_common(options.top):
-        print(f"{count:8,}  {key}")
-    if alerts:
-        print("first:")
-    for alert in alerts[: options.top]:
-        aggregate = plain(alert.aggregate)
-        print(
-            f"  {utc(alert.event_time)}  rule {alert.rule_id}  {alert.key}  {aggregate}  event {alert.event_id}"
-        )

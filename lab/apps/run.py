@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from lab.cli.options import Usage
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
 from lab.model.reference import COUNTS
@@ -28,6 +27,10 @@ COUNT_WORDS = {  # what became of the records; together they are all
 }
 REPORT_S, POLL_S = 1.0, 0.1
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
+
+
+class Usage(Exception):
+    """The arguments do not fit together; the text says what would."""
 
 
 def logs_of(options: Namespace):

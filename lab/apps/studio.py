@@ -27,10 +27,9 @@ from lab.apps.backtest import Past
 from lab.apps.control import key_of
 from lab.apps.run import Report
 from lab.apps.watch import Latencies
-from lab.engine import compile_kernels
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
-from lab.engine.stages import Stages
+from lab.engine.stages import Stages, compile_kernels
 from lab.model import schemafile
 from lab.model.alerts import Alert
 from lab.model.rules import RuleBook

@@ -5,7 +5,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from lab.cli.options import Usage, add_command
+from lab.apps.run import Usage
+from lab.cli.options import add_command
 from lab.model.schema import PAYMENTS
 
 

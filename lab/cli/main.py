@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from lab.apps.run import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import infer as infercli
@@ -20,7 +21,6 @@ from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
 from lab.cli.options import (
     RULES_FORMAT,
-    Usage,
     add_command,
     add_engine_options,
     add_logs_options,
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def one_line(error: Exception) -> str:
     """What an error says; of a failed query, the error of the Python worker that failed."""
     text = str(error).strip() or repr(error)
-    if type(error).__module__.startswith("pyspark"):
+    if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
         raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: .*$", text, re.MULTILINE)
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
     if type(error).__module__.startswith("sqlalchemy"):
@@ -225,7 +225,7 @@ def _rules(commands) -> None:
     command = add_command(
         group,
         "backtest",
-        control.backtest,
+        replaycli.backtest,
         "what would a rule have alerted on a past log?",
         f"""\
 example:

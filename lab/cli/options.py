@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
+from lab.apps.run import Usage
 from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import kafka_place
@@ -22,10 +23,6 @@ A rule is JSON or plain text (id, state, keys, unique, field, function, operator
    "aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": 50, "window": "20m"}
   1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)
 """
-
-
-class Usage(Exception):
-    """The arguments do not fit together; the text says what would."""
 
 
 def add_command(

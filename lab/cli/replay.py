@@ -1,15 +1,17 @@
-"""`lab replay`: rules on a finished file of events, and what they would have alerted."""
+"""`lab replay`, `lab rules backtest`: rules on a finished file of events, and what they would have alerted."""
 
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.cli.options import RULES_FORMAT, Usage, add_command, add_engine_options, at_least, settings_of
+from lab.apps.run import Usage
+from lab.cli.options import RULES_FORMAT, add_command, add_engine_options, at_least, settings_of
 from lab.model.alerts import AlertTable, utc
 from lab.model.rules import symbol
-from lab.model.schema import SCHEMAS
+from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.model.words import plain
 
 ALERTS_SHOWN = 20
@@ -142,3 +144,27 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
             f"… and {len(result.dead_letters) - 3:,} more dead letters: --dead-letters FILE", markup=False
         )
     return result
+
+
+def backtest(options: argparse.Namespace) -> None:
+    """What the rule would have alerted, who most, and what first."""
+    from lab.apps.control import rules_of
+    from lab.apps.replay import check_rules
+
+    rules = rules_of(options.rule)
+    for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
+        print(f"rule {rule.rule_id}: {rule.describe()}")
+    result = replayed(options, rules)
+    check_some_good(result, options.events)
+    alerts = result.alerts
+    keys = Counter(alert.key for alert in alerts)
+    print(f"{len(alerts):,} alerts, {len(keys):,} groups")
+    for key, count in keys.most_common(options.top):
+        print(f"{count:8,}  {key}")
+    if alerts:
+        print("first:")
+    for alert in alerts[: options.top]:
+        aggregate = plain(alert.aggregate)
+        print(
+            f"  {utc(alert.event_time)}  rule {alert.rule_id}  {alert.key}  {aggregate}  event {alert.event_id}"
+        )

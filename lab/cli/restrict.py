@@ -3,8 +3,9 @@
 import time
 from argparse import ArgumentTypeError, Namespace
 
+from lab.apps.run import Usage
 from lab.cli.checkpoint import name_and_value
-from lab.cli.options import Usage, add_command, add_logs_options, at_least
+from lab.cli.options import add_command, add_logs_options, at_least
 from lab.model.alerts import utc
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT

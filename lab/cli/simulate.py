@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
-from lab.cli.options import Usage, add_command, at_least
+from lab.apps.run import Usage
+from lab.cli.options import add_command, at_least
 from lab.stream.player import SCHEMAS, Player
 
 SEGMENT_S, KAFKA_S = 0.2, 0.01  # how often events reach a folder, and Kafka

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.contrast.parts import Parts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
+from lab.contrast.windows import Event, compare, crossing
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
@@ -30,7 +31,6 @@ from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.stream.player import Player
 from lab.stream.simulate import Burst
-from lab.widgets.windowscope import Event, compare, crossing
 
 PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.model.keygroups import digest, key_groups_of
+from lab.state.placement import by_range
 
 
 def heavier(values: Sequence, share: float, heavy: object, seed: int = 1) -> list:
@@ -34,12 +35,12 @@ def shares(columns: Sequence[Sequence], key_groups: int) -> np.ndarray:
 
 
 def fullest(shares: np.ndarray, parallelism: int) -> float:
-    """The share of the fullest task, when key-group g is on task g modulo parallelism, as the engine places them.
+    """The share of the fullest task, when tasks have ranges of key-groups, as the engine gives them out.
 
     >>> fullest(np.array([0.4, 0.2, 0.2, 0.2]), 2), fullest(np.array([0.4, 0.2, 0.2, 0.2]), 4)
     (0.6000000000000001, 0.4)
     """
-    return float(np.bincount(np.arange(len(shares)) % parallelism, weights=shares).max())
+    return float(np.bincount(by_range(len(shares), parallelism), weights=shares).max())
 
 
 def _numbers(values: Sequence) -> list[np.ndarray]:

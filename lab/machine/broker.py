@@ -31,7 +31,7 @@ from pathlib import Path
 import psutil
 
 from lab.machine import jars, ports
-from lab.machine.doctor import java
+from lab.machine.java import java
 
 HOST, PORT = "127.0.0.1", 9092
 START_S, STOP_S, POLL_S = 60, 30, 0.05

@@ -1,11 +1,7 @@
-"""`lab doctor`: is this machine ready, and if not, what would make it so?
-
-The module itself needs only the standard library, so that `make setup` can ask for Java before it installs anything.
-"""
+"""`lab doctor`: is this machine ready, and if not, what would make it so?"""
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,15 +13,13 @@ from html import escape
 from importlib import metadata
 from pathlib import Path
 
+from lab.machine.java import JavaMissing, java
+
 GIB = 1 << 30
 OLDEST_PYTHON = (3, 11)
 PORTS = {8888: "JupyterLab", 9092: "the Kafka broker"}
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements.txt"
 COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
-INSTALL_JAVA = """\
-  Debian, Ubuntu:  sudo apt install openjdk-17-jre-headless   (where there is no 17: openjdk-21-jre-headless)
-  macOS:           brew install openjdk@17 && export JAVA_HOME="$(brew --prefix openjdk@17)"
-  Windows:         in WSL (wsl --install -d Ubuntu): the Ubuntu line"""
 SPARK_PROGRAM = """
 from pyspark.sql import SparkSession
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -34,18 +28,6 @@ assert spark.range(3).mapInArrow(lambda batches: batches, "id long").count() == 
 spark.stop()
 """
 SPARK_TIMEOUT_S = 120
-
-
-class JavaMissing(RuntimeError):
-    """There is no Java 17 or newer where Spark looks for it; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Java:
-    """The java that Spark starts."""
-
-    path: str
-    version: int
 
 
 @dataclass(frozen=True)
@@ -69,42 +51,6 @@ class Checks(list[Check]):
             for c in self
         )
         return f"<table><tr><th>check</th><th>state</th><th>found</th><th>fix</th></tr>{rows}</table>"
-
-
-def java() -> Java:
-    """The java that Spark starts: that of JAVA_HOME when it is set, else the first on PATH. Raises JavaMissing."""
-    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
-    of_home = str(Path(home, "bin", "java")) if home else None
-    versions = {path: _java_version(path) for path in (of_home, on_path) if path}
-    chosen = of_home or on_path
-    if chosen and (versions[chosen] or 0) >= 17:
-        return Java(chosen, versions[chosen])
-
-    def seen(path: str | None) -> str:
-        if path is None or not Path(path).exists():
-            return f"no {path}" if path else "nothing"
-        return f"{path}, Java {versions[path]}" if versions[path] else f"{path}, which does not run"
-
-    lines = ["Spark needs Java 17 or newer (17 or 21 recommended). Looked for:"]
-    lines.append(f"  JAVA_HOME:     {seen(of_home) if home else 'not set'}")
-    lines.append(f"  java on PATH:  {seen(on_path)}")
-    if home and on_path and (versions[on_path] or 0) >= 17:
-        lines.append("The java on PATH would do, but JAVA_HOME goes first. Fix: unset JAVA_HOME")
-    else:
-        lines += ["Fix:", INSTALL_JAVA]
-        if home:
-            lines.append("then unset JAVA_HOME, or set it to the new one.")
-    raise JavaMissing("\n".join(lines))
-
-
-def _java_version(path: str) -> int | None:
-    """The major version that `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_402"; None if it does not run."""
-    try:
-        done = subprocess.run([path, "-version"], check=False, capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(version[1]) if version else None
 
 
 def check_python() -> Iterator[Check]:
@@ -273,16 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="lab doctor", description="Is this machine ready? Says what is wrong and the fix."
     )
     parser.add_argument("--quick", action="store_true", help="do not start Spark")
-    parser.add_argument("--java-only", action="store_true", help="look for Java only")
     options = parser.parse_args(arguments)
-    if options.java_only:
-        try:
-            java()
-        except JavaMissing as error:
-            print(error, file=sys.stderr)
-            return 1
-        return 0
-
     from rich.console import Console
     from rich.markup import escape as plain
     from rich.table import Table

@@ -12,7 +12,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.machine.doctor import JavaMissing, java
+from lab.machine.java import JavaMissing, java
 
 
 def _pinned() -> dict[str, dict[str, str]]:

@@ -10,16 +10,21 @@ from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lab.machine import faststart, jars
-from lab.machine.doctor import java
+from lab.machine.java import java
 
 STOP_S = 10
 STREAMING = "spark.sql.streaming"
 # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+
+
+class SparkFailed(RuntimeError):
+    """What Spark said, for those who are told when Spark has ended."""
 
 
 @contextmanager
@@ -50,6 +55,8 @@ def session(
         spark.sparkContext.setLogLevel("ERROR")
         try:
             yield spark
+        except CapturedException as error:  # its text is Java's, which ends here
+            raise (SparkFailed(str(error)) if owner else error) from None
         finally:
             if owner:
                 _stop(spark)

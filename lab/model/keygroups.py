@@ -1,22 +1,18 @@
-"""Key-groups: the unit of keyed state, and where Spark places them.
+"""Key-groups: the unit of keyed state, and which task has which.
 
-A group (one value of a rule's keys) belongs to one of a fixed number of key-groups; a key-group is what Spark stores,
-moves and calls Python for. Idea: "A Deep Dive into Rescalable State"; Flink's `KeyGroupRangeAssignment`.
+A group (one value of a rule's keys) belongs to one of a fixed number of key-groups; a task has a range of them, and state
+changes hands by key-group. Idea: "A Deep Dive into Rescalable State"; Flink's `KeyGroupRangeAssignment`.
 
-    key ──hash──► key-group, for ever ──placement──► partition, until the parallelism changes
+    key ──hash──► key-group, for ever ──range──► task, until the parallelism changes
 
 `lab.state.placement` compares placements: how much moves when the parallelism changes.
 """
 
-from functools import cache
 from hashlib import blake2b
-from math import lcm
 
 import numpy as np
 
 FLINK_LEAST_KEY_GROUPS, FLINK_MOST_KEY_GROUPS = 1 << 7, 1 << 15
-
-PLACED_EVENLY_UP_TO = lcm(*range(1, 9))  # 840: an id whose hash is g modulo 840 is g modulo 1, 2, … 8 as well
 
 
 def digest(text: str) -> tuple[int, int]:
@@ -49,47 +45,6 @@ def key_groups_of(columns: list[np.ndarray], rows: int, key_groups: int) -> np.n
     return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
 
 
-def spark_hash(ints: np.ndarray) -> np.ndarray:
-    """Spark's `hash(int)`: MurmurHash3_x86_32 with seed 42, as signed 32-bit; modulo n it names the partition.
-
-    >>> spark_hash(np.array([0, 1])).tolist()      # SELECT hash(0), hash(1)
-    [933211791, -559580957]
-    """
-    return _murmur3(ints, seed=42)
-
-
-def _murmur3(ints: np.ndarray, seed: int) -> np.ndarray:
-    """MurmurHash3_x86_32 (Austin Appleby) of each int's four bytes, as signed 32-bit."""
-
-    def rotate(x: np.ndarray, by: int) -> np.ndarray:
-        return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
-
-    k = rotate(ints.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    h = rotate(np.uint32(seed) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    h ^= np.uint32(4)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
-    return (h ^ (h >> np.uint32(16))).view(np.int32)
-
-
-@cache
-def placed_ids(count: int) -> tuple[int, ...]:
-    """Ids for `count` key-groups that Spark's hash spreads evenly over any parallelism up to 8.
-
-    The g-th id lands on partition g mod p, whatever p ≤ 8 is: with ids 0 … count − 1 it would be left to chance.
-
-    >>> [int(h) % 3 for h in spark_hash(np.array(placed_ids(6)))]
-    [0, 1, 2, 0, 1, 2]
-    """
-    candidates = np.arange(64 * PLACED_EVENLY_UP_TO)
-    residues = spark_hash(candidates) % PLACED_EVENLY_UP_TO
-    ids: list[int] = []
-    for g in range(count):
-        fitting = candidates[residues == g % PLACED_EVENLY_UP_TO]
-        ids.append(int(fitting[g // PLACED_EVENLY_UP_TO]))
-    return tuple(ids)
-
-
 # -- the same in Flink -------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +56,16 @@ def flink_murmur(codes: np.ndarray) -> np.ndarray:
     >>> flink_murmur(np.array([0, 1, -1])).tolist()
     [593689054, 68075478, 1982413648]
     """
-    signed = _murmur3(codes, seed=0).astype(np.int64)
+
+    def rotate(x: np.ndarray, by: int) -> np.ndarray:
+        return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+
+    k = rotate(codes.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    h = rotate(k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
+    signed = (h ^ (h >> np.uint32(16))).view(np.int32).astype(np.int64)
     return np.where(signed == -(1 << 31), 0, np.abs(signed))
 
 

@@ -1,9 +1,8 @@
-"""What moves when the parallelism changes from p to q, under four placements; and how state without keys is dealt out anew.
+"""What moves when the parallelism changes from p to q, under three placements; and how state without keys is dealt out anew.
 
     placement         partition of key-group g of G        3 → 4, G = 128       contiguous on disk
     modulo            g mod p                              three in four move   no
     ranges (Flink)    g · p ÷ G                            about half move      yes
-    Spark's hash      murmur(id of g) mod p                as modulo            no
     rendezvous        the p with the largest hash(g, p)    one in four moves    no
 
 Source: "A Deep Dive into Rescalable State"; rendezvous hashing: Thaler and Ravishankar, 1998. Seen through key-groups,
@@ -18,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lab.model.keygroups import PLACED_EVENLY_UP_TO, placed_ids, spark_hash
+from lab.model.keygroups import mixed
 
 T = TypeVar("T")
 Placement = Callable[[int, int], np.ndarray]  # (key-groups, parallelism) -> partition of each key-group
@@ -34,21 +33,12 @@ def by_modulo(key_groups: int, parallelism: int) -> np.ndarray:
 
 
 def by_range(key_groups: int, parallelism: int) -> np.ndarray:
-    """Flink's: neighbours stay together (`lab.model.keygroups.flink_partition` for all key-groups).
+    """Flink's, and the engine's: neighbours stay together (`lab.model.keygroups.flink_partition` for all key-groups).
 
     >>> by_range(6, 3).tolist()
     [0, 0, 1, 1, 2, 2]
     """
     return np.arange(key_groups) * parallelism // key_groups
-
-
-def by_spark_hash(key_groups: int, parallelism: int, ids: Sequence[int] | None = None) -> np.ndarray:
-    """Where Spark puts the rows of state keys: `pmod(hash(id), parallelism)`; ids: the engine's, unless told.
-
-    >>> by_spark_hash(6, 3).tolist(), by_spark_hash(6, 3, range(6)).tolist()
-    ([0, 1, 2, 0, 1, 2], [0, 1, 0, 0, 0, 0])
-    """
-    return spark_hash(np.array(placed_ids(key_groups) if ids is None else ids)) % parallelism
 
 
 def by_rendezvous(key_groups: int, parallelism: int) -> np.ndarray:
@@ -63,16 +53,12 @@ def by_rendezvous(key_groups: int, parallelism: int) -> np.ndarray:
     """
     numbers = np.arange(key_groups * parallelism).reshape(parallelism, key_groups)
     partition, key_group = np.divmod(numbers, key_groups)
-    bids = spark_hash(
-        (spark_hash(key_group + 1).astype(np.int64) ^ (partition + 1) * 0x9E3779B1) & 0xFFFFFFFF
-    )
-    return bids.argmax(axis=0)
+    return mixed([key_group.ravel(), partition.ravel()], numbers.size).reshape(numbers.shape).argmax(axis=0)
 
 
 PLACEMENTS: dict[str, Placement] = {
     "modulo": by_modulo,
     "ranges": by_range,
-    "spark": by_spark_hash,
     "rendezvous": by_rendezvous,
 }
 
@@ -121,50 +107,11 @@ def compare(p: int, q: int, key_groups: int = 128, sizes: Sequence[int] | None =
     """What each placement moves from p to q partitions.
 
     >>> {name: move.key_groups for name, move in compare(3, 4).items()}
-    {'modulo': 95, 'ranges': 65, 'spark': 95, 'rendezvous': 39}
+    {'modulo': 95, 'ranges': 65, 'rendezvous': 38}
     """
     return {
         name: moves(place(key_groups, p), place(key_groups, q), sizes) for name, place in PLACEMENTS.items()
     }
-
-
-# -- ranges on Spark? --------------------------------------------------------------------------------------------------
-
-
-def range_ids(key_groups: int) -> tuple[int, ...]:
-    """Ids that Spark's hash places in ranges of neighbours for the parallelisms 1, 2, 3, 4, 5, 7 and 8, but not for 6.
-
-    Spark's partition is r mod p, where r is the hash. Ranges numbered in order contradict each other: the second of four
-    quarters has r mod 4 = 1, so r is odd, but it lies in the first half, which has r mod 2 = 0. The numbers of ranges
-    do not matter, though: with quarters numbered 0, 2, 1, 3 (bits reversed) r mod 2 gives the halves. So 1, 2, 4
-    and 8 go together, and 3, 5 and 7 have no factor in common with them (Chinese remainder theorem). For 6 there is no
-    way: the first two sixths share a half and a third, hence r mod 2 and r mod 3, hence r mod 6.
-
-    The engine keeps `placed_ids`, which are even for 6 too: ranges save a restore that reads files in sequence, and
-    Spark's repartition reads, shuffles and writes all state, whatever moves.
-
-    >>> by_spark_hash(8, 4, range_ids(8)).tolist()
-    [0, 0, 2, 2, 1, 1, 3, 3]
-    """
-    groups = np.arange(key_groups)
-    eighth = groups * 8 // key_groups
-    wanted = {8: (eighth & 1) << 2 | (eighth & 2) | eighth >> 2}
-    wanted |= {p: groups * p // key_groups for p in (3, 5, 7)}
-    residue = sum(part * _one_modulo(p) for p, part in wanted.items()) % PLACED_EVENLY_UP_TO
-    candidates = np.arange(64 * PLACED_EVENLY_UP_TO)
-    hashed = spark_hash(candidates) % PLACED_EVENLY_UP_TO
-    used: dict[int, int] = {}
-    ids = []
-    for r in residue.tolist():
-        ids.append(int(candidates[hashed == r][used.get(r, 0)]))
-        used[r] = used.get(r, 0) + 1
-    return tuple(ids)
-
-
-def _one_modulo(p: int) -> int:
-    """The number that is 1 modulo p and 0 modulo the other factors of 840 = 8 · 3 · 5 · 7."""
-    others = PLACED_EVENLY_UP_TO // p
-    return others * pow(others, -1, p)
 
 
 # -- operator state: no keys, such as the offsets that a source has read ------------------------------------------------

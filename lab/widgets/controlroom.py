@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import KEY_GROUPS, Studio
-from lab.teach import dataset
+from lab.stream.datasets import dataset
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
@@ -65,7 +65,7 @@ class ControlRoom(Room):
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
             "Alerts": AlertFeed(past=studio.past, rules=studio.book.rules),
             "Latency": LatencyScope(),
-            "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3, "spark"),
+            "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3),
         }
         if unknown := set(panels) - set(parts):
             raise ValueError(f"panels: {', '.join(sorted(unknown))}, expected some of {', '.join(parts)}")

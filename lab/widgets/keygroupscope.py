@@ -24,8 +24,7 @@ EQUAL_KEY_GROUPS = 128
 NUMBERED_UP_TO = 32  # key-groups; the number of more of them would not fit into its cell
 NAMES = {
     "modulo": "modulo parallelism",
-    "ranges": "ranges, as Flink",
-    "spark": "Spark's hash",
+    "ranges": "ranges, as Flink and the engine",
     "rendezvous": "rendezvous hashing",
 }
 STAYS, MOVES = "stays", "moves (hatched)"
@@ -84,7 +83,7 @@ class KeyGroupScope(widgets.VBox):
     """Tasks and their key-groups at two parallelisms, with sliders for both and a choice of placement.
 
     `state`: a `lab.State`, bytes for each key-group, or nothing: 128 equal ones. `before`, `after`, `placement` (a key of
-    `lab.state.placement.PLACEMENTS`): where the controls stand first; those of the state unless told.
+    `lab.state.placement.PLACEMENTS`): where the controls stand first; `before` is that of the state unless told.
     Raises ValueError without key-groups, or with a placement that is not there.
 
     >>> scope = KeyGroupScope([100] * 10)
@@ -100,7 +99,7 @@ class KeyGroupScope(widgets.VBox):
         state: HasKeyGroups | Sequence[int] | None = None,
         before: int | None = None,
         after: int | None = None,
-        placement: str | None = None,
+        placement: str = "ranges",
     ):
         read = hasattr(state, "widget_data")
         sizes = state.widget_data()["bytes"] if read else [1] * EQUAL_KEY_GROUPS if state is None else state
@@ -108,7 +107,6 @@ class KeyGroupScope(widgets.VBox):
         self.unit = "key-groups" if state is None else "bytes"
         if not self.sizes:
             raise ValueError("state: it has no key-groups, expected one or more")
-        placement = placement or ("spark" if read else "ranges")
         if placement not in PLACEMENTS:
             raise ValueError(f"placement: {placement!r}, expected one of {', '.join(PLACEMENTS)}")
         most = min(MOST_TASKS, len(self.sizes))

@@ -1,166 +1,23 @@
-"""One key's events, and the windows that three ways of windowing put over them: which of them sees the fraud, and when.
+"""A timeline of one key's events with three ways to put windows over them: which of them sees the fraud, and when.
 
-    tumbling     ├──────────────────┤├──────────────────┤        reports when a window ends
-    sliding      ├──────────────────┤                            the same, and a new one starts every S
-                      ├──────────────────┤
-    per event         ├─────────────────●                        ends with an event, reports at once
-    events       ·   ·   ·     $ $    $ $    ·    ·
-
-Source of the idea: "Advanced Flink Application Patterns" part 3, figure 2.
+The windows themselves: `lab.contrast.windows`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
-from random import Random
-from typing import NamedTuple
 
 import ipywidgets as widgets
 
+from lab.contrast.windows import MINUTE_MS, Event, Seen, Window, compare, crossing, panes, story
 from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
 
-MINUTE_MS = 60_000
-STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
 UNITS = {"days": 86_400_000, "hours": 3_600_000, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
-LANES = ("tumbling", "sliding", "per event")
 LANE_TOP = {
     "per event": 1,
     "sliding": 2.1,
     "tumbling": 2.6,
 }  # events are below 0, the lanes one above the other
 LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0}
-
-
-class Event(NamedTuple):
-    """An event of the key: ms since the epoch, amount, id."""
-
-    time_ms: int
-    amount: int | float | Decimal
-    id: int
-
-
-class Window(NamedTuple):
-    """A window with events in it. Its result is out at `end_ms`."""
-
-    start_ms: int
-    end_ms: int
-    events: tuple[Event, ...]
-
-    @property
-    def total(self) -> int | float | Decimal:
-        """The sum of its events' amounts."""
-        return sum(event.amount for event in self.events)
-
-
-def story(seed: int = 1) -> list[Event]:
-    """Three hours of one account: small payments, and four large ones within a quarter of an hour, around 11:00.
-
-    >>> [event.amount for event in story() if event.amount > 20]
-    [31, 28, 33, 29]
-    """
-    rng = Random(seed)
-    small = [(minute + rng.randrange(8), rng.randint(1, 4)) for minute in range(4, 180, 16)]
-    large = [(51, 31), (56, 28), (63, 33), (67, 29)]
-    paid = sorted(small + large)
-    return [
-        Event(STORY_MS + minute * MINUTE_MS, amount, number)
-        for number, (minute, amount) in enumerate(paid, 1)
-    ]
-
-
-def sliding(events: Sequence[Event], window_ms: int, slide_ms: int) -> list[Window]:
-    """The windows [start, start + W) that hold events, a start every S: without its end, as in Flink and Spark.
-
-    >>> [(window.start_ms, window.total) for window in sliding([Event(12, 5, 1), Event(20, 7, 2)], 20, 10)]
-    [(0, 5), (10, 12), (20, 7)]
-    """
-    starts = {
-        start
-        for event in events
-        for start in range(event.time_ms // slide_ms * slide_ms, event.time_ms - window_ms, -slide_ms)
-    }
-    return [
-        Window(start, start + window_ms, tuple(e for e in events if start <= e.time_ms < start + window_ms))
-        for start in sorted(starts)
-    ]
-
-
-def tumbling(events: Sequence[Event], window_ms: int) -> list[Window]:
-    """Sliding windows that slide by their own length: each event is in one.
-
-    >>> [(window.start_ms, window.total) for window in tumbling([Event(12, 5, 1), Event(20, 7, 2)], 20)]
-    [(0, 5), (20, 7)]
-    """
-    return sliding(events, window_ms, window_ms)
-
-
-def per_event(events: Sequence[Event], window_ms: int) -> list[Window]:
-    """For each event in order of arrival the window [t − W, t] of what arrived until then, both ends included.
-
-    >>> [(window.end_ms, window.total) for window in per_event([Event(12, 5, 1), Event(20, 7, 2)], 20)]
-    [(12, 5), (20, 12)]
-    """
-    return [
-        Window(
-            last.time_ms - window_ms,
-            last.time_ms,
-            tuple(e for e in events[: place + 1] if last.time_ms - window_ms <= e.time_ms <= last.time_ms),
-        )
-        for place, last in enumerate(events)
-    ]
-
-
-def panes(events: Sequence[Event], window_ms: int, slide_ms: int) -> float:
-    """In how many sliding windows an event is, on average: W / S.
-
-    >>> panes([Event(12, 5, 1), Event(20, 7, 2)], 20, 10)
-    2.0
-    """
-    windows = sliding(events, window_ms, slide_ms)
-    return sum(len(window.events) for window in windows) / len(events)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What one approach made of the events: all its windows, those over the limit, and how long the first of them took."""
-
-    windows: list[Window]
-    over: list[Window]
-    delay_ms: int | None  # from the event that completes the fraud to the report; None: no report
-
-
-def compare(events: Sequence[Event], window_ms: int, slide_ms: int, limit: float) -> dict[str, Seen]:
-    """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
-
-    >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, limit=10)
-    >>> {lane: seen[lane].delay_ms for lane in seen}
-    {'tumbling': None, 'sliding': 10, 'per event': 0}
-    """
-    every = {
-        "tumbling": tumbling(events, window_ms),
-        "sliding": sliding(events, window_ms, slide_ms),
-        "per event": per_event(events, window_ms),
-    }
-    over = {lane: [window for window in every[lane] if window.total > limit] for lane in LANES}
-    fraud = crossing(events, window_ms, limit)
-    return {
-        lane: Seen(every[lane], over[lane], over[lane][0].end_ms - fraud[-1].time_ms if over[lane] else None)
-        for lane in LANES
-    }
-
-
-def crossing(events: Sequence[Event], window_ms: int, limit: float) -> tuple[Event, ...]:
-    """The fraud, whatever the order of arrival: the first events within W, as few as go over the limit, in order of time.
-
-    >>> [event.id for event in crossing([Event(20, 7, 3), Event(5, 1, 1), Event(12, 5, 2)], 20, limit=10)]
-    [2, 3]
-    """
-    in_order = per_event(sorted(events, key=lambda event: event.time_ms), window_ms)
-    newest = list(next((window.events for window in in_order if window.total > limit), ()))
-    while sum(event.amount for event in newest[1:]) > limit:
-        newest.pop(0)
-    return tuple(newest)
 
 
 def rows_of(windows: Sequence[Window]) -> list[int]:

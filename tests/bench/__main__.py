@@ -77,6 +77,7 @@ class Bench:
         self.spark, self.folder, self.console, self.repeats = spark, folder, console, repeats
         with console.status("Making payments"):
             self.wide = data.Payments.make(folder / "wide", events, 100_000)
+            self.rough = data.Payments.make(folder / "rough", events, 100_000, rough=data.Rough())
             self.narrow = data.Payments.make(folder / "narrow", events, 1_000)
             self.many = data.Payments.make(folder / "many", events // 2, 100_000)
             self.sample = data.Payments.make(folder / "sample", 3_000, 1_000, DAY_MS)
@@ -127,6 +128,7 @@ class Bench:
         return {
             "three rules": engine("3 rules, 100k × 100k keys", self.wide, data.three_rules()),
             "two tasks": engine("the same, parallelism 2", self.wide, data.three_rules(), tasks=2),
+            "rough": engine("late events, hot keys, bursts, nulls", self.rough, data.three_rules()),
             "long windows": engine("1k × 1k keys, 30 d windows", narrow, long),
             "short windows": engine("1k × 1k keys, 1 min windows", narrow, short),
             "hundred rules": engine("100 rules on 5 routes", self.many, data.hundred_rules()),

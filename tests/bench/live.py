@@ -31,7 +31,7 @@ TIMED_RULES = [
     rule(3, BENEFICIARY, "24h", 10_000_000),
 ]
 STEADY_TARGET = 80_000  # events/s
-READY_S = 60
+READY_S = 180
 STARTED_S = 1  # of each round is not counted
 
 

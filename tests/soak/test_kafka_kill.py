@@ -54,8 +54,15 @@ def test_killed_brokers_and_engines_lose_nothing(tmp_path):
 
     def start() -> subprocess.Popen:
         run = [*command, "--logs", f"kafka://{kafka.address}"]
-        with (tmp_path / "run.log").open("a") as log:
+        with (tmp_path / "run.log").open("w") as log:
             return subprocess.Popen(run, stdout=log, stderr=log, start_new_session=True)
+
+    def wait_until_it_reads() -> None:
+        """A `lab run` that finds no broker at its start ends, as it should."""
+        log, deadline = tmp_path / "run.log", time.time() + 180
+        while "reading " not in log.read_text() and time.time() < deadline:
+            assert engine.poll() is None, log.read_text()
+            time.sleep(0.1)
 
     with broker.running() as kafka:
         logs = KafkaLogs(kafka.address)
@@ -64,7 +71,9 @@ def test_killed_brokers_and_engines_lose_nothing(tmp_path):
         writer.start()
         engine = start()
         for round in range(ROUNDS):
-            time.sleep(rng.uniform(5, 16))
+            if round % 3 != 1:
+                wait_until_it_reads()
+            time.sleep(rng.uniform(1, 10))
             assert engine.poll() is None, (tmp_path / "run.log").read_text()
             if round % 3 != 1:
                 kafka.kill()

@@ -64,24 +64,16 @@ def expected(folder: Path) -> Reference:
     settings = Settings()
     reference = Reference(PAYMENTS, key_groups=settings.key_groups)
     for _, kind, line in sorted(records, key=lambda entry: entry[0]):
-        (reference.control if kind == "control" else reference.event)(line)
+        (reference.control if kind == "control" else reference.event)(line.encode())
     return reference
 
 
 def start(folder: Path) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "lab",
-        "run",
-        "--logs",
-        str(folder),
-        "--checkpoint",
-        str(folder / "checkpoint"),
-    ]
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    where = ["--logs", str(folder), "--checkpoint", str(folder / "checkpoint")]
+    with (folder / "run.log").open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lab", "run", *where], stdout=log, stderr=log, start_new_session=True
+        )
 
 
 def counted(folder: Path) -> dict[str, int]:
@@ -97,7 +89,7 @@ def test_a_killed_engine_loses_and_repeats_nothing(tmp_path):
     for kill in range(KILLS):
         engine = start(tmp_path)
         time.sleep(rng.uniform(4, 18))
-        assert engine.poll() is None, "lab run ended by itself"
+        assert engine.poll() is None, (tmp_path / "run.log").read_text()
         if kill % 2:  # the whole family at once, or only the parent: then the JVM finds out by itself
             os.killpg(engine.pid, signal.SIGKILL)
         else:
@@ -105,8 +97,9 @@ def test_a_killed_engine_loses_and_repeats_nothing(tmp_path):
         engine.wait()
     engine = start(tmp_path)
     writer.join()
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while counted(tmp_path)["records"] < APPENDS * EVENTS_PER_APPEND and time.time() < deadline:
+        assert engine.poll() is None, (tmp_path / "run.log").read_text()
         time.sleep(0.5)
     engine.send_signal(signal.SIGINT)
     engine.wait(60)

@@ -29,6 +29,7 @@ RULES = [
 ]
 RUN = """
 import sys
+from pathlib import Path
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings

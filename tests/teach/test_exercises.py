@@ -50,7 +50,7 @@ class FakeStudio:
 def given(name: str) -> tuple:
     """What a check is given beside the answer."""
     plan = SimpleNamespace(
-        after=SimpleNamespace(rows=lambda: [([g for g in range(16) if g % 4 == n],) for n in range(4)])
+        after=SimpleNamespace(rows=lambda: [([g for g in range(16) if g * 4 // 16 == n],) for n in range(4)])
     )
     database = sqlite3.connect(":memory:", isolation_level=None)
     database.execute("CREATE TABLE rules (rule_id INTEGER, rule_state TEXT)")

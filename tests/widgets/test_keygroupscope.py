@@ -63,10 +63,10 @@ def test_colour_is_not_the_only_mark_of_a_move():
 
 def test_it_starts_where_the_state_stands():
     scope = KeyGroupScope(Read(2))
-    assert (scope.before.value, scope.after.value, scope.placement.value) == (2, 3, "spark")
+    assert (scope.before.value, scope.after.value, scope.placement.value) == (2, 3, "ranges")
     assert scope.sizes == SIZES
     assert KeyGroupScope(Read(8)).after.value == 7
-    assert KeyGroupScope(Read(2), before=4, after=1, placement="ranges").before.value == 4
+    assert KeyGroupScope(Read(2), before=4, after=1, placement="modulo").before.value == 4
 
 
 def test_stretches_are_those_that_the_storage_model_reads(tmp_path):
@@ -81,7 +81,5 @@ def test_nothing_moves_when_nothing_changes_and_bad_arguments_are_named():
     assert KeyGroupScope([7]).after.value == KeyGroupScope([7]).before.max == 1
     with pytest.raises(ValueError, match="no key-groups"):
         KeyGroupScope([])
-    with pytest.raises(
-        ValueError, match="placement: 'ring', expected one of modulo, ranges, spark, rendezvous"
-    ):
+    with pytest.raises(ValueError, match="placement: 'ring', expected one of modulo, ranges, rendezvous"):
         KeyGroupScope(placement="ring")

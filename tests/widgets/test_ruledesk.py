@@ -11,7 +11,7 @@ from lab.model.field import Field
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import LOGINS, PAYMENTS, Schema
-from lab.teach import dataset
+from lab.stream.datasets import dataset
 from lab.widgets.ruledesk import RuleDesk
 
 SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"

@@ -6,21 +6,10 @@ from random import Random
 
 import pytest
 
+from lab.contrast.windows import Event, compare, crossing, panes, per_event, sliding, story, tumbling
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
-from lab.widgets.windowscope import (
-    Event,
-    WindowScope,
-    compare,
-    crossing,
-    panes,
-    per_event,
-    rows_of,
-    said,
-    sliding,
-    story,
-    tumbling,
-)
+from lab.widgets.windowscope import WindowScope, rows_of, said
 
 MINUTE_MS = 60_000
 

@@ -9,10 +9,9 @@ def _joined(event: dict, names: list[str], between: str = ";") -> str:
     return between.join(f"{name}={event[name]}" for name in names)
 
 
-def _spread(events: list[int], parallelism: int) -> float:
-    """Key-groups side by side on a task, instead of every so many."""
-    size = -(-len(events) // parallelism)
-    return max(sum(events[at : at + size]) for at in range(0, len(events), size)) / sum(events)
+def _dealt(events: list[int], parallelism: int) -> float:
+    """Key-groups dealt out like cards, instead of side by side."""
+    return max(sum(events[task::parallelism]) for task in range(parallelism)) / sum(events)
 
 
 EXERCISES = {
@@ -83,14 +82,15 @@ EXERCISES = {
         cases=(
             (([10, 10, 10, 10], 2), 0.5),
             (([70, 10, 10, 10], 4), 0.7, "the task with the heavy key-group"),
-            (([70, 10, 10, 10], 2), 0.8, "key-groups 0 and 2 are on task 0"),
-            (([40, 10, 40, 10], 2), 0.8, "key-groups 0 and 2 are on task 0"),
+            (([70, 10, 10, 10], 2), 0.8, "key-groups 0 and 1 are on task 0"),
+            (([40, 10, 40, 10], 2), 0.5, "key-groups 0 and 1 are on task 0, 2 and 3 on task 1"),
+            (([1] * 9 + [11], 4), 0.6, "of 10 key-groups the last two are on task 3"),
             (([0, 0, 5, 5], 4), 0.5, "two key-groups have all the work"),
         ),
         because="The micro-batch waits for this task.",
         hints=(
-            "events[task::parallelism] are the key-groups of a task.",
-            "max(…) over all tasks of the sum of their key-groups, and that divided by sum(events).",
+            "Add each key-group's events to its task: g * parallelism // len(events) is the task of key-group g.",
+            "A list with a number for each task, filled in a loop over enumerate(events); then max(…) / sum(events).",
         ),
         mistakes=(
             Mistake(
@@ -98,11 +98,13 @@ EXERCISES = {
                 "That is the share of the fullest key-group. A task may have several of them.",
             ),
             Mistake(
-                _spread, "Key-groups side by side are not on the same task: g is on task g % parallelism."
+                _dealt,
+                "That deals the key-groups out like cards. A task has neighbours: g * parallelism // G.",
             ),
             Mistake(
                 lambda events, parallelism: max(
-                    sum(events[task::parallelism]) for task in range(parallelism)
+                    sum(events[g] for g in range(len(events)) if g * parallelism // len(events) == task)
+                    for task in range(parallelism)
                 ),
                 "That is the number of events on the fullest task. Its share is asked for.",
             ),

@@ -117,17 +117,19 @@ EXERCISES = {
         ),
     ),
     "2.4": Value(
-        right=480,
-        unit="rows an hour",
-        because="A row for each message and key-group. A stream of 500 events a second has more rows every second.",
+        right=120,
+        unit="reads an hour",
+        because="A file for each change, read once by each task for all of its key-groups.",
         hints=(
-            "Each message goes to each key-group, whether that has events or not: it may have some tomorrow.",
-            "30 messages, 16 rows for each.",
+            "A ledger is written once for each cut with changes. Who has to read it?",
+            "30 ledgers, each read by every task; a task's key-groups share what it has read.",
         ),
         mistakes=(
-            Mistake(30, "That is a row for each message. Each key-group needs to know of it."),
-            Mistake(16, "That is what one message costs. There are 30 an hour."),
-            Mistake(46, "Messages and key-groups are multiplied: each message goes to each key-group."),
+            Mistake(30, "That is how many are written. Each task needs to read each of them."),
+            Mistake(480, "Key-groups do not read: a task reads once for all that it has."),
+            Mistake(4, "That is what one change costs. There are 30 an hour."),
+            Mistake(34, "Changes and tasks are multiplied: each task reads each ledger."),
+            Mistake(0, "Nothing goes through a shuffle for it, but every task has to know the new rules."),
         ),
     ),
 }

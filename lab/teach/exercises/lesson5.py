@@ -117,17 +117,16 @@ EXERCISES = {
     ),
     "5.5": Value(
         right=lambda plan: plan.after.rows()[3][0],
-        because="The plan's last column says where each comes from.",
+        because="The last quarter: neighbours, as everywhere.",
         hints=(
             "Find the row of task 3 in the table of the plan, after the rescale.",
             "plan.after.rows()[3] is that row; its first entry is the list.",
         ),
         mistakes=(
+            Mistake([3, 7, 11, 15], "That would be modulo. The engine gives out ranges, as Flink does."),
             Mistake(
-                [12, 13, 14, 15],
-                "Those would be its range in Flink. The table of the plan says what this engine does.",
+                [11, 12, 13, 14, 15], "Those are of task 2, before the rescale. Look at task 3, after it."
             ),
-            Mistake([2, 5, 8, 11, 14], "Those are of task 2, before the rescale. Look at task 3, after it."),
             Mistake(4, "That is how many it gets. Which ones are they?"),
         ),
     ),

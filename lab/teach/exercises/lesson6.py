@@ -85,14 +85,14 @@ EXERCISES = {
             "The sum of the digits; oct(n) begins with 0o, so take oct(n)[2:].",
         ),
         mistakes=(
-            Mistake(lambda n: n % 8, "That counts the smallest chunks only. The merged ones are kept, too."),
+            Mistake(lambda n: n % 8, "That counts the smallest files only. The merged ones are kept, too."),
             Mistake(
                 lambda n: n // 8 + n % 8,
-                "Eight merged chunks are merged again: after 64 batches there is one.",
+                "Eight merged files are merged again: after 64 batches there is one.",
             ),
             Mistake(
                 lambda n: len(oct(n)[2:]),
-                "That is how many sizes of chunk there may be, not how many chunks.",
+                "That is how many sizes of file there may be, not how many files.",
             ),
             Mistake(
                 lambda n: n.bit_count(),
