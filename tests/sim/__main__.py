@@ -29,7 +29,9 @@ def main() -> None:
                     print(short.timeline(), *run(short), sep="\n")
                     sys.exit(1)
     spent = time.process_time() - begun
-    print(f"{chosen.histories} histories, {failed} differ, {spent / chosen.histories * 1000:.1f} ms each, {covered / spent:,.0f} x real time")
+    print(
+        f"{chosen.histories} histories, {failed} differ, {spent / chosen.histories * 1000:.1f} ms each, {covered / spent:,.0f} x real time"
+    )
 
 
 if __name__ == "__main__":

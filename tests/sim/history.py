@@ -8,7 +8,15 @@ from lab.model.reference import LATE_POLICIES
 from tests.engine.direct import AMOUNTS, MINUTE, USERS, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
-BAD = (b"", b"{", b"nonsense", b'{"eventId": 1}', b'{"eventId": 1, "eventTime": -5}', b'{"eventTime": 5}', b"two\nlines")
+BAD = (
+    b"",
+    b"{",
+    b"nonsense",
+    b'{"eventId": 1}',
+    b'{"eventId": 1, "eventTime": -5}',
+    b'{"eventTime": 5}',
+    b"two\nlines",
+)
 BAD_RULES = (b"", b"{}", b'{"ruleId": 0}', b"1,(active)", b'{"ruleId": 99, "ruleState": "PAUSE"}')
 STEPS = ((0, 1, 5), (0, 0, 1000), (1000, 10_000), (0, 10_000, MINUTE, 7 * MINUTE), (0, 1000, 90 * MINUTE))
 BEHIND = ((0,), (0, 0, 0, 10_000, 2 * MINUTE), (0, 0, 0, 1, 7 * MINUTE, 50 * MINUTE), (-10_000, 0, 3000))
@@ -143,7 +151,9 @@ class Habits:
         rng, faults, die, how = self.rng, [], None, ""
         if rng.random() < self.faults:
             for _ in range(rng.choice([0, 1, 1, 2])):
-                faults.append((rng.randrange(5), rng.choice(TASK_FAULTS), rng.randrange(rng.choice([4, 12, 30]))))
+                faults.append(
+                    (rng.randrange(5), rng.choice(TASK_FAULTS), rng.randrange(rng.choice([4, 12, 30])))
+                )
             if rng.random() < 0.5:
                 die, how = rng.randrange(rng.choice([6, 20, 40])), rng.choice(["kill", "suspend"])
         return ("batch", rng.randrange(1000), tuple(faults), die, how)

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from lab.engine.cut import Mark
 from lab.engine.rulenumbers import halves
 from lab.model.keygroups import digest
 from lab.model.reference import COUNTS, Reference, key_group_of
 from lab.model.schema import LOGINS
 from lab.state.read import Reader
-from lab.engine.cut import Mark
 from tests.sim.protocol import Shop
 
 EVENT = {"control": 0, "events": 1}
@@ -26,7 +26,9 @@ def effective_order(shop: Shop) -> list[tuple]:
     """
     order: list[tuple] = []
     newest: dict[tuple[str, int], int] = {}
-    seen: list[tuple[int, int, tuple]] = []  # of each batch: its cut, its newest log time, how far the logs had come
+    seen: list[
+        tuple[int, int, tuple]
+    ] = []  # of each batch: its cut, its newest log time, how far the logs had come
     start: Mark = {"events": {}, "control": {}}
     for end, there in shop.planned():
         taken = []
@@ -62,7 +64,9 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
         *_counts(shop, reference),
         *_state(shop, reference),
     ]
-    if not found and [json.dumps(ack["place"]) for ack in _acked(shop)] != [json.dumps(_place(each)) for each in order if not each[1]]:
+    if not found and [json.dumps(ack["place"]) for ack in _acked(shop)] != [
+        json.dumps(_place(each)) for each in order if not each[1]
+    ]:
         found.append("acks are not in log order")
     return found[:max_lines]
 
@@ -97,7 +101,10 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
 
 
 def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
-    return [replace(alert, log_time=at).to_json()[:-1] for alert, at in zip(reference.alerts, log_times, strict=True)]
+    return [
+        replace(alert, log_time=at).to_json()[:-1]
+        for alert, at in zip(reference.alerts, log_times, strict=True)
+    ]
 
 
 def _acks(reference: Reference, order: list[tuple]) -> list[str]:
@@ -127,7 +134,9 @@ def _lines(shop: Shop, log: str, plain=lambda line: line) -> list[str]:
         last = [plain(line) for line in deliveries[max(deliveries, key=lambda d: (len(deliveries[d]), d))]]
         for others in deliveries.values():
             extra = Counter(map(plain, others)) - Counter(last)
-            assert not extra or log == "stats", f"{log} of batch {batch} differ from one delivery to the next: {extra}"
+            assert not extra or log == "stats", (
+                f"{log} of batch {batch} differ from one delivery to the next: {extra}"
+            )
         lines += last
     return lines
 

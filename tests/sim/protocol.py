@@ -62,7 +62,9 @@ class Shop:
     settings: Settings
     sink: Sink
     epoch: int = 0
-    upto: dict[str, tuple] = field(default_factory=dict)  # entry of offsets -> how far the logs had come when it was planned
+    upto: dict[str, tuple] = field(
+        default_factory=dict
+    )  # entry of offsets -> how far the logs had come when it was planned
     lingering: list[Suspended] = field(default_factory=list)
 
     def planned(self) -> list[tuple[Mark, tuple]]:
@@ -87,9 +89,7 @@ class Driver:
         self.epoch = shop.epoch
         self.start = f"start{self.epoch}"
         self.job = Job(settings, shop.logs, shop.checkpoint, self.start)
-        self.planner = Planner(
-            shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings
-        )
+        self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
         self.upto = self.planner.target() if once else None
         self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
         batches = Batches.read(shop.checkpoint)
@@ -139,14 +139,19 @@ class Driver:
         if tasks == 1:
             results = [self._task(lambda: alone(self.job, batch, works[0]), 0, rng, faults)]
         else:
-            read = [self._task(lambda n=n: list(sent(self.job, n, works[n])), -1 - n, rng, faults) for n in range(len(works))]
+            read = [
+                self._task(lambda n=n: list(sent(self.job, n, works[n])), -1 - n, rng, faults)
+                for n in range(len(works))
+            ]
             payloads = [pair for pairs in read for pair in pairs]
             rng.shuffle(payloads)
             order = rng.sample(range(tasks), tasks)
             results = []
             for task in order:
                 mine = [payload for to, payload in payloads if to == task]
-                results.append(self._task(lambda t=task, m=mine: received(self.job, t, batch, m), task, rng, faults))
+                results.append(
+                    self._task(lambda t=task, m=mine: received(self.job, t, batch, m), task, rng, faults)
+                )
         lines: Lines = {}
         for result in results:
             for name, (keys, values) in result.items():
@@ -231,7 +236,11 @@ def _fail() -> None:
 
 
 def _plain(lines: Lines) -> dict:
-    return {log: [line.rsplit(',"alertTime"', 1)[0] for line in of[1]] for log, of in lines.items() if log != "stats"}
+    return {
+        log: [line.rsplit(',"alertTime"', 1)[0] for line in of[1]]
+        for log, of in lines.items()
+        if log != "stats"
+    }
 
 
 def new_parallelism(shop: Shop, to: int, record: dict) -> None:

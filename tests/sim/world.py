@@ -97,7 +97,7 @@ class Suspended:
         try:
             with self.world.running(self.context):
                 self.run()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (raised again by who waits for it)
             self.error = error
         self.done = True
         self.others.release()
