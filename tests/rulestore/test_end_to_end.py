@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lab.apps.run import OPTIONS
+from lab.engine import compile_kernels
 from lab.logs.kafka import COMPACTED
 from lab.machine import ports
 from lab.model.schema import LOGINS
@@ -49,6 +50,7 @@ def told(name: str, took: list[float]) -> float:
 
 @pytest.mark.slow
 def test_a_row_is_in_force_and_abuse_is_refused_soon(kafka, postgres, tmp_path):
+    compile_kernels()  # else the first events wait for it
     url, port = new_database(postgres), ports.free_port()
     logs = topics(kafka.address, "endtoend")
     logs.log("restrictions").create(1, COMPACTED)
