@@ -12,6 +12,12 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from lab.engine.feeds import Positions
 
 ANSWER_S = 10.0
+OUTAGE_S, AGAIN_S = 60.0, 0.2
+AWAY = (  # the last one: it is back, and nobody leads the partitions yet
+    *(KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT),
+    *(KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE),
+    KafkaError._NOENT,
+)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 AT_ONCE = 20_000  # records that are decoded at once
 PARTITIONS_S = 30.0  # new partitions are looked for this often
@@ -81,9 +87,17 @@ class KafkaFeed:
         return self._partitions
 
     def _ask(self, spec: OffsetSpec):
-        wanted = {TopicPartition(self.topic, number): spec for number in self.sources()}
-        answers = self._admin.list_offsets(wanted, request_timeout=ANSWER_S)
-        return {partition.partition: future.result() for partition, future in answers.items()}
+        """What the broker says of each partition. One that is away, or is just coming back, is waited for."""
+        give_up = time.monotonic() + OUTAGE_S
+        while True:
+            try:
+                wanted = {TopicPartition(self.topic, number): spec for number in self.sources()}
+                answers = self._admin.list_offsets(wanted, request_timeout=ANSWER_S)
+                return {partition.partition: future.result() for partition, future in answers.items()}
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY or time.monotonic() > give_up:
+                    raise
+                time.sleep(AGAIN_S)
 
     def starts(self) -> Positions:
         return {number: found.offset for number, found in self._ask(OffsetSpec.earliest()).items()}

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from threading import Timer
 
 from lab.engine import pipeline
 from lab.engine.settings import Settings
@@ -83,3 +84,17 @@ def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kaf
     stats = list(map(json.loads, logs.log("stats").read()))
     assert len(stats) >= 9 and max(line["records"] for line in stats) <= 100
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 100
+
+
+def test_a_broker_that_goes_away_is_waited_for(kafka):
+    logs = topics(kafka.address, "away")
+    append(logs, events(3))
+    feed = logs.feed("events")
+    assert feed.ends() == {0: 3}
+    kafka.kill()
+    back = Timer(1, kafka.restart)
+    back.start()
+    try:
+        assert feed.ends() == {0: 3}
+    finally:
+        back.join()
