@@ -134,7 +134,12 @@ class Server:
 
     def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
         handler = type("Page", (_Page,), {"metrics": metrics})
-        self._server = HTTPServer((host, port), handler)  # one request at a time
+        try:
+            self._server = HTTPServer((host, port), handler)  # one request at a time
+        except OSError as error:
+            raise OSError(
+                f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
+            ) from None
         self.port = self._server.server_port
 
     def __enter__(self) -> Self:

@@ -54,7 +54,7 @@ def stopped(folder: Path, after_s: float, number: int) -> float:
         engine.wait(LONGEST_S)
     said = (folder / "screen").read_text()
     assert engine.returncode in ENDED and "Traceback" not in said and "Error" not in said, said
-    gone, alive = psutil.wait_procs(processes, 15)
+    _, alive = psutil.wait_procs(processes, 15)
     assert not alive, alive
     return time.monotonic() - asked
 
