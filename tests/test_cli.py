@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lab.apps.replay import replay
@@ -235,7 +236,12 @@ def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):
         if number:
             assert main(["rules", "pause", "1", *control, "--timeout", "60"]) == OK
             assert main(["rules", "pause", "7", *control, "--timeout", "60"]) == USAGE
-        engine.send_signal(stop)
+        family = [psutil.Process(engine.pid)]
+        if stop is signal.SIGTERM:  # a service manager's way: to Java and the workers, too
+            family += family[0].children(recursive=True)
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(stop)
         out, err = engine.communicate(timeout=60)
         assert engine.returncode == OK and "150 events, " in err and out == ""
         assert not [word for word in NOISE if word in err], err

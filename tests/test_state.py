@@ -8,7 +8,7 @@ import pytest
 
 from lab.cli.main import OK, main
 from lab.engine.ends import FileLogs
-from lab.engine.held import held
+from lab.engine.held import Held
 from lab.engine.settings import Settings
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
@@ -100,7 +100,7 @@ def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoin
 
 def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, capsys):
     before = {path: path.stat().st_mtime_ns for path in checkpoint.rglob("*") if path.is_file()}
-    with held(checkpoint):
+    with Held(checkpoint):
         del before[checkpoint / "lab.lock"]
         assert main(["state", str(checkpoint)]) == OK
         assert main(["state", str(checkpoint), "--json", "--batch", "0"]) == OK

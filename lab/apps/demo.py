@@ -21,9 +21,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import COUNT_WORDS, Report, raise_if_failed, stop_signals
+from lab.apps.run import COUNT_WORDS, Report, raise_if_failed
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
+from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import PAYMENTS

@@ -1,20 +1,27 @@
 """`lab run`: the engine on logs that grow, as files or Kafka topics."""
 
 import json
-import signal
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
+from lab.apps.say import Say
+from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
+from lab.machine.signals import stop_signals
 from lab.model.reference import COUNTS
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
+
+if TYPE_CHECKING:
+    from lab.apps.metrics import Metrics
 
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
 OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
@@ -60,24 +67,6 @@ def schema_of(options: Namespace) -> Schema:
     return options.schema or saved_schema(default_checkpoint(logs_of(options))) or PAYMENTS
 
 
-@contextmanager
-def stop_signals() -> Iterator[Event]:
-    """Ctrl-C and SIGTERM set the event; the second one interrupts. Enter it after Spark, which has its own handler."""
-    stopped = Event()
-
-    def stop(number: int, frame: object) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def raise_if_failed(engine) -> None:
     """Raises what ended the engine's query, if something did."""
     if not engine.query.isActive:
@@ -88,10 +77,10 @@ def raise_if_failed(engine) -> None:
 
 
 class Report:
-    """What an engine did since the report began, read from its stats log."""
+    """What an engine did since the report began, read from its stats log; `heard` is told each line once."""
 
-    def __init__(self, stats):
-        self._tail, self.total = stats.tail(new=True), Counter()
+    def __init__(self, stats, heard: Callable[[dict], None] | None = None):
+        self._tail, self.total, self._heard = stats.tail(new=True), Counter(), heard
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
 
@@ -129,47 +118,94 @@ class Report:
                     {int(kg): n for kg, n in stats["stored"].items()}
                 )
                 new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
+                if self._heard:
+                    self._heard(stats)
         self.total.update(new)
         return new
 
 
-def run(logs, checkpoint: Path, settings: Settings) -> None:
+@dataclass(frozen=True)
+class Service:
+    """How `lab run` runs beside its logs: on which Spark, and how it tells what it does."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[str, int] | None = None  # host and port
+    as_json: bool = False
+
+
+def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
-    from rich.console import Console
+    from lab.machine.session import session, submitted
 
+    say = Say(service.as_json)
+    with ExitStack() as opened:
+        stopped = opened.enter_context(stop_signals())
+        watched = opened.enter_context(_watched(service, say))
+        logs.create()
+        check_schema(logs.log("control"), settings.schema)
+        known = read_record(checkpoint) is not None
+        say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
+        master = service.master or (None if submitted() else f"local[{settings.parallelism}]")
+        conf = {} if settings.short_batches else OPTIMISING
+        log = Path() if "://" in str(checkpoint) else Path(checkpoint).parent
+        log /= "spark.log"
+        say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
+        spark = opened.enter_context(session(master, conf={**conf, **service.conf}, log=log))
+        if not stopped.is_set():
+            _serve(spark, logs, checkpoint, settings, stopped, watched, say)
+
+
+@contextmanager
+def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
+    """Metrics while somebody may ask for them, from before Spark starts; None if nobody may."""
+    if not service.metrics:
+        yield None
+        return
+    from lab.apps.metrics import Metrics, Server
+
+    host, port = service.metrics
+    metrics = Metrics()
+    with Server(metrics, port, host) as server:
+        say("metrics", f"http://{host}:{server.port}/metrics and /healthz", port=server.port)
+        yield metrics
+
+
+def _serve(spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say) -> None:
     from lab.engine.pipeline import start
-    from lab.machine.session import session
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    logs.create()
-    check_schema(logs.log("control"), settings.schema)
-    console.print("continues from" if (checkpoint / "lab.json").exists() else "new checkpoint", checkpoint)
-    console.print("starting Spark")
-    conf = {} if settings.short_batches else OPTIMISING
-    with session(f"local[{settings.parallelism}]", conf=conf) as spark, stop_signals() as stopped:
-        report = Report(logs.log("stats"))
-        engine = start(spark, logs, checkpoint, settings)
-        try:
-            console.print(f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
-            started = last = time.monotonic()
-            while not stopped.wait(REPORT_S):
-                raise_if_failed(engine)
-                new, now = report.read(), time.monotonic()
-                if new:
-                    rate = new["records"] / (now - last)
-                    console.print(
-                        f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
-                        f"{report.held:10,} events held  {new['deadLetters']:,} dead letters"
-                    )
-                last = now
-        finally:
-            engine.stop()
-            report.read()
-        total = report.total
-        console.print(
-            f"stopped after {time.monotonic() - started:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
-            f"{total['deadLetters']:,} dead letters; start it again and it continues"
-        )
+    report = Report(logs.log("stats"), watched.take if watched else None)
+    engine = start(spark, logs, checkpoint, settings)
+    if watched:
+        watched.watch(logs.feed("events"), engine.query)
+    try:
+        say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
+        started = last = time.monotonic()
+        while not stopped.wait(REPORT_S):
+            raise_if_failed(engine)
+            new, now = report.read(), time.monotonic()
+            if new:
+                _tell(new, new["records"] / (now - last), report.held, say)
+            last = now
+    finally:
+        engine.stop()
+        report.read()
+    total, seconds = report.total, time.monotonic() - started
+    say(
+        "stopped",
+        f"stopped after {seconds:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
+        f"{total['deadLetters']:,} dead letters; start it again and it continues",
+        seconds=round(seconds, 1),
+        **total,
+    )
+
+
+def _tell(new: Counter[str], rate: float, held: int, say: Say) -> None:
+    text = (
+        f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
+        f"{held:10,} events held  {new['deadLetters']:,} dead letters"
+    )
+    say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **new)
 
 
 def default_checkpoint(logs) -> Path:

@@ -5,7 +5,8 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from lab.apps.control import rules_of
-from lab.apps.run import POLL_S, Usage, logs_of, schema_of, stop_signals
+from lab.apps.run import POLL_S, Usage, logs_of, schema_of
+from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import PAYMENTS
 from lab.rulestore import capture

@@ -16,7 +16,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import POLL_S, logs_of, stop_signals
+from lab.apps.run import POLL_S, logs_of
+from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, utc
 from lab.model.words import plain
 

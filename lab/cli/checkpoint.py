@@ -3,9 +3,8 @@
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
-from lab.cli.options import add_command, at_least
+from lab.cli.options import add_command, at_least, name_and_value
 
 
 def add_commands(commands) -> None:
@@ -40,7 +39,7 @@ Nothing is moved: other tasks read the files from now on. The last line of the o
 """,
         schema=False,
     )
-    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument("checkpoint", help="the engine's folder, as in `lab run --checkpoint`")
     command.add_argument(
         "--to", type=at_least(1), required=True, metavar="N", help="partitions, at most key-groups"
     )
@@ -79,7 +78,7 @@ Nothing is changed: it works while the engine runs, too.
 """,
         schema=False,
     )
-    command.add_argument("checkpoint", type=Path, help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument("checkpoint", help="the engine's folder, as in `lab run --checkpoint`")
     command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     command.add_argument(
         "--key", action="append", type=name_and_value, metavar="FIELD=VALUE", help="show its events"
@@ -87,14 +86,6 @@ Nothing is changed: it works while the engine runs, too.
     command.add_argument(
         "--batch", type=at_least(0), metavar="N", help="after this micro-batch (the last one)"
     )
-
-
-def name_and_value(text: str) -> tuple[str, str]:
-    """The type of an argument such as `payeeId=25`."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a field and its value, such as payeeId=25")
-    return name, value
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

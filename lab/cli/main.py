@@ -24,12 +24,14 @@ from lab.cli.options import (
     add_command,
     add_engine_options,
     add_logs_options,
+    add_service_options,
     at_least,
     settings_of,
 )
+from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
 
-OK, FAILED, USAGE, STOPPED = 0, 1, 2, 130
+OK, FAILED, USAGE = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from lab.machine import doctor
 
         return doctor.main(arguments[1:])
-    options = parser().parse_args(arguments)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
     try:
+        options = parser().parse_args(arguments)
         options.run(options)
         return OK
     except KeyboardInterrupt:
@@ -51,19 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return OK
     except Exception as error:
-        if options.debug:
+        if "--debug" in arguments:
             raise
         print(f"lab: {one_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, BadRule | Usage) else FAILED
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def one_line(error: Exception) -> str:
     """What an error says; of a failed query, the error of the Python worker that failed."""
     text = str(error).strip() or repr(error)
     if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
-        raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b: .*$", text, re.MULTILINE)
+        raised = re.findall(
+            r"^(?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*$", text, re.MULTILINE
+        )
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
     if type(error).__module__.startswith("sqlalchemy"):
         return text.splitlines()[0].partition(") ")[2]
@@ -125,7 +130,10 @@ def _run(commands) -> None:
 
         logs = live.logs_of(options)
         checkpoint = options.checkpoint or live.default_checkpoint(logs)
-        live.run(logs, checkpoint, settings_of(options, checkpoint))
+        metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
+        as_json = options.log_format == "json"
+        service = live.Service(options.master, dict(options.conf), metrics, as_json)
+        live.run(logs, checkpoint, settings_of(options, checkpoint), service)
 
     command = add_command(
         commands,
@@ -156,9 +164,12 @@ Started again with the same checkpoint it continues where it was: no alert is lo
         },
     )
     command.add_argument(
-        "--checkpoint", type=Path, metavar="FOLDER", help="where it remembers (beside the alerts' folder)"
+        "--checkpoint",
+        metavar="WHERE",
+        help="where it remembers: a folder (beside the alerts' folder), file:///… that hosts share, s3a://BUCKET/…",
     )
     add_engine_options(command)
+    add_service_options(command)
 
 
 def _rules(commands) -> None:

@@ -89,6 +89,51 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_service_options(command: argparse.ArgumentParser) -> None:
+    """Adds on which Spark an engine runs, and how it tells what it does."""
+    group = command.add_argument_group("service", "More: docs/operations.md")
+    group.add_argument(
+        "--master", metavar="URL", help="of Spark: local[4], spark://HOST:7077, yarn, k8s://… (this machine)"
+    )
+    group.add_argument(
+        "--conf",
+        type=name_and_value,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark; may be repeated",
+    )
+    group.add_argument(
+        "--metrics",
+        type=_port,
+        metavar="PORT",
+        help="serve /metrics for Prometheus, and /healthz (0: any free port)",
+    )
+    group.add_argument(
+        "--metrics-host", default="127.0.0.1", metavar="HOST", help="who may ask (this machine only)"
+    )
+    group.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="json: an object a line on stdout (text)",
+    )
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """The type of an argument such as `payeeId=25`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a name and its value, such as payeeId=25")
+    return name, value
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a port, 0 to 65535")
+    return int(text)
+
+
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
     """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
     group = command.add_argument_group(
@@ -115,7 +160,7 @@ def place(text: str) -> str:
     return text
 
 
-def settings_of(options: argparse.Namespace, checkpoint: Path | None = None) -> Settings:
+def settings_of(options: argparse.Namespace, checkpoint: Path | str | None = None) -> Settings:
     """The engine's settings that the arguments give; those left out are the checkpoint's, if there is one, or the defaults."""
     names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}

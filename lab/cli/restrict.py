@@ -4,8 +4,7 @@ import time
 from argparse import ArgumentTypeError, Namespace
 
 from lab.apps.run import Usage
-from lab.cli.checkpoint import name_and_value
-from lab.cli.options import add_command, add_logs_options, at_least
+from lab.cli.options import add_command, add_logs_options, at_least, name_and_value
 from lab.model.alerts import utc
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
@@ -86,8 +85,9 @@ def _log(options: Namespace):
 def _run(options: Namespace) -> None:
     from kafka.errors import KafkaError
 
-    from lab.apps.run import POLL_S, logs_of, schema_of, stop_signals
+    from lab.apps.run import POLL_S, logs_of, schema_of
     from lab.logs.kafka import NoBroker
+    from lab.machine.signals import stop_signals
     from lab.restrict.decide import Decider
 
     logs = logs_of(options)

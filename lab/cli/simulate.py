@@ -67,9 +67,9 @@ def run(options: Namespace) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from lab.apps.run import stop_signals
     from lab.logs import opened
     from lab.logs.files import FileLog
+    from lab.machine.signals import stop_signals
     from lab.restrict.client import Enforcement
 
     try:

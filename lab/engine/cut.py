@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.engine import ledger
+from lab.engine import lease, ledger
 from lab.engine.durable import Durable
 from lab.engine.feeds import Feed, Positions
 from lab.engine.ledger import Change
@@ -48,8 +48,9 @@ class LogLost(ValueError):
 class Planner:
     """Chooses cuts, and says what they consist of. Runs on the driver."""
 
-    def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings):
+    def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings, held: str = ""):
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
+        self.held = held  # the lease, if there is one
         self._checked = False
 
     def initial(self) -> Mark:
@@ -61,7 +62,9 @@ class Planner:
         return self.events.ends(), self.control.ends()
 
     def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
-        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take."""
+        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced."""
+        if self.held:
+            lease.check(self.checkpoint, self.held)
         begun = _positions(start["events"]), _positions(start["control"])
         now = max(self.events.clock(), self.control.clock())
         there = upto or self.target()

@@ -4,14 +4,19 @@ What the engine itself keeps beside Spark's logs in a checkpoint goes through he
 """
 
 import os
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from pyarrow import fs
 
+SHARED, STORES = "file://", ("s3://", "s3a://")
+
 
 class Durable:
-    """A checkpoint's folder, or one inside it, by path or by URI (`s3://bucket/checkpoint`).
+    """A checkpoint's folder, or one inside it, by path or by URI.
+
+    `file:///mnt/checkpoint` is a folder that several machines share, `s3a://bucket/checkpoint` an object store. Raises
+    ValueError for any other URI.
 
     >>> import tempfile
     >>> folder = Durable(tempfile.mkdtemp()) / "rules"
@@ -22,6 +27,10 @@ class Durable:
 
     def __init__(self, where: Path | str):
         self.where = str(where)
+        if not self.local and not self.where.startswith((SHARED, *STORES)):
+            raise ValueError(
+                f"checkpoint {where}: expected a folder, file:///… for one that machines share, or s3a://BUCKET/…"
+            )
 
     def __truediv__(self, name: str) -> "Durable":
         return Durable(f"{self.where.rstrip('/')}/{name}")
@@ -31,14 +40,23 @@ class Durable:
 
     @property
     def local(self) -> bool:
-        """Whether it is on a disk of this machine."""
+        """Whether it is on a disk of this machine, as far as its name tells."""
         return "://" not in self.where
+
+    @property
+    def spark(self) -> str:
+        """The same place in Spark's words."""
+        if self.where.startswith(STORES):
+            return self.where.replace("s3://", "s3a://", 1)
+        return f"{SHARED}{self._place[1]}"
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
-        if self.local:
-            return fs.LocalFileSystem(), os.path.abspath(self.where)
-        return fs.FileSystem.from_uri(self.where.replace("s3a://", "s3://", 1))
+        if self.where.startswith(STORES):
+            bucket, _, path = self.where.partition("://")[2].partition("/")
+            system, root = _store(bucket)
+            return system, f"{root}/{path}".rstrip("/")
+        return fs.LocalFileSystem(), os.path.abspath(self.where.removeprefix(SHARED))
 
     def read(self, name: str) -> bytes | None:
         """The bytes under a name, None if there are none."""
@@ -52,7 +70,7 @@ class Durable:
     def write(self, name: str, data: bytes) -> None:
         """Gives a name its bytes, in place of any before."""
         system, folder = self._place
-        if not self.local:  # an object appears whole when its stream is closed
+        if self.where.startswith(STORES):  # an object appears whole when its stream is closed
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
@@ -82,3 +100,9 @@ class Durable:
             system.delete_file(f"{folder}/{name}")
         except FileNotFoundError:
             pass
+
+
+@lru_cache(maxsize=8)
+def _store(bucket: str) -> tuple[fs.FileSystem, str]:
+    """An object store as the environment describes it: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on."""
+    return fs.FileSystem.from_uri(f"s3://{bucket}")

@@ -1,6 +1,6 @@
-"""Who works on a checkpoint: one engine, or one command that changes it, never two at once.
+"""Who works on a folder of this machine, a checkpoint or a log: one engine, or one command that changes it, never two at once.
 
-An advisory lock of the operating system on `lab.lock` in the checkpoint. The process that dies lets go of it, whatever
+An advisory lock of the operating system on `lab.lock` in the folder. The process that dies lets go of it, whatever
 killed it. The file's text says who it is: {"pid": 4711, "work": "an engine"}.
 """
 
@@ -14,23 +14,23 @@ FILE = "lab.lock"
 
 
 class CheckpointInUse(RuntimeError):
-    """Somebody else works on the checkpoint; the text says who."""
+    """Somebody else works on the checkpoint, or writes the log; the text says who."""
 
 
 class Held:
-    """The lock on a checkpoint, taken at once; `release` it, or use it in a `with`.
+    """The lock on a folder, taken at once; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
 
     >>> import tempfile
     >>> checkpoint = Path(tempfile.mkdtemp())
-    >>> with held(checkpoint):
-    ...     held(checkpoint)  # doctest: +ELLIPSIS
+    >>> with Held(checkpoint):
+    ...     Held(checkpoint)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     lab.engine.held.CheckpointInUse: checkpoint ... is in use by an engine (process ...): stop that first
     """
 
-    def __init__(self, checkpoint: Path, work: str = "an engine"):
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(checkpoint / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    def __init__(self, folder: Path, work: str = "an engine", what: str = "checkpoint"):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,7 +38,7 @@ class Held:
             holder = _read(self._file)
             self._file.close()
             raise CheckpointInUse(
-                f"checkpoint {checkpoint} is in use by {holder.get('work', 'an engine')} "
+                f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
@@ -55,11 +55,6 @@ class Held:
 
     def __exit__(self, *_) -> None:
         self.release()
-
-
-def held(checkpoint: Path, work: str = "an engine") -> Held:
-    """Takes the lock on a checkpoint; raises CheckpointInUse while another has it. `work`: what others are told."""
-    return Held(Path(checkpoint), work)
 
 
 def _read(file) -> dict:

@@ -10,7 +10,7 @@ With parallelism 1 all tasks are one, in the source's `read`; else envelopes tra
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import shared, source
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.held import Held, held
+from lab.engine.durable import Durable
+from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs
+from lab.engine.held import Held
+from lab.engine.lease import Lease
 from lab.engine.settings import Settings
 from lab.engine.task import Job
 
@@ -38,32 +40,38 @@ SHORT_BATCHES = {
 def start(
     spark: SparkSession,
     logs: FileLogs | KafkaLogs,
-    checkpoint: Path,
+    checkpoint: Path | str,
     settings: Settings,
     *,
     once: bool = False,
 ) -> "Engine":
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
 
-    Raises CheckpointInUse while another engine runs on that checkpoint, ValueError if it was made with other settings.
+    `checkpoint`: a folder, or the URI of one (`lab.engine.durable`). Raises CheckpointInUse while another engine runs on
+    it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach.
     """
-    lock = held(checkpoint)
-    try:
+    folder, master = Durable(checkpoint), spark.sparkContext.master
+    if isinstance(logs, FileLogs) and not master.startswith("local"):
+        raise ValueError(
+            f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
+            "kafka://HOST:PORT, or Spark on this machine"
+        )
+    with ExitStack() as until_stopped:
+        lease = until_stopped.enter_context(Lease(folder))
+        for name in WRITTEN if isinstance(logs, FileLogs) else ():
+            until_stopped.enter_context(Held(logs.path(name), what="log"))
         writer_id = settings.bind(checkpoint)
-        job = Job(settings, logs, str(checkpoint), f"{os.getpid()}-{uuid4().hex[:8]}")
-        memory = shared.private_folder(job.start)
+        job = Job(settings, logs, folder.where, f"{os.getpid()}-{uuid4().hex[:8]}", lease.name)
+        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
         spark.dataSource.register(source.source_of(job))
         rows = spark.readStream.format(f"lab-{job.start}").load()
         if settings.parallelism > 1:
             rows = rows.repartitionById(settings.parallelism, "task")
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-        writer = logs.sink(rows, writer_id).option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+        writer = logs.sink(rows, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
         with _configured(spark, SHORT_BATCHES if settings.short_batches else {}):
-            return Engine(writer.start(), memory, lock)
-    except BaseException:
-        lock.release()
-        raise
+            return Engine(writer.start(), until_stopped.pop_all())
 
 
 @contextmanager
@@ -84,13 +92,9 @@ class Engine:
     """A running engine."""
 
     query: StreamingQuery
-    memory: Path
-    lock: Held
+    until_stopped: ExitStack  # gives back the lease, the locks and the shared memory
 
     def stop(self) -> None:
         """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
-        try:
+        with self.until_stopped:
             self.query.stop()
-        finally:
-            shutil.rmtree(self.memory, ignore_errors=True)
-            self.lock.release()

@@ -88,7 +88,7 @@ class Settings:
         return cls(schema, record["key_groups"], record["parallelism"], max_out_of_orderness_ms=late_ms)
 
 
-def saved_schema(checkpoint: Path) -> Schema | None:
+def saved_schema(checkpoint: Path | str) -> Schema | None:
     """The schema of the engine that made a checkpoint; None where there is none. Raises ValueError for one of another version."""
     record = read_record(checkpoint)
     return Schema.from_dict(record["schema"]) if record else None

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
 from lab.engine.cut import Mark, Planner, Work
+from lab.engine.ends import READ
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
 
@@ -69,8 +70,8 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _planner(self) -> Planner:
-        logs = self.job.logs
-        return Planner(logs.feed("events"), logs.feed("control"), self.job.folder, self.job.settings)
+        job, feeds = self.job, map(self.job.logs.feed, READ)
+        return Planner(*feeds, job.folder, job.settings, job.lease)
 
     def initialOffset(self) -> Mark:
         return self._planner.initial()

@@ -21,12 +21,16 @@ from lab.model.keygroups import flink_range
 
 @dataclass(frozen=True)
 class Job:
-    """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid."""
+    """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid.
+
+    `lease`: the one under which the engine plans micro-batches (`lab.engine.lease`), if it has one.
+    """
 
     settings: Settings
     logs: FileLogs | KafkaLogs
     checkpoint: str
     start: str
+    lease: str = ""
 
     @property
     def folder(self) -> Durable:

@@ -25,10 +25,12 @@ from lab.engine import shared, window
 from lab.engine.alertlines import alert_lines
 from lab.engine.columns import Columns, in_log_order, now_ms, take
 from lab.engine.durable import Durable
+from lab.engine.layout import RULE
 from lab.engine.ledger import Change, Plan, load
 from lab.engine.settings import Settings
 from lab.engine.statefiles import StateFile, StateFiles, first_seq, merging, table
 from lab.engine.store import RouteStore
+from lab.model.deadletters import kind_of
 from lab.model.reference import LATE_POLICIES
 
 OUTPUT = "log string, keys array<string>, values array<string>"
@@ -76,7 +78,10 @@ class Windows:
         self.counts = Counter(extra.get("counts", {}))
         self.stored = np.zeros(self.settings.key_groups, np.int64)
         self.out: Lines = {name: ([], []) for name in ("alerts", "acks", "deadLetters", "stats")}
-        self._say("deadLetters", "", extra.get("deadLetters", ()))
+        self.by_rule: Counter[str] = Counter()
+        letters = extra.get("deadLetters", ())
+        self.by_reason = Counter(kind_of(json.loads(letter)["reason"]) for letter in letters)
+        self._say("deadLetters", "", letters)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(self.folder / "lock") as note:
             self._open(note.read(), before)
@@ -216,6 +221,9 @@ class Windows:
         )
         if len(found):
             self.counts["alerts"] += len(found)
+            for row, count in enumerate(np.bincount(found[:, RULE]).tolist()):
+                if count:
+                    self.by_rule[f"{store.rules[row].rule_id}.{store.rules[row].version}"] += count
             for kept, new in zip(self.out["alerts"], alert_lines(store, columns, found, now_ms())):
                 kept += new
 
@@ -258,6 +266,8 @@ class Windows:
                 "groups": sum(s.groups for s in stores),
             }
             stored = np.flatnonzero(self.stored)
+            told = {"alertsByRule": self.by_rule, "deadLettersBy": self.by_reason}
+            stats |= {name: dict(counts) for name, counts in told.items() if counts}
             stats["stored"] = dict(zip(stored.tolist(), self.stored[stored].tolist()))
             stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(self.chain)}
             stats |= {

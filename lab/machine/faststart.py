@@ -25,11 +25,18 @@ def java_option() -> str:
 
 
 def spark_home() -> Path:
-    """A Spark home that links to all of the installed one but its zipped PySpark, which Python would compile at each start."""
+    """A Spark home that links to all of the installed one but its zipped PySpark, which Python would compile at each start.
+
+    Java that is started from it passes over SIGTERM, which a service manager sends to every process of a service: the
+    program that started it ends it, in order.
+    """
     installed = Path(pyspark.__file__).parent
     home = jars.cache().parent / f"spark-home-{sha256(str(installed).encode()).hexdigest()[:8]}"
     home.mkdir(parents=True, exist_ok=True)
     for name in ("bin", "jars", "sbin"):
         with suppress(FileExistsError):
             (home / name).symlink_to(installed / name)
+    (home / "conf").mkdir(exist_ok=True)
+    with suppress(FileExistsError), (home / "conf" / "spark-env.sh").open("x") as file:
+        file.write("trap '' TERM\n")
     return home

@@ -1,13 +1,16 @@
 """A Spark session tuned for short micro-batches on one machine, or on any cluster."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
@@ -16,11 +19,16 @@ from pyspark.sql import SparkSession
 
 from lab.machine import faststart, jars
 from lab.machine.java import java
+from lab.machine.javalog import JavaLog
 
 STOP_S = 10
 STREAMING = "spark.sql.streaming"
 # on few cores the JVM's second compiler and concurrent collectors take turns away from the query
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+
+_lock = Lock()
+_sessions = 0
+_started: ExitStack | None = None  # ends the Spark that a session of this process started
 
 
 class SparkFailed(RuntimeError):
@@ -29,61 +37,112 @@ class SparkFailed(RuntimeError):
 
 @contextmanager
 def session(
-    master: str = "local[2]",
+    master: str | None = None,
     *,
     app: str = "lab",
     driver_memory: str = "2g",
     conf: dict[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[SparkSession]:
-    """Spark, tuned; stopped at the end of the `with`, and Java with it. A session within a session is the same one.
+    """Spark, tuned. Sessions of a process share it, and its settings are the first one's; the last one ends it, and Java.
 
-    `master`: `local[N]`, `local-cluster[2,1,1024]` (separate executor processes), or any cluster's address.
+    `master`: `local[N]` (`local[2]`, or what `spark-submit` was told), `local-cluster[2,1,1024]` (separate executor
+    processes), or any cluster's address. `log`: where what Java and the workers say is kept. Spark that somebody else
+    started in this process is used and left as it is. Raises RuntimeError if Spark does not start.
 
     >>> with session("local[1]") as spark:  # doctest: +SKIP
     ...     spark.range(3).count()
     3
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
-        settings = _everywhere() | {"spark.driver.memory": driver_memory}
-        if master.startswith("local"):
-            settings |= _on_this_machine(scratch)
-        settings |= {"spark.master": master, "spark.app.name": app} | (conf or {})
-        if owner := SparkContext._gateway is None:
-            _start_quietly(settings, Path(scratch, "spark.log"))
-        spark = SparkSession.builder.config(map=settings).getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        try:
-            yield spark
-        except CapturedException as error:  # its text is Java's, which ends here
-            raise (SparkFailed(str(error)) if owner else error) from None
-        finally:
-            if owner:
-                _stop(spark)
+    global _sessions, _started
+    conf = conf or {}
+    with _lock:
+        if SparkContext._gateway is None:
+            _started = _start(
+                master, {"spark.app.name": app, "spark.driver.memory": driver_memory}, conf, log
+            )
+        _sessions += 1
+    try:
+        yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
+    except CapturedException as error:  # its text is Java's, which may end here
+        raise (SparkFailed(str(error)) if _started else error) from None
+    finally:
+        with _lock:
+            _sessions -= 1
+            if not _sessions and _started:
+                _started.close()
+                _started = None
 
 
-def _start_quietly(settings: dict[str, str], log: Path) -> None:
-    """Starts the JVM. What it and its Python workers print goes to a file: errors that matter come as exceptions."""
+def submitted() -> bool:
+    """Whether `spark-submit` runs this program: Java is there already, with settings of its own."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _start(master: str | None, settings: dict[str, str], conf: dict[str, str], log: Path | None) -> ExitStack:
+    """Starts Java and Spark in it; what it returns ends both."""
+    python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
-    conf = SparkConf().setAll(settings.items())
-    with log.open("wb") as output:
-        try:
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-        except PySparkRuntimeError as error:
-            java()  # says what to do if that is the reason
-            said = log.read_text(errors="replace").strip() or error
-            raise RuntimeError(f"Spark did not start: {said}") from None
-    SparkContext(conf=conf, gateway=gateway)
+    if not submitted():
+        master = master or "local[2]"
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
+        settings = _everywhere() | settings | ({"spark.master": master} if master else {})
+        if master:
+            settings |= _on_this_machine(scratch) if master.startswith("local") else _on_hosts(conf)
+        java_log = stack.enter_context(JavaLog(log or Path(scratch, "spark.log")))
+        gateway = _java(SparkConf(loadDefaults=False).setAll((settings | conf).items()), java_log)
+        stack.callback(_end, gateway)
+        SparkContext._ensure_initialized(gateway=gateway)
+        whole = SparkConf()
+        for name, value in (settings | conf).items():
+            if name in conf or not submitted():
+                whole.set(name, value)
+            else:
+                whole.setIfMissing(name, value)
+        stack.callback(_stop)
+        _start_context(whole)
+        return stack.pop_all()
 
 
-def _stop(spark: SparkSession) -> None:
-    """Stops queries, Spark and the JVM, which PySpark would keep until this process ends: a gigabyte for each notebook."""
+def _java(conf: SparkConf, log: JavaLog):
+    try:
+        return launch_gateway(conf, {"stdout": log.file, "stderr": log.file})
+    except PySparkRuntimeError as error:
+        java()  # says what to do if that is the reason
+        raise RuntimeError(f"Spark did not start: {log.text() or error}") from None
+
+
+def _start_context(conf: SparkConf) -> None:
+    """Starts Spark. Who handles Ctrl-C goes on to do so; Spark would take it over."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        SparkContext(conf=conf).setLogLevel("ERROR")
+    except Py4JJavaError as error:
+        reason = error.java_exception.toString().splitlines()[0]
+        raise RuntimeError(f"Spark did not start on {conf.get('spark.master')}: {reason}") from None
+    if before not in (signal.default_int_handler, signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, before)
+
+
+def _stop() -> None:
+    """Stops all queries, and Spark."""
+    if SparkContext._active_spark_context is None:
+        return
+    spark = SparkSession.builder.getOrCreate()
     for query in spark.streams.active:
         query.stop()
     spark.stop()
-    gateway = SparkContext._gateway
+
+
+def _end(gateway) -> None:
+    """Ends Java, which PySpark would keep until this process ends: a gigabyte for each notebook."""
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
+    if not gateway.proc:  # it is the parent of this process
+        return
     gateway.proc.stdin.close()  # what the JVM waits for
     try:
         gateway.proc.wait(STOP_S)
@@ -122,3 +181,10 @@ def _on_this_machine(scratch: str) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": scratch,
     }
+
+
+def _on_hosts(conf: dict[str, str]) -> dict[str, str]:
+    """Spark brings the jars of its Kafka sink to the other hosts, beside those that the user names."""
+    if "spark.jars" in conf:
+        return {}
+    return {"spark.jars": ",".join(map(str, jars.fetch("kafka")))}

@@ -2,8 +2,16 @@
 
 import base64
 import json
+import re
 from hashlib import sha256
 
+RECORD_KINDS = {  # beginning of a reason -> kind
+    "not UTF-8": "not UTF-8",
+    "not one JSON object|not readable": "not JSON",
+    "not a CSV line|[0-9]+ cells": "not CSV",
+    "[a-z ]+ of [0-9]+ bytes": "too long",
+}
+FIELD = re.compile(r"[^ :]*")
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
 
 
@@ -33,3 +41,15 @@ def fingerprint(raw: bytes) -> dict[str, int | str]:
     '2d711642'
     """
     return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}
+
+
+def kind_of(reason: str) -> str:
+    """What was bad, in a word: the name of the field, or one of RECORD_KINDS. So there are few kinds, whatever comes.
+
+    >>> kind_of('paymentAmount (order.amount): "x", expected a number'), kind_of("not one JSON object: Expecting value")
+    ('paymentAmount', 'not JSON')
+    """
+    for beginning, kind in RECORD_KINDS.items():
+        if re.match(beginning, reason):
+            return kind
+    return FIELD.match(reason)[0]

@@ -237,6 +237,8 @@ def _stats() -> Json:
             "description": "the first and the last",
         },
         **counts,
+        "alertsByRule": by_name | {"description": "by rule id and version, such as 1.3"},
+        "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
         "stored": by_name | {"description": "events that each key-group has stored"},
         "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
     }

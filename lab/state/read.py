@@ -66,7 +66,7 @@ class KeyGroupState:
 class State:
     """All of a checkpoint after micro-batch `batch`. An event on two routes counts twice: it is held twice."""
 
-    checkpoint: Path
+    checkpoint: Path | str
     batch: int
     parallelism: int
     rules: list[Rule]

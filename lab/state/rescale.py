@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.engine.checkpoint import Batches, read_record, write_record
-from lab.engine.held import held
+from lab.engine.durable import Durable
+from lab.engine.lease import Lease
 from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
 from lab.state.read import read_state
@@ -42,7 +43,7 @@ class Layout:
 class Rescaled:
     """What a rescale did, or would do (`dry_run`). `move`: what other tasks will read; at rest it stays where it is."""
 
-    checkpoint: Path
+    checkpoint: Path | str
     before: Layout
     after: Layout
     move: Move
@@ -95,10 +96,9 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
     `dry_run`: only tells what it would do. Raises CannotRescale (the same number, more than key-groups, no checkpoint)
     and CheckpointInUse.
     """
-    checkpoint = Path(checkpoint)
     if read_record(checkpoint) is None:
         raise CannotRescale(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-    with held(checkpoint, "a rescale"):
+    with Lease(Durable(checkpoint), "a rescale"):
         record = read_record(checkpoint)  # it may have changed until the lock was ours
         key_groups, before = record["key_groups"], record["parallelism"]
         if not 1 <= to <= key_groups:

@@ -10,7 +10,7 @@ import pytest
 
 from lab.engine import pipeline
 from lab.engine.ends import FileLogs
-from lab.engine.held import CheckpointInUse, held
+from lab.engine.held import CheckpointInUse, Held
 from lab.engine.settings import Settings
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -71,10 +71,10 @@ def test_a_checkpoint_refuses_other_settings(spark, tmp_path):
 def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
     write(FileLogs(tmp_path), EVENTS[:100], RULES)
     refused = pytest.raises(CheckpointInUse, match=rf"checkpoint .* an engine \(process {os.getpid()}\)")
-    with held(tmp_path / "checkpoint"), refused:
+    with Held(tmp_path / "checkpoint"), refused:
         run(spark, tmp_path, Settings())
     run(spark, tmp_path, Settings())
-    held(tmp_path / "checkpoint").release()  # it let go
+    Held(tmp_path / "checkpoint").release()  # it let go
 
 
 @pytest.mark.soak

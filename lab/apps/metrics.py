@@ -1,0 +1,184 @@
+"""`lab run --metrics PORT`: what an engine does, for Prometheus, and whether it is well.
+
+/metrics     rate, lag, stages, alerts by rule, dead letters, state; counters begin at 0 with each start
+/healthz     200, or 503 and why: no micro-batch for a minute although there is input, or the query has ended
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
+from threading import Thread
+from typing import Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from lab.engine.feeds import Feed
+from lab.model.reference import COUNTS
+
+LOOPBACK = "127.0.0.1"
+STALE_S = 60.0
+STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
+STAGE_NAMES = {"start": "plan"}
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
+FATES = [name for name in COUNTS if name != "records"]
+
+
+class Metrics:
+    """Counters of one start of an engine.
+
+    >>> metrics = Metrics()
+    >>> metrics.take({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
+    >>> metrics.value("lab_records_total"), metrics.value("lab_alerts_total", rule="1", version="2")
+    (3.0, 1.0)
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time):
+        self.registry, self._now = CollectorRegistry(), now
+        one = {"registry": self.registry}
+        self._records = Counter("lab_records", "records read", **one)
+        self._fates = Counter("lab_fates", "records by what became of them", ["fate"], **one)
+        self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
+        self._letters = Counter(
+            "lab_dead_letters", "dead letters by what is bad: a field, or the record", ["reason"], **one
+        )
+        self._batches = Counter("lab_batches", "micro-batches that gave statistics", **one)
+        self._stages = Histogram(
+            "lab_stage_seconds", "time of a stage of a micro-batch", ["stage"], buckets=BUCKETS_S, **one
+        )
+        self._held = Gauge("lab_held_events", "events held in windows", ["key_groups"], **one)
+        self._state = Gauge("lab_state_bytes", "bytes of durable state", ["key_groups"], **one)
+        self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
+        self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
+        age = Gauge("lab_batch_age_seconds", "since the last micro-batch ended", **one)
+        age.set_function(self.age_s)
+        self._last, self._rules = now(), set()
+        self._events: Feed | None = None
+        self._query = None
+        for fate in FATES:
+            self._fates.labels(fate)
+
+    def watch(self, events: Feed, query) -> None:
+        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`?"""
+        self._events, self._query, self._last = events, query, self._now()
+
+    def take(self, stats: dict) -> None:
+        """Takes in a line of the stats log."""
+        self._records.inc(stats.get("records", 0))
+        for fate in FATES:
+            self._fates.labels(fate).inc(stats.get(fate, 0))
+        for name, count in stats.get("alertsByRule", {}).items():
+            if name not in self._rules and len(self._rules) < RULES_AT_MOST:
+                self._rules.add(name)
+            rule, version = name.split(".") if name in self._rules else ("other", "")
+            self._alerts.labels(rule, version).inc(count)
+        for reason, count in stats.get("deadLettersBy", {}).items():
+            self._letters.labels(reason).inc(count)
+        task = "{}-{}".format(*stats["keyGroups"])
+        for gauge, name in (
+            (self._held, "heldEvents"),
+            (self._state, "stateBytes"),
+            (self._memory, "memoryBytes"),
+        ):
+            gauge.labels(task).set(stats.get(name, 0))
+        self._times(stats.get("times", {}))
+
+    def _times(self, times: Mapping[str, int]) -> None:
+        if "end" in times:
+            self._last = max(self._last, times["end"] / 1000)
+        if times.get("start"):  # one task tells them
+            self._batches.inc()
+            for name, following in pairwise(STAGES):
+                seconds = max(times[following] - times[name], 0) / 1000
+                self._stages.labels(STAGE_NAMES.get(name, name)).observe(seconds)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """What a counter or gauge is at."""
+        return self.registry.get_sample_value(name, labels)
+
+    def age_s(self) -> float:
+        """Seconds since the last micro-batch ended, or the start."""
+        return max(self._now() - self._last, 0.0)
+
+    def look(self) -> int | None:
+        """Sets the lag of each partition; returns the sum, None if it cannot be known."""
+        if self._events is None:
+            return None
+        try:
+            ends, read = self._events.ends(), _read(self._query)
+        except Exception:  # noqa: BLE001  (a broker that is away: the batches' age tells)
+            return None
+        lags = {
+            number: self._events.size(number, read.get(str(number), 0), end) for number, end in ends.items()
+        }
+        for number, lag in lags.items():
+            self._lag.labels(str(number)).set(max(lag, 0))
+        return sum(lags.values())
+
+    def ill(self) -> str:
+        """Why the engine is not well; "" if it is."""
+        if self._query is None:
+            return "starting"
+        if not self._query.isActive:
+            return "the query has ended"
+        if self.age_s() > STALE_S and self.look() != 0:
+            return f"no micro-batch for {self.age_s():.0f} s although there is input"
+        return ""
+
+
+class Server:
+    """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
+
+    def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
+        handler = type("Page", (_Page,), {"metrics": metrics})
+        try:
+            self._server = HTTPServer((host, port), handler)  # one request at a time
+        except OSError as error:
+            raise OSError(
+                f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
+            ) from None
+        self.port = self._server.server_port
+
+    def __enter__(self) -> Self:
+        Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Page(BaseHTTPRequestHandler):
+    metrics: Metrics
+    timeout = 5
+
+    def do_GET(self) -> None:
+        if self.path == "/healthz":
+            why = self.metrics.ill()
+            self._answer(503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode())
+        elif self.path.partition("?")[0] == "/metrics":
+            self.metrics.look()
+            encode, kind = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(200, kind, encode(self.metrics.registry))
+        else:
+            self._answer(404, "text/plain", b"there are /metrics and /healthz\n")
+
+    def _answer(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+def _read(query) -> Mapping[str, int]:
+    """How far the newest micro-batch has read the events, by partition."""
+    progress = query.lastProgress
+    mark = progress and progress.sources[0].endOffset
+    return json.loads(mark)["events"] if mark else {}

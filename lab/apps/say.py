@@ -1,0 +1,27 @@
+"""What a service says of itself: sentences on a terminal, or a JSON object a line on stdout."""
+
+import json
+import sys
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+
+class Say:
+    """Says each thing once, as people or machines want it.
+
+    >>> Say(as_json=True)("stopped", "stopped after 3 s", seconds=3)  # doctest: +ELLIPSIS
+    {"time": "...Z", "event": "stopped", "message": "stopped after 3 s", "seconds": 3}
+    """
+
+    def __init__(self, as_json: bool = False):
+        self._console = None if as_json else Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def __call__(self, event: str, message: str, **fields: object) -> None:
+        """`event` is one of a few words; `fields` are numbers and texts beside it, for machines."""
+        if self._console:
+            self._console.print(message, markup=False)
+            return
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"time": time, "event": event, "message": message, **fields})
+        print(line, file=sys.stdout, flush=True)

@@ -1,0 +1,118 @@
+"""The lease: of all engines started on a checkpoint that machines share, one goes on.
+
+first     ──take──renew──  SIGSTOP  ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄  SIGCONT ── fenced
+second                              refused  … take ── goes on
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from lab.engine import lease
+from lab.engine.durable import Durable
+from lab.engine.held import CheckpointInUse
+from lab.engine.lease import Fenced, Lease, check, holder
+from lab.engine.settings import Settings
+from lab.engine.stages import Stages
+
+HOLD = """
+import sys, time
+from lab.engine.durable import Durable
+from lab.engine import lease
+lease.RENEW_S = 0.1
+checkpoint = Durable(sys.argv[1])
+held = lease.Lease(checkpoint)
+print(held.name, flush=True)
+while True:
+    try:
+        lease.check(checkpoint, held.name)
+    except lease.Fenced as error:
+        print(error, flush=True)
+        break
+    time.sleep(0.05)
+time.sleep(1)
+"""
+RULE = ("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")
+EVENT = b"%d,2013-01-01 00:00:00,25,12,CSH,50.01"
+
+
+@pytest.fixture
+def shared(tmp_path) -> Durable:
+    return Durable(f"file://{tmp_path}/checkpoint")
+
+
+def test_a_second_start_is_refused_while_the_lease_is_renewed_and_free_once_it_was_let_go(shared):
+    with Lease(shared) as first:
+        with pytest.raises(CheckpointInUse, match=r"in use by an engine \(process \d+ on .*wait \d+ s"):
+            Lease(shared)
+        check(shared, first.name)
+    with Lease(shared, "a rescale") as second:
+        assert second.name[:9] == "000000001"
+        with pytest.raises(CheckpointInUse, match="in use by a rescale"):
+            Lease(shared)
+
+
+def test_of_many_that_start_at_once_one_goes_on(shared):
+    for _ in range(10):
+        together = Barrier(8)
+
+        def start(together: Barrier = together) -> Lease | None:
+            together.wait()
+            try:
+                return Lease(shared)
+            except CheckpointInUse:
+                return None
+
+        with ThreadPoolExecutor(8) as racers:
+            leases = [each.result() for each in [racers.submit(start) for _ in range(8)]]
+        taken = [each for each in leases if each]
+        assert [each.name for each in taken if each.name == holder(shared)] == [holder(shared)]
+        for each in taken:
+            if each.name != holder(shared):
+                with pytest.raises(Fenced, match="was taken over by an engine"):
+                    check(shared, each.name)
+        for each in taken:
+            each.release()
+
+
+def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(shared, monkeypatch):
+    monkeypatch.setattr(lease, "LEASE_S", 1)
+    command = [sys.executable, "-c", HOLD, shared.where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        try:
+            name = first.stdout.readline().strip()
+            time.sleep(1.5)
+            assert holder(shared) == name
+            with pytest.raises(CheckpointInUse):  # it renews
+                Lease(shared)
+            first.send_signal(signal.SIGSTOP)
+            time.sleep(1.5)
+            with Lease(shared) as second:
+                first.send_signal(signal.SIGCONT)
+                assert "was taken over by an engine" in first.stdout.readline()
+                first.wait(10)
+                assert holder(shared) == second.name > name
+                check(shared, second.name)
+        finally:
+            first.kill()
+
+
+def test_a_fenced_engine_plans_no_micro_batch():
+    with Stages(Settings()) as stages:
+        with Lease(stages.job.folder) as first:
+            stages.planner.held = first.name
+            stages.batch([RULE, ("event", EVENT % 1)])
+        with Lease(stages.job.folder):
+            with pytest.raises(Fenced):
+                stages.batch([("event", EVENT % 2)])
+            assert len(stages.out["alerts"]) == 1
+
+
+def test_a_place_that_the_engine_cannot_keep_its_state_in_is_refused():
+    with pytest.raises(ValueError, match="checkpoint hdfs://h/c: expected a folder, file:///… .* s3a://"):
+        Durable("hdfs://h/c")
