@@ -9,6 +9,7 @@ import json
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -156,9 +157,9 @@ BEHIND = (
 )
 
 
-def random_rule(rng: random.Random, routes: list[tuple]) -> bytes:
+def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str] = FUNCTIONS) -> bytes:
     keys, filter = rng.choice(routes)
-    function = rng.choice(FUNCTIONS)
+    function = rng.choice(functions)
     field = rng.choice(["amount", "amount", "userId"])
     rule = {
         "ruleId": rng.randint(1, 12),
@@ -221,10 +222,25 @@ def random_log(rng: random.Random, short: bool) -> list[Entry]:
     return log
 
 
+def crowded_log(rng: random.Random) -> list[Entry]:
+    """A few seconds, one group, values that are often null, every third event late: what queues find hard."""
+    functions = ("MIN", "MAX", "UNIQUE_COUNT")
+    log: list[Entry] = [("control", random_rule(rng, [([], None)], functions)) for _ in range(4)]
+    now, nulls = 100 * MINUTE, rng.choice([0, 0.3, 0.6])
+    for number in range(rng.choice([10, 40])):
+        now += rng.choice([0, 0, 1000, 20_000])
+        late = rng.choice([0, 0, 0, 1000, 2000, 20_000, 40_000, 2 * MINUTE])
+        amount = None if rng.random() < nulls else rng.randint(1, 9)
+        log.append(
+            ("event", json.dumps({"eventId": number, "eventTime": now - late, "amount": amount}).encode())
+        )
+    return log
+
+
 def difference(seed: int, folder: Path, short: bool = False) -> str:
     """Runs the log of a seed through both; empty if they agree."""
     rng = random.Random(seed)
-    log = random_log(rng, short)
+    log = random_log(rng, short) if rng.random() < 0.7 else crowded_log(rng)
     settings = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),

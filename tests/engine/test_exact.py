@@ -7,12 +7,13 @@ from math import floor, isqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lab.engine import shared
-from lab.engine.limits import limit_row
+from lab.engine.limits import Measure, compared, limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
 from lab.model.reference import run
@@ -118,6 +119,12 @@ def test_limits_beside_an_aggregate_are_decided_exactly(data):
 def test_a_limit_with_more_digits_than_a_rule_may_have_is_refused():
     with pytest.raises(ValueError, match="at most 24 digits"):
         limit_row(Fraction(1, 10**25))
+
+
+def test_what_is_left_after_24_digits_decides():
+    limit = np.array(limit_row(Fraction(10**24 // 3, 10**24)))
+    assert compared(limit, Measure(0, 0, 1, 3)) == 1
+    assert compared(np.array(limit_row(Fraction(1, 4))), Measure(0, 0, 1, 4)) == 0
 
 
 def test_limits_beyond_all_aggregates_stay_in_order():
