@@ -72,3 +72,17 @@ def test_the_compiled_loop_is_made_anew_when_any_of_its_files_changes():
     looping = {path.name for path in folder.glob("*.py") if "\n@bare\n" in path.read_text()}
     assert looping <= set(layout.LOOP)
     assert window.evaluate._cache._cache_file._source_stamp == layout.STAMP
+
+
+def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start(tmp_path: Path):
+    rule = b"1,(active),(userId),,(COUNT_WITH_RESET),(COUNT),(>),(1),(30)"
+    keeps = b"2,(active),(userId),,(COUNT),(COUNT),(>),(99),(30)"  # the route's history
+    log = [("control", rule), ("control", keeps), login(1, 100, 1), login(2, 101, 1)]
+    log += [("control", b"1,(pause)"), ("control", b"1,(delete)"), ("control", rule), login(3, 102, 1)]
+    reference = run(LOGINS, log)
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    for kind, text in log:
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
