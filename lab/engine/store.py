@@ -1,5 +1,6 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +54,15 @@ class RouteStore:
             key.rule_id is not None for key in self.keys
         )  # aggregates that are reset when their rule fires
 
-    def change(self, fields: list[str], rules: tuple[Rule, ...]) -> None:
-        """Goes on with other rules; held events keep the fields they have."""
-        keys, columns = self.keys, self.value_columns
+    def change(self, fields: list[str], rules: tuple[Rule, ...], anew: Collection[int] = ()) -> None:
+        """Goes on with other rules; held events keep the fields they have. `anew`: ids of rules that were gone meanwhile."""
+        keys = [key._replace(rule_id=NOTHING) if key.rule_id in anew else key for key in self.keys]
+        columns, resets = self.value_columns, self.arrays["reset"]
+        resets[np.isin(resets[:, layout.RESET_RULE], list(anew)), layout.RESET_RULE] = NOTHING
         gone = {rule.rule_id for rule in self.rules} - {rule.rule_id for rule in rules}
         self.fields = fields
         self._set_rules(rules)
-        if gone or self.keys != keys or self.value_columns != columns:
+        if gone or anew or self.keys != keys or self.value_columns != columns:
             self._lay_out(self._room, keys)
 
     # -- arrays --------------------------------------------------------------------------------------------------------

@@ -232,6 +232,7 @@ class Windows:
         if not changes:
             return
         narrowest = {number: store.widest_ms for number, store in self.stores.items()}
+        joined = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
         for change in changes:
             ack = self.ledger.apply(change.message)
             if self.answers:
@@ -253,8 +254,10 @@ class Windows:
                 store.widest_ms = narrowest[number]
                 store.compact(self.late_ms)
                 self.rewrite = True
-            if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
-                store.change(list(plan.kept.fields), plan.rules)
+            before = joined[number]
+            anew = {rule for rule, since in plan.kept.joined.items() if before.get(rule, since) != since}
+            if anew or (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
+                store.change(list(plan.kept.fields), plan.rules, anew)
 
     def _tell(self, times: dict[str, int]) -> None:
         """A line of statistics, if there is anything to tell."""

@@ -118,7 +118,8 @@ def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
         assert_same(stages, reference)
 
 
-def test_a_rule_deleted_and_added_again_counts_from_the_start():
+@pytest.mark.parametrize("lose_memory", [False, True])
+def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
     rule = count_rule(">", 1, "5m")[1].replace(b'"COUNT"', b'"COUNT_WITH_RESET"')
     other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
     log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
@@ -128,7 +129,8 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start():
     with Stages(Settings(LOGINS)) as stages:
         for entries in batches(log, [4, 6]):
             stages.batch(entries)
-            stages.lose_memory()
+            if lose_memory:
+                stages.lose_memory()
         assert_same(stages, reference)
 
 
