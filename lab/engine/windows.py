@@ -84,8 +84,9 @@ class Windows:
         self._say("deadLetters", "", letters)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(self.folder / "lock") as note:
-            self._open(note.read(), before)
+            noted = note.read()
             note.write("")
+            self._open(noted, before)
             self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), changes)
             self._save()
             for store in self.stores.values():
