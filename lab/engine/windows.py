@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -63,9 +64,7 @@ class Windows:
         self.files = StateFiles(checkpoint, low, high)
         self.folder = memory / f"{low}-{high}"
         self.stores: dict[int, RouteStore] = {}
-        self.opened: tuple[int, str] | None = (
-            None  # the batch after which `stores` are right, and the ledger's name
-        )
+        self.opened = ""  # the note under which `stores` are what shared memory holds
 
     def process(
         self, batch_id: int, before: str, after: str, envelopes: Iterable[Envelope], extra: dict
@@ -84,16 +83,18 @@ class Windows:
         self._say("deadLetters", "", letters)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(self.folder / "lock") as note:
-            self._open(note.read(), before)
+            noted = note.read()
             note.write("")
+            self._open(noted)
             self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), changes)
             self._save()
             for store in self.stores.values():
                 if store.mostly_expired(self.late_ms):
                     store.compact(self.late_ms)
-            self.opened = batch_id, after
             chain = [astuple(replace(file, serves=())) for file in self.chain]
-            note.write(json.dumps({"batch": batch_id, "chain": chain, "garbage": self.garbage}))
+            done = {"batch": batch_id, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
+            self.opened = json.dumps(done)
+            note.write(self.opened)
         self._tell(extra.get("times", {}))
         return {log: lines for log, lines in self.out.items() if lines[1]}
 
@@ -104,8 +105,11 @@ class Windows:
 
     # -- memory and files ----------------------------------------------------------------------------------------------
 
-    def _open(self, noted: str, before: str) -> None:
-        """Makes the stores those after the batch before: the ones at hand, those in shared memory, or out of the files."""
+    def _open(self, noted: str) -> None:
+        """Makes the stores those after the batch before: the ones at hand, those in shared memory, or out of the files.
+
+        At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
+        """
         note = json.loads(noted) if noted else {}
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         right = note.get("batch") == self.batch_id - 1 and all(map(Path.exists, map(self._path, plans)))
@@ -118,7 +122,7 @@ class Windows:
                 shared.forget(path)
             self.chain = self.files.find(self.batch_id - 1)
         self.garbage: list[str] = []
-        if right and self.opened == (self.batch_id - 1, before):
+        if right and noted == self.opened:
             return
         self.stores = {number: self._store(plan) for number, plan in plans.items()}
         if not right:

@@ -8,19 +8,12 @@ from lab.model.reference import LATE_POLICIES
 from tests.engine.direct import AMOUNTS, MINUTE, USERS, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
-BAD = (
-    b"",
-    b"{",
-    b"nonsense",
-    b'{"eventId": 1}',
-    b'{"eventId": 1, "eventTime": -5}',
-    b'{"eventTime": 5}',
-    b"two\nlines",
-)
+BAD = (b"", b"{", b"nonsense", b'{"eventId": 1}', b'{"eventId": 1, "eventTime": -5}', b'{"eventTime": 5}', b"two\nlines")
 BAD_RULES = (b"", b"{}", b'{"ruleId": 0}', b"1,(active)", b'{"ruleId": 99, "ruleState": "PAUSE"}')
 STEPS = ((0, 1, 5), (0, 0, 1000), (1000, 10_000), (0, 10_000, MINUTE, 7 * MINUTE), (0, 1000, 90 * MINUTE))
 BEHIND = ((0,), (0, 0, 0, 10_000, 2 * MINUTE), (0, 0, 0, 1, 7 * MINUTE, 50 * MINUTE), (-10_000, 0, 3000))
 TASK_FAULTS = ("kill", "fail", "twin", "twin killed", "twin lingers", "linger")
+AT_STEP = (3, 8, 14, 30)  # a fault strikes one of so many first steps
 ROUTES = [
     (keys, filter)
     for keys in ([], ["userId"], ["userId"], ["userId", "country"], ["country"])
@@ -75,6 +68,8 @@ def random_history(seed: int) -> History:
         "max_out_of_orderness_ms": pick([0, MINUTE // 2, 5 * MINUTE]),
         "max_future_ms": pick([5000, 86_400_000]),
         "max_batch_records": pick([1, 2, 3, 5, 1000, 1000]),
+        "one_by_one": rng.random() < 0.9,  # few lines are read quicker so
+        "hosts": pick([1, 1, 2]),
         "room": pick([2, 8, 64]),
         "merged": pick([2, 3, 3, 8]),
         "merged_events": pick([4, 1 << 22]),
@@ -98,7 +93,7 @@ class Habits:
         self.amounts, self.users = pick(AMOUNTS), pick([*USERS, (1, 2, 3, 4, 5, 6)])
         self.steps, self.behind, self.ids = pick(STEPS), pick(BEHIND), pick([5, 40, 10**6])
         self.changes, self.bad = pick([0, 0.05, 0.2, 0.5]), pick([0, 0, 0.05])
-        self.batches, self.faults = pick([0.15, 0.4, 0.8]), pick([0, 0.2, 0.6])
+        self.batches, self.faults = pick([0.15, 0.4, 0.8]), pick([0, 0.3, 0.7])
         self.disorder = pick([0, 0, 0.2])
         self.odd = pick([0, 0.05, 0.15])
         self.always = rng.random() < 0.2
@@ -151,9 +146,7 @@ class Habits:
         rng, faults, die, how = self.rng, [], None, ""
         if rng.random() < self.faults:
             for _ in range(rng.choice([0, 1, 1, 2])):
-                faults.append(
-                    (rng.randrange(5), rng.choice(TASK_FAULTS), rng.randrange(rng.choice([4, 12, 30])))
-                )
+                faults.append((rng.randrange(5), rng.choice(TASK_FAULTS), rng.randrange(rng.choice(AT_STEP))))
             if rng.random() < 0.5:
                 die, how = rng.randrange(rng.choice([6, 20, 40])), rng.choice(["kill", "suspend"])
         return ("batch", rng.randrange(1000), tuple(faults), die, how)

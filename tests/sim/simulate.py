@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from unittest.mock import patch
 
-from lab.engine import cut, ledger, statefiles, store
+from lab.engine import cut, decode, ledger, statefiles, store
 from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings
 from lab.model.schema import LOGINS
+from tests.sim import protocol
 from tests.sim.history import BEGIN, History
 from tests.sim.oracle import differences
 from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_parallelism
@@ -31,19 +32,12 @@ class Simulation:
         self.history, given = history, history.settings
         World.current = self.world = World()
         logs = SimLogs(given["divisible"], given["events"], given["control"], given["at_once"])
-        names = (
-            "key_groups",
-            "parallelism",
-            "late_policy",
-            "max_out_of_orderness_ms",
-            "max_future_ms",
-            "max_batch_records",
-        )
+        names = ("key_groups", "parallelism", "late_policy", "max_out_of_orderness_ms", "max_future_ms", "max_batch_records")
         settings = Settings(LOGINS, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
         self.now, self.skew, self.driver, self.once = BEGIN, 0, None, False
-        self.saved: dict[str, str] = {}
+        self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
         settings.bind(checkpoint)
 
     def run(self) -> list[str]:
@@ -55,18 +49,19 @@ class Simulation:
                 (statefiles, "EVENTS_AT_MOST", given["merged_events"]),
                 (ledger, "KEPT", given["ledgers"]),
                 (cut, "WORTH_SHARING", given["sharing"]),
+                (protocol, "HOSTS", given["hosts"]),
             ):
                 stack.enter_context(patch.object(module, name, value))
+            if given["one_by_one"]:
+                stack.enter_context(patch.object(decode, "_read_at_once", lambda *_: iter(())))
             try:
                 for kind, *rest in self.history.actions:
                     getattr(self, "set_skew" if kind == "skew" else kind)(*rest)
                 self.catch_up()
                 return differences(self.shop)
-            except Exception as error:  # noqa: BLE001  (a history tells whatever went wrong)
+            except Exception as error:
                 where = traceback.extract_tb(error.__traceback__)[-1]
-                return [
-                    f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-                ]
+                return [f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"]
             finally:
                 self.shop.resume(kill=True)
 
@@ -120,7 +115,10 @@ class Simulation:
     def lose(self, host: int) -> None:
         """A host starts anew: its memory is gone, its workers too."""
         self.world.forget_memory(self._folder(host))
-        for worker in self.driver.workers[host]:
+        self._new_workers(host)
+
+    def _new_workers(self, host: int) -> None:
+        for worker in self.driver.workers[host] if host < len(self.driver.workers) else ():
             worker.clear()
 
     def delete(self, host: int, which: int) -> None:
@@ -130,11 +128,15 @@ class Simulation:
             del self.world.memory[paths[which % len(paths)]]
 
     def stale(self, host: int) -> None:
-        """The notes of an earlier moment come back."""
+        """A host's memory is as it was when this happened last, as if a snapshot of it went on."""
         folder = self._folder(host)
-        now = {path: note for path, note in self.world.notes.items() if path.startswith(folder)}
-        self.world.notes.update({path: note for path, note in self.saved.items() if path in now})
-        self.saved = now
+        if any(path.startswith(folder) for path in self.world.locked):
+            return
+        before, self.saved[host] = self.saved.get(host), (folder, self.world.snapshot(folder))
+        if before and before[0] == folder:
+            self.world.forget_memory(folder)
+            self.world.restore(before[1])
+            self._new_workers(host)
 
     def resume(self, kill: bool) -> None:
         self.shop.resume(kill)
@@ -161,34 +163,15 @@ class Simulation:
                 break
         ends = driver.planner.target()
         taken = [{int(n): at for n, at in driver.mark[log].items()} for log in ("events", "control")]
-        behind = [
-            (log, end, at)
-            for log, end, at in zip(("events", "control"), ends, taken)
-            if any(at.get(n, 0) < e for n, e in end.items())
-        ]
+        behind = [(log, end, at) for log, end, at in zip(("events", "control"), ends, taken) if any(at.get(n, 0) < e for n, e in end.items())]
         if behind:
             raise Stuck(f"not caught up: {behind}")
 
 
 def shrunk(history: History) -> History:
     """The shortest history found that fails as well: fewer actions, fewer faults, simpler settings."""
-    simplest = {
-        "divisible": True,
-        "parallelism": 1,
-        "key_groups": 1,
-        "events": 1,
-        "control": 1,
-        "at_once": 100,
-        "late_policy": "evaluate",
-    }
-    simplest |= {
-        "room": 64,
-        "merged": 8,
-        "merged_events": 1 << 22,
-        "ledgers": 100,
-        "sharing": 5000,
-        "max_batch_records": 1000,
-    }
+    simplest = {"divisible": True, "parallelism": 1, "key_groups": 1, "events": 1, "control": 1, "at_once": 100, "late_policy": "evaluate"}
+    simplest |= {"one_by_one": True, "hosts": 1, "room": 64, "merged": 8, "merged_events": 1 << 22, "ledgers": 100, "sharing": 5000, "max_batch_records": 1000}
     simplest |= {"max_future_ms": 86_400_000, "max_out_of_orderness_ms": 0}
 
     kind = _kind(run(history))
@@ -219,9 +202,7 @@ def shrunk(history: History) -> History:
                     history = candidate
         for number, action in enumerate(history.actions):
             for simpler in _simpler(action):
-                candidate = replace(
-                    history, actions=(*history.actions[:number], simpler, *history.actions[number + 1 :])
-                )
+                candidate = replace(history, actions=(*history.actions[:number], simpler, *history.actions[number + 1 :]))
                 if fails(candidate):
                     history = candidate
                     break
@@ -239,11 +220,7 @@ def _simpler(action: tuple):
         _, seed, faults, die, how = action
         if die is not None:
             yield "batch", seed, faults, None, ""
-            yield from (
-                ("batch", seed, faults, earlier, how)
-                for earlier in (0, die // 2, die - 1)
-                if 0 <= earlier < die
-            )
+            yield from (("batch", seed, faults, earlier, how) for earlier in (0, die // 2, die - 1) if 0 <= earlier < die)
             if how == "suspend":
                 yield "batch", seed, faults, die, "kill"
         for number in range(len(faults)):
@@ -260,10 +237,4 @@ def _simpler(action: tuple):
             return
         for name in ("ip", "country", "amount", "action", "filter"):
             if isinstance(given, dict) and name in given:
-                yield (
-                    "append",
-                    log,
-                    source,
-                    at,
-                    json.dumps({n: v for n, v in given.items() if n != name}).encode(),
-                )
+                yield "append", log, source, at, json.dumps({n: v for n, v in given.items() if n != name}).encode()

@@ -8,14 +8,16 @@ fails with an error, or is suspended in a thread of its own and goes on later, a
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
-from lab.engine import shared, windows
+from lab.engine import shared, statefiles, windows
 from lab.engine.durable import Durable
 from lab.engine.feeds import Positions
 from lab.engine.store import RouteStore
@@ -77,6 +79,15 @@ class World:
         for of in (self.memory, self.notes):
             for path in [path for path in of if path.startswith(folder)]:
                 del of[path]
+
+    def snapshot(self, folder: str) -> tuple[dict, dict]:
+        """A folder of shared memory as it is now."""
+        mine = [{path: of[path] for path in of if path.startswith(folder)} for of in (self.memory, self.notes)]
+        return deepcopy(mine[0]), mine[1]
+
+    def restore(self, snapshot: tuple[dict, dict]) -> None:
+        self.memory |= deepcopy(snapshot[0])
+        self.notes |= snapshot[1]
 
 
 class Suspended:
@@ -232,6 +243,7 @@ def installed() -> Iterator[None]:
             (shared, "locked", _locked),
             (shared, "private_folder", _private_folder),
             (windows, "_open", {}),
+            (statefiles, "WRITE", pa.ipc.IpcWriteOptions(use_threads=False)),
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
         ):
