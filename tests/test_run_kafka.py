@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import contextmanager
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab.cli.main import FAILED, OK
@@ -15,7 +16,6 @@ from lab.logs.kafka import KEPT, KafkaLog
 from lab.stream.simulate import payments, to_json
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 
-AWAY_S = 25
 BIG = 10 << 20  # bytes of a record
 
 
@@ -90,9 +90,11 @@ def odd_records() -> list[bytes]:
     ]
 
 
-def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tmp_path):
-    KafkaLog(kafka.address, "events-odd").create(1, KEPT | {"max.message.bytes": str(2 * BIG)})
-    logs, lines = topics(kafka.address, "odd"), lines_from(time.time_ns() // 1_000_000 - 400_000)
+@pytest.mark.parametrize("away_s", [25, pytest.param(90, marks=pytest.mark.soak)])
+def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tmp_path, away_s):
+    name = f"away-{away_s}"
+    KafkaLog(kafka.address, f"events-{name}").create(1, KEPT | {"max.message.bytes": str(2 * BIG)})
+    logs, lines = topics(kafka.address, name), lines_from(time.time_ns() // 1_000_000 - 400_000)
     publish(logs, *RULES)
     with running(logs, tmp_path) as screen:
         append(logs, lines[:200])
@@ -108,7 +110,7 @@ def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tm
         )
         append(logs, lines[200:300])
         kafka.stop()
-        time.sleep(AWAY_S)
+        time.sleep(away_s)
         screen.wait_for("waiting for Kafka for ", "nothing is lost: no Kafka broker answers at ")
         kafka.restart()
         screen.wait_for("Kafka answers again after ")

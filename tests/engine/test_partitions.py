@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 from confluent_kafka import Producer
 
+from lab.apps.notes import Notes, clock_of
 from lab.engine import pipeline
 from lab.engine.checkpoint import Batches, mark
 from lab.engine.ends import KafkaLogs
@@ -160,3 +161,8 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
         engine.stop()
     reference, moved = in_log_order(logs, tmp_path)
     assert assert_equal(logs, reference) > 20 and moved > 20
+    assert clock_of(logs).startswith(
+        "topic events-created: records carry their producers' times (CreateTime)"
+    )
+    with closing(Notes(logs, tmp_path)) as notes:
+        assert "ahead of this computer's clock" in next(notes.sentences())
