@@ -193,13 +193,13 @@ def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
         (["--events", "file://events"], "expected kafka://HOST:PORT/TOPIC"),
         (
             ["--logs", "kafka://localhost:9092", "--alerts", "out"],
-            "expected folders, or topics of one Kafka broker",
+            "expected folders, or topics of one Kafka cluster",
         ),
         (["--logs", "kafka://localhost:1"], "no Kafka broker answers at localhost:1"),
     ],
 )
 def test_a_place_of_logs_that_is_none_is_refused(where, said, files, capsys, monkeypatch):
-    monkeypatch.setattr("lab.logs.kafka.ANSWER_MS", 1000)
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     with suppress(SystemExit):
         assert main(["run", *where]) != OK
     assert said in capsys.readouterr().err

@@ -10,8 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from lab.logs.cluster import BadTopic
 from lab.logs.files import FileLog
-from lab.logs.kafka import APPEND_TIME, COMPACTED, BadTopic, KafkaLog
+from lab.logs.kafka import APPEND_TIME, COMPACTED, KafkaLog
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS

@@ -284,7 +284,7 @@ def test_a_rate_that_is_no_number_is_refused(capsys):
 
 
 def test_a_topic_without_a_broker_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("lab.logs.kafka.ANSWER_MS", 1000)
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     assert main(["simulate", "payments", "--to", "kafka://127.0.0.1:1/events"]) == FAILED
     assert "lab: no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err
 

@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import closing
 
 from lab.engine.ends import LOGS, KafkaLogs
+from lab.logs.cluster import Cluster
 from lab.model.reference import COUNTS, Reference, run
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
@@ -15,9 +16,9 @@ RULES = [
 ]
 
 
-def topics(address: str, name: str, partitions: int = 1) -> KafkaLogs:
+def topics(where: str | Cluster, name: str, partitions: int = 1) -> KafkaLogs:
     """Topics of their own for a test."""
-    logs = KafkaLogs(address, {log: f"{log}-{name}" for log in LOGS})
+    logs = KafkaLogs(where, {log: f"{log}-{name}" for log in LOGS})
     logs.create(partitions)
     return logs
 

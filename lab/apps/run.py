@@ -5,7 +5,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -15,6 +15,7 @@ from lab.apps.say import Say
 from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
+from lab.logs.config import found
 from lab.machine.signals import stop_signals
 from lab.model.reference import COUNTS
 from lab.model.rules import BadRule, parse_message
@@ -41,25 +42,32 @@ class Usage(Exception):
 
 
 def logs_of(options: Namespace):
-    """The logs that the arguments name: FileLogs or KafkaLogs. Raises Usage if they are some of each.
+    """The logs that the arguments and lab.toml name: FileLogs or KafkaLogs. Raises Usage if they are some of each, BadConfig.
 
-    Folders not named are beside the alerts, or beside the rules; topics not named are called as the logs are.
+    Folders not named are beside the alerts, or beside the rules; topics not named are called as the logs are, or as
+    lab.toml calls those of its cluster.
     """
     from lab.engine.ends import FileLogs, KafkaLogs
+
+    config = found(options.config)
 
     named = {log: where for option, log in OPTIONS.items() if (where := getattr(options, option, None))}
     places = [*named.values(), *([options.logs] if options.logs else [])]
     kafka = [where for where in places if where.startswith(KAFKA)]
+    if config.kafka and not places:
+        return KafkaLogs(config.kafka, config.topics)
     if not kafka:
         beside = named.get("alerts", named.get("control"))
         folder = options.logs or (Path(beside).absolute().parent if beside else "logs")
         return FileLogs(Path(folder), {log: Path(where) for log, where in named.items()})
-    addresses = {kafka_place(where)[0] for where in kafka}
-    if len(kafka) < len(places) or len(addresses) > 1:
+    clusters = {config.cluster(kafka_place(where)[0]) for where in kafka}
+    if len(kafka) < len(places) or len(clusters) > 1:
         raise Usage(
-            f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka broker"
+            f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka cluster"
         )
-    return KafkaLogs(addresses.pop(), {log: kafka_place(where)[1] for log, where in named.items()})
+    cluster = clusters.pop()
+    topics = dict(config.topics) if cluster == config.kafka else {}
+    return KafkaLogs(cluster, topics | {log: kafka_place(where)[1] for log, where in named.items()})
 
 
 def schema_of(options: Namespace) -> Schema:
@@ -117,7 +125,8 @@ class Report:
                 self._stored.setdefault(low, Counter()).update(
                     {int(kg): n for kg, n in stats["stored"].items()}
                 )
-                new.update({name: stats.get(name, 0) for name in (*COUNTS, "alerts")})
+                counts = (*COUNTS, "alerts", "datedLikeSeconds")
+                new.update({name: stats.get(name, 0) for name in counts})
                 if self._heard:
                     self._heard(stats)
         self.total.update(new)
@@ -132,6 +141,7 @@ class Service:
     conf: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[str, int] | None = None  # host and port
     as_json: bool = False
+    give_up_s: float = float("inf")  # how long Kafka may be away
 
 
 def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Service()) -> None:
@@ -153,7 +163,7 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
         say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
         spark = opened.enter_context(session(master, conf={**conf, **service.conf}, log=log))
         if not stopped.is_set():
-            _serve(spark, logs, checkpoint, settings, stopped, watched, say)
+            _serve(spark, logs, checkpoint, settings, stopped, watched, say, service.give_up_s)
 
 
 @contextmanager
@@ -171,26 +181,34 @@ def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
         yield metrics
 
 
-def _serve(spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say) -> None:
+def _serve(
+    spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say, give_up_s: float
+) -> None:
+    from lab.apps.notes import GaveUp, Notes, clock_of
     from lab.engine.pipeline import start
 
-    report = Report(logs.log("stats"), watched.take if watched else None)
-    engine = start(spark, logs, checkpoint, settings)
-    if watched:
-        watched.watch(logs.feed("events"), engine.query)
-    try:
-        say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
-        started = last = time.monotonic()
-        while not stopped.wait(REPORT_S):
-            raise_if_failed(engine)
-            new, now = report.read(), time.monotonic()
-            if new:
-                _tell(new, new["records"] / (now - last), report.held, say)
-            last = now
-    finally:
-        engine.stop()
-        report.read()
-    total, seconds = report.total, time.monotonic() - started
+    with closing(Notes(logs, checkpoint, give_up_s, watched.take if watched else None)) as notes:
+        engine = start(spark, logs, checkpoint, settings)
+        if watched:
+            watched.watch(logs.feed("events"), engine.query)
+        try:
+            say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
+            if said := clock_of(logs):
+                say("note", said)
+            started = last = time.monotonic()
+            while not stopped.wait(REPORT_S):
+                raise_if_failed(engine)
+                new, now = notes.read(), time.monotonic()
+                if new:
+                    _tell(new, new["records"] / (now - last), notes.report.held, notes.lag(), say)
+                for sentence in notes.sentences():
+                    say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
+                last = now
+        finally:
+            engine.stop()
+            with suppress(GaveUp):
+                notes.read()
+    total, seconds = notes.report.total, time.monotonic() - started
     say(
         "stopped",
         f"stopped after {seconds:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
@@ -200,12 +218,14 @@ def _serve(spark, logs, checkpoint, settings: Settings, stopped: Event, watched,
     )
 
 
-def _tell(new: Counter[str], rate: float, held: int, say: Say) -> None:
+def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: Say) -> None:
     text = (
         f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
         f"{held:10,} events held  {new['deadLetters']:,} dead letters"
     )
-    say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **new)
+    behind = {} if lag is None else {"eventsBehind": lag}
+    text += f"  {lag:,} events behind" if behind else ""
+    say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **behind, **new)
 
 
 def default_checkpoint(logs) -> Path:

@@ -26,8 +26,10 @@ from lab.cli.options import (
     add_logs_options,
     add_service_options,
     at_least,
+    duration,
     settings_of,
 )
+from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
 
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--debug" in arguments:
             raise
         print(f"lab: {one_line(error)}", file=sys.stderr)
-        return USAGE if isinstance(error, BadRule | Usage) else FAILED
+        return USAGE if isinstance(error, BadRule | BadConfig | Usage) else FAILED
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -132,7 +134,8 @@ def _run(commands) -> None:
         checkpoint = options.checkpoint or live.default_checkpoint(logs)
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
         as_json = options.log_format == "json"
-        service = live.Service(options.master, dict(options.conf), metrics, as_json)
+        give_up_s = options.give_up_after_ms / 1000 if options.give_up_after_ms else float("inf")
+        service = live.Service(options.master, dict(options.conf), metrics, as_json, give_up_s)
         live.run(logs, checkpoint, settings_of(options, checkpoint), service)
 
     command = add_command(
@@ -146,6 +149,7 @@ examples:
   lab run --events in/events --rules in/rules --alerts out/alerts          acks and so on go to out/
   lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); it makes those that are not there
   lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
+  lab run                                           with a lab.toml here that names a Kafka cluster: docs/kafka.md
 
 Then, in other terminals, with the same --logs: `lab simulate payments --to …/events`, `lab rules add …`, `lab alerts --follow`.
 
@@ -167,6 +171,13 @@ Started again with the same checkpoint it continues where it was: no alert is lo
         "--checkpoint",
         metavar="WHERE",
         help="where it remembers: a folder (beside the alerts' folder), file:///… that hosts share, s3a://BUCKET/…",
+    )
+    command.add_argument(
+        "--give-up-after",
+        dest="give_up_after_ms",
+        type=duration,
+        metavar="TIME",
+        help="end when Kafka has not answered for so long: 10m, 2h (never: wait until it is back)",
     )
     add_engine_options(command)
     add_service_options(command)

@@ -1,7 +1,6 @@
 """What the commands of `lab` have in common: their options, and how these become settings."""
 
 import argparse
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -13,8 +12,8 @@ from lab.logs import kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
+from lab.model.times import duration_ms
 
-DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SETTINGS = Settings()
 RULES_FORMAT = """\
 A rule is JSON or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
@@ -74,7 +73,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-out-of-orderness",
         dest="max_out_of_orderness_ms",
-        type=_duration_ms,
+        type=duration,
         default=SETTINGS.max_out_of_orderness_ms,
         metavar="TIME",
         help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
@@ -82,7 +81,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-future",
         dest="max_future_ms",
-        type=_duration_ms,
+        type=duration,
         default=SETTINGS.max_future_ms,
         metavar="TIME",
         help="an event this far after the time at which it was logged is a dead letter (1d)",
@@ -138,8 +137,10 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
     """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
     group = command.add_argument_group(
         "logs",
-        "A log is a folder, or a topic: kafka://HOST:PORT/TOPIC. --logs names the place of them all.",
+        "A log is a folder, or a topic: kafka://HOST:PORT/TOPIC (kafka:///TOPIC: of lab.toml's cluster). --logs names the "
+        "place of them all; left out, it is lab.toml's cluster, if it names one.",
     )
+    add_config_option(group)
     group.add_argument(
         "--logs",
         type=place,
@@ -148,6 +149,12 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
     )
     for option, meaning in logs.items():
         group.add_argument(option, type=place, metavar="WHERE", help=meaning)
+
+
+def add_config_option(group) -> None:
+    """Adds `--config`; `lab.logs.config.found` reads it."""
+    help = "how to reach a Kafka cluster, see docs/kafka.md (lab.toml, if it is here)"
+    group.add_argument("--config", type=Path, metavar="FILE", help=help)
 
 
 def place(text: str) -> str:
@@ -181,13 +188,12 @@ def schema_of_text(text: str) -> Schema:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _duration_ms(text: str) -> int:
-    match = re.fullmatch("([0-9]{1,12})(ms|[smhd])", text)
-    if not match:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m"
-        )
-    return int(match[1]) * DURATION_MS[match[2]]
+def duration(text: str) -> int:
+    """The type of an argument that is a time, in ms."""
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -83,10 +83,10 @@ def _log(options: Namespace):
 
 
 def _run(options: Namespace) -> None:
-    from kafka.errors import KafkaError
+    from confluent_kafka import KafkaException
 
     from lab.apps.run import POLL_S, logs_of, schema_of
-    from lab.logs.kafka import NoBroker
+    from lab.logs.cluster import NoBroker
     from lab.machine.signals import stop_signals
     from lab.restrict.decide import Decider
 
@@ -101,7 +101,7 @@ def _run(options: Namespace) -> None:
                     while not stopped.wait(POLL_S):
                         if made := decider.step():
                             print(f"{made} restriction{'s' * (made > 1)}", flush=True)
-            except (KafkaError, NoBroker) as error:
+            except (KafkaException, NoBroker) as error:
                 print(f"trying again: {error}", flush=True)
                 stopped.wait(1)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from lab.apps.run import Usage
-from lab.cli.options import add_command, at_least
+from lab.cli.options import add_command, add_config_option, at_least
 from lab.stream.player import SCHEMAS, Player
 
 SEGMENT_S, KAFKA_S = 0.2, 0.01  # how often events reach a folder, and Kafka
@@ -41,6 +41,7 @@ Keys, in a terminal: + and - change the rate by 20 %, p, b and s plant a burst (
     )
     command.add_argument("schema", choices=SCHEMAS, metavar="payments|logins", help="what the events are")
     command.add_argument("--to", required=True, metavar="WHERE", help="a folder, or kafka://host:port/topic")
+    add_config_option(command)
     command.add_argument("--rate", type=_rate, default=500, metavar="N", help="events per second (500)")
     command.add_argument("--seconds", type=at_least(1), metavar="N", help="how long (until Ctrl-C)")
     command.add_argument("--seed", type=int, default=1, metavar="N", help="another one, other events (1)")
@@ -68,12 +69,13 @@ def run(options: Namespace) -> None:
     from rich.live import Live
 
     from lab.logs import opened
+    from lab.logs.config import found
     from lab.logs.files import FileLog
     from lab.machine.signals import stop_signals
     from lab.restrict.client import Enforcement
 
     try:
-        sink = opened(options.to)
+        sink = opened(options.to, found(options.config))
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
     try:

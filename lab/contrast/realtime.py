@@ -85,8 +85,8 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
 def _writer(spark: SparkSession, out: KafkaLog, operator: Callable[[DataFrame], DataFrame], checkpoint: str):
     """A query from the events to a topic; only its trigger is missing."""
     events = short_batches(spark).readStream.format("kafka").option("subscribe", "events")
-    rows = operator(events.option("kafka.bootstrap.servers", out.address).load())
-    writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", out.address)
+    rows = operator(events.option("kafka.bootstrap.servers", out.cluster.address).load())
+    writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", out.cluster.address)
     return writer.option("topic", out.topic).option("checkpointLocation", checkpoint).outputMode("update")
 
 

@@ -27,6 +27,7 @@ Mark = (
     dict  # {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}
 )
 
+LOOK_S = 0.1  # sources that wait are looked at this often
 WORTH_SHARING = 5_000  # records; less is read by one task
 
 
@@ -51,7 +52,7 @@ class Planner:
     def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings, held: str = ""):
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
         self.held = held  # the lease, if there is one
-        self._checked = False
+        self._checked, self._looked = False, 0.0
 
     def initial(self) -> Mark:
         """Before the first record."""
@@ -62,23 +63,36 @@ class Planner:
         return self.events.ends(), self.control.ends()
 
     def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
-        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced."""
+        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced.
+
+        So it is when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
+        """
         if self.held:
             lease.check(self.checkpoint, self.held)
-        begun = _positions(start["events"]), _positions(start["control"])
+        try:
+            return self._latest(start, limit, upto)
+        except ConnectionError:
+            if upto or not self._checked:
+                raise
+            return start
+
+    def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
+        begun = positions(start["events"]), positions(start["control"])
         now = max(self.events.clock(), self.control.clock())
         there = upto or self.target()
         if not self._checked:
             self._check(begun)
         if _all_taken(begun, there):
             return start
-        cut = max(start["cut"], now)
+        cut = max(start["cut"] + 1, now)
         if upto:
             cut = self._after(cut, there, begun)
         ends = self._before(cut, there, begun)
-        if _all_taken(begun, ends):  # all that is there is stamped later than the clock says it is
-            self.events.look()
+        if _waiting(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
+            self.events.look()  # is what is there stamped later than the clock says it is?
             self.control.look()
+            self._looked = time.monotonic()
+        if _all_taken(begun, ends):
             return start
         if limit is not None and self._size(begun, ends) > limit:
             cut, ends = self._less(start["cut"], cut, begun, ends, limit)
@@ -162,7 +176,7 @@ class Planner:
 
     def works(self, start: Mark, end: Mark) -> list[Work]:
         """What the tasks have to do between two marks; a batch with many records is shared among them."""
-        begun, ends = _positions(start["events"]), _positions(end["events"])
+        begun, ends = positions(start["events"]), positions(end["events"])
         ranges = [
             (number, begun.get(number, 0), last)
             for number, last in ends.items()
@@ -189,12 +203,22 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _positions(saved: Mapping[str, int]) -> Positions:
+def positions(saved: Mapping[str, int]) -> Positions:
+    """As a mark has them."""
     return {int(number): position for number, position in saved.items()}
 
 
 def _all_taken(begun: Ends, ends: Ends) -> bool:
     return all(end <= at.get(number, 0) for at, of in zip(begun, ends) for number, end in of.items())
+
+
+def _waiting(begun: Ends, ends: Ends, there: Ends) -> bool:
+    """Whether there is a source with records of which none is taken."""
+    return any(
+        ends[log][number] <= at.get(number, 0) < there[log][number]
+        for log, at in enumerate(begun)
+        for number in ends[log]
+    )
 
 
 def _mark(cut: int, at: int, events: Positions, control: Positions, name: str) -> Mark:

@@ -18,6 +18,7 @@ from lab.model.field import Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
 
+LIKE_SECONDS = 10**11  # ms: March 1973; as seconds, the year 5138
 MANY, FEW = 800, 64  # lines read at once, and lines next to a bad one that are read one by one
 
 
@@ -28,6 +29,7 @@ class MicroBatch:
     events: list[Columns] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
     records: int = 0
+    like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
 
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
@@ -39,9 +41,14 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
         batch.dead_letters += [dead_letter(*record) for record in bad]
         if len(kept):
             columns[LOG_TIME] = records.log_time[kept]
+            batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
             columns[SOURCE] = np.full(len(kept), records.source)
             batch.events.append(columns)
     return batch
+
+
+def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
+    return int(((times.to_numpy() < LIKE_SECONDS) & (log_times > 10 * LIKE_SECONDS)).sum())
 
 
 def decode_records(

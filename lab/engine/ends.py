@@ -6,13 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.engine.feeds import Feed, FileFeed
+from lab.engine.feeds import Feed, FileFeed, Positions
 from lab.logs.files import WEEK_MS, FileLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from lab.engine.kafkafeed import KafkaFeed
+    from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
 
 READ = ("events", "control")
@@ -44,6 +46,9 @@ class FileLogs:
         """A log as the engine reads it."""
         return FileFeed(self.path(name))
 
+    def reached(self, events: Positions) -> None:
+        """Micro-batches up to here are done; a folder need not know."""
+
     def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
         """What `writer`, a checkpoint, gives is appended once for each micro-batch, however often the batch runs."""
         return output.writeStream.foreachBatch(partial(self._write, writer=writer))
@@ -62,16 +67,28 @@ class FileLogs:
 
 @dataclass(frozen=True)
 class KafkaLogs:
-    """Logs as topics of one broker at `address` (host:port), called as the logs are or as `topics` says."""
+    """Logs as topics of a cluster (or one that is no more than its host:port), called as the logs are or as `topics` says."""
 
-    address: str
+    where: "str | Cluster"
     topics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> "Cluster":
+        """How the brokers are reached."""
+        from lab.logs.cluster import cluster_of  # a tenth of a second that files need not wait for
+
+        return cluster_of(self.where)
+
+    @property
+    def address(self) -> str:
+        """host:port of a broker, or of several."""
+        return self.cluster.address
 
     def log(self, name: str) -> "KafkaLog":
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        from lab.logs.kafka import KafkaLog  # a tenth of a second that files need not wait for
+        from lab.logs.kafka import KafkaLog
 
-        return KafkaLog(self.address, self._topic(name))
+        return KafkaLog(self.cluster, self._topic(name))
 
     def _topic(self, name: str) -> str:
         return self.topics.get(name, name)
@@ -86,11 +103,19 @@ class KafkaLogs:
                 partitions if name == "events" else 1
             )
 
-    def feed(self, name: str) -> Feed:
-        """A log as the engine reads it."""
+    def feed(self, name: str) -> "KafkaFeed":
+        """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""
         from lab.engine.kafkafeed import KafkaFeed
+        from lab.logs.cluster import ANSWER_S
 
-        return KafkaFeed({"bootstrap.servers": self.address}, self._topic(name))
+        patience_s = ANSWER_S if name == "control" else float("inf")
+        return KafkaFeed(self.cluster, self._topic(name), patience_s)
+
+    def reached(self, events: Positions) -> None:
+        """The consumer group follows."""
+        from lab.engine.kafkafeed import follower
+
+        follower(self.cluster, self._topic("events")).reached(events)
 
     def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
         """A record for each line, keyed; delivered at least once, so `writer` is of no use here."""
@@ -101,4 +126,5 @@ class KafkaLogs:
             topics[F.col("log")].alias("topic"), F.explode(F.arrays_zip("keys", "values")).alias("line")
         )
         lines = lines.select("topic", F.col("line.keys").alias("key"), F.col("line.values").alias("value"))
-        return lines.writeStream.format("kafka").option("kafka.bootstrap.servers", self.address)
+        properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
+        return lines.writeStream.format("kafka").options(**properties)

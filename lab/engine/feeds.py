@@ -126,9 +126,10 @@ class FileFeed:
         return {0: self.log.start()}
 
     def look(self) -> None:
-        end = self.log.end()
-        _, times = self.log.spans(end - 1, end)
-        self._ahead = max(self._ahead, int(times[-1]) + 1 - self._clock())
+        start, end = self.log.start(), self.log.end()
+        if start < end:
+            _, times = self.log.spans(end - 1, end)
+            self._ahead = max(self._ahead, int(times[-1]) + 1 - self._clock())
 
     def ends(self) -> Positions:
         return {0: self.log.settled_end()}

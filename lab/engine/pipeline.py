@@ -27,6 +27,7 @@ from lab.engine.lease import Lease
 from lab.engine.settings import Settings
 from lab.engine.task import Job
 
+HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
 # Spark plans each micro-batch anew. To generate Java code for a plan, to describe it at length and to look at it again between
 # its stages costs more than it gives where a handful of rows carries all events
 SHORT_BATCHES = {
@@ -70,7 +71,8 @@ def start(
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
         writer = logs.sink(rows, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
-        with _configured(spark, SHORT_BATCHES if settings.short_batches else {}):
+        conf = {"spark.sql.redaction.options.regex": HIDDEN}
+        with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all())
 
 

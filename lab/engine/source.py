@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
-from lab.engine.cut import Mark, Planner, Work
+from lab.engine.cut import Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
@@ -83,6 +83,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._upto = self._planner.target()
 
     def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
+        self.job.logs.reached(positions(start["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
         return self._planner.latest(start, at_most, self._upto)
 

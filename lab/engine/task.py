@@ -49,6 +49,8 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     if work.after != work.before:
         rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
     envelopes, counts = route(batch, rules, changes, settings)
+    if batch.like_seconds:
+        counts["datedLikeSeconds"] = batch.like_seconds
     times["evaluate"] = now_ms()
     return envelopes, {"counts": dict(counts), "deadLetters": batch.dead_letters, "times": times}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lab.logs.config import Config
     from lab.logs.files import FileLog
     from lab.logs.kafka import KafkaLog
 
@@ -21,30 +22,50 @@ class Record:
     place: str = field(default="", compare=False)  # as `publish` returned it
 
 
+def checked_address(address: str) -> str:
+    """`host:port` as it is. Raises ValueError, which never shows credentials."""
+    if "@" in address:
+        raise ValueError(
+            "an address with credentials in it, which everybody on this machine can read: expected HOST:PORT, "
+            "and the user and password in lab.toml, see docs/kafka.md"
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in address:
+        raise ValueError(f"{address!r}, expected HOST:PORT of a broker, such as 127.0.0.1:9092")
+    return address
+
+
 def kafka_place(where: str) -> tuple[str, str]:
     """`kafka://host:port/topic` as address and topic; without a topic it is "". Raises ValueError.
+
+    There may be several addresses with commas between them; none, as in `kafka:///topic`, is the cluster of lab.toml.
 
     >>> kafka_place("kafka://127.0.0.1:9092/transactions")
     ('127.0.0.1:9092', 'transactions')
     """
     address, _, topic = where.removeprefix(KAFKA).partition("/")
-    host, _, port = address.rpartition(":")
-    if not where.startswith(KAFKA) or not host or not port.isdecimal() or "/" in topic:
+    if "@" in where:
+        checked_address(where)
+    try:
+        if not where.startswith(KAFKA) or "/" in topic:
+            raise ValueError
+        return ",".join(checked_address(each) for each in address.split(",") if address), topic
+    except ValueError:
         raise ValueError(
             f"{where!r}, expected kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/events"
-        )
-    return address, topic
+        ) from None
 
 
-def opened(where: str) -> "FileLog | KafkaLog":
+def opened(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog":
     """The log at a place: a folder, or `kafka://host:port/topic`. What is appended is kept for a week. Raises ValueError."""
     if "://" in where:
+        from lab.logs.config import Config
         from lab.logs.kafka import KafkaLog
 
         address, topic = kafka_place(where)
         if not topic:
             raise ValueError(f"{where!r} names no topic, expected one, such as {where.rstrip('/')}/events")
-        return KafkaLog(address, topic)
+        return KafkaLog((config or Config()).cluster(address), topic)
     from lab.logs.files import WEEK_MS, FileLog
 
     return FileLog(Path(where), keep_ms=WEEK_MS)

@@ -1,115 +1,155 @@
-"""Logs as Kafka topics: kafka-python for people's tools and tests; the pipeline itself reads and writes through Spark.
+"""Logs as Kafka topics, for people's tools and tests; the engine reads them by `lab.engine.kafkafeed`.
 
     events        transactions/0  ─────●──●───●●──►      append time by the broker, kept for a week
     control       control/0       ──●────────●────►      one partition (its order counts), compacted by rule id
 
-The order of evaluation is the topics' append time, then partition, then offset.
+The order of evaluation is the topics' log time, then partition, then offset.
 """
 
+import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing
-from functools import cached_property
+from contextlib import closing, suppress
+from functools import cached_property, partial
 from itertools import repeat
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import KAFKA, Record
+from lab.logs import cluster as clusters
+from lab.logs.cluster import AWAY, BadTopic, Cluster, cluster_of
+from lab.logs.partitions import Partitions, Reader
 
 DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
-KEPT = APPEND_TIME | {"cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS)}
+KEPT = APPEND_TIME | {"cleanup.policy": "delete"}  # for as long as the cluster's settings say
 # an engine that was down for less than the lag still sees each change of a rule at its place among the events
 COMPACTED = APPEND_TIME | {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
     "min.compaction.lag.ms": str(7 * DAY_MS),
 }
-ANSWER_MS = 10_000  # how long a broker may take to answer at first
-
-
-class NoBroker(ConnectionError):
-    """No Kafka broker answers at an address; the message says what to do."""
-
-
-class BadTopic(ValueError):
-    """A topic does not fit its use; the message says how."""
+NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+WRITING = {
+    "enable.idempotence": True,
+    "partitioner": "murmur2_random",  # as Java's clients
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+    "message.timeout.ms": 120_000,
+    "log_level": 0,
+}
+ROOM_S = 0.1  # a full queue is looked at this often
 
 
 class KafkaLog:
-    """A topic as a log, for any number of writers and readers. `address`: host:port."""
+    """A topic as a log, for any number of writers and readers. `where`: host:port, or a cluster."""
 
-    def __init__(self, address: str, topic: str):
-        self.address, self.topic = address, topic
-        self._sent: list = []  # what the broker may not have yet
+    def __init__(self, where: str | Cluster, topic: str):
+        self.cluster, self.topic = cluster_of(where), topic
+        self._lost: KafkaError | None = None
 
     def __repr__(self) -> str:
-        return f"{KAFKA}{self.address}/{self.topic}"
+        return f"{KAFKA}{self.cluster.address}/{self.topic}"
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
-        """Makes the topic unless it is there. Raises BadTopic if it is and does not give records their append time."""
-        with _connected(KafkaAdminClient, self.address) as admin:
-            try:
-                admin.create_topics(
-                    {self.topic: {"num_partitions": partitions, "replication_factor": 1, "configs": config}}
-                )
-                admin.wait_for_topics([self.topic])
-            except TopicAlreadyExistsError:
-                self._check(admin, config)
+        """Makes the topic unless it is there. Raises NoBroker, and BadTopic for one that does not fit or may not be made."""
+        try:
+            found = len(Partitions(self.cluster, self.topic).numbers())
+        except BadTopic:
+            self._make(partitions, {"retention.ms": str(self.cluster.keep_ms), **config})
+        else:
+            self._check(found, config)
 
-    def _check(self, admin: KafkaAdminClient, config: dict[str, str]) -> None:
-        resource = ConfigResource(ConfigResourceType.TOPIC, self.topic, list(config))
-        (found,) = admin.describe_configs([resource], config_filter="all")["topic"].values()
-        # who sends rules without keys (the Flink demo) needs a topic that is not compacted: one that keeps everything will do
-        keeps_all = config is COMPACTED and found["retention.ms"]["value"] == "-1"
-        for name in ("message.timestamp.type", *["cleanup.policy"] * (not keeps_all)):
-            if name in config and found[name]["value"] != config[name]:
+    def _make(self, partitions: int, config: dict[str, str]) -> None:
+        new = NewTopic(self.topic, partitions, self.cluster.replication, config=config)
+        try:
+            with self.cluster.answering(self.topic):
+                self.cluster.admin.create_topics([new], request_timeout=clusters.ANSWER_S)[
+                    self.topic
+                ].result()
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                wanted = ", ".join(f"{name}={value}" for name, value in config.items())
                 raise BadTopic(
-                    f"topic {self.topic}: {name} is {found[name]['value']}, expected {config[name]}; "
-                    f"change it (kafka-configs.sh) or name another topic"
-                )
-        if config is COMPACTED and len(self._partitions(admin)) > 1:
+                    f"topic {self.topic} is not on {self.cluster.address} and cannot be made ({failure.args[0].str()}): "
+                    f"have it made, with {partitions} partition{'s' * (partitions > 1)} and {wanted}"
+                ) from None
+        deadline = time.monotonic() + clusters.ANSWER_S
+        while time.monotonic() < deadline:  # until all brokers have heard of it
+            with suppress(BadTopic):
+                Partitions(self.cluster, self.topic).numbers()
+                return
+            time.sleep(ROOM_S)
+
+    def _check(self, partitions: int, config: dict[str, str]) -> None:
+        if config is COMPACTED and partitions > 1:
             raise BadTopic(f"topic {self.topic}: has several partitions, expected one: rules have one order")
-
-    def _partitions(self, admin: KafkaAdminClient) -> list[dict]:
-        return admin.describe_topics([self.topic])[0]["partitions"]
-
-    def append(self, lines: Iterable[str | bytes], keys: Iterable[str] | None = None) -> list:
-        """Sends records without waiting; `flush` does. Raises KafkaError for one sent earlier that was lost."""
-        self._raise_lost()
-        sent = [
-            self._producer.send(
-                self.topic, line.encode() if isinstance(line, str) else line, key and key.encode()
+        found = self.config()
+        # who sends rules without keys (the Flink demo) needs a topic that is not compacted: one that keeps everything will do
+        keeps_all = config is COMPACTED and found.get("retention.ms") == "-1"
+        policy, wanted = found.get("cleanup.policy"), config.get("cleanup.policy")
+        if wanted and policy and policy != wanted and not keeps_all:
+            raise BadTopic(
+                f"topic {self.topic}: cleanup.policy is {policy}, expected {wanted}; "
+                f"change it (kafka-configs.sh) or name another topic"
             )
-            for line, key in zip(lines, keys or repeat(None))
-        ]
-        self._sent += sent
-        return sent
+
+    def config(self) -> dict[str, str]:
+        """How the topic is set up; nothing if this user may not know. Raises NoBroker, BadTopic."""
+        resource = ConfigResource(ResourceType.TOPIC, self.topic)
+        try:
+            with self.cluster.answering(self.topic):
+                asked = self.cluster.admin.describe_configs([resource], request_timeout=clusters.ANSWER_S)
+                return {name: entry.value for name, entry in asked[resource].result().items()}
+        except KafkaException as failure:
+            if failure.args[0].code() in NOT_ALLOWED:
+                return {}
+            raise
+
+    def append(self, lines: Iterable[str | bytes], keys: Iterable[str] | None = None) -> None:
+        """Sends records without waiting, unless very many wait; `flush` does. Raises for one sent earlier that was lost."""
+        self._raise_lost()
+        for line, key in zip(lines, keys or repeat(None)):
+            self._send(line, key)
+        self._producer.poll(0)
+
+    def _send(self, line: str | bytes, key: str | None, **heard) -> None:
+        while True:
+            try:
+                return self._producer.produce(self.topic, line, key, **heard)
+            except BufferError:
+                self._producer.poll(ROOM_S)
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Sends records and waits for the broker; returns the place of each: `control/0:17` (partition, offset)."""
-        futures = self.append(lines, keys)
+        places = [""] * len(lines)
+
+        def sent(number: int, error: KafkaError | None, message: Message) -> None:
+            places[number] = f"{self.topic}/{message.partition()}:{message.offset()}"
+            self._heard(error, message)
+
+        for number, (line, key) in enumerate(zip(lines, keys)):
+            self._send(line, key, on_delivery=partial(sent, number))
         self.flush()
-        done = [future.get() for future in futures]
-        return [f"{self.topic}/{record.partition}:{record.offset}" for record in done]
+        return places
 
     def flush(self) -> None:
-        """Waits until the broker has all that was sent. Raises KafkaError if it lost any."""
+        """Waits until the brokers have all that was sent. Raises NoBroker or KafkaException if they lost any."""
         self._producer.flush()
         self._raise_lost()
 
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
+        self._lost = error or self._lost
+
     def _raise_lost(self) -> None:
-        for future in self._sent:
-            if future.failed():
-                raise future.exception
-        self._sent = [future for future in self._sent if not future.is_done]
+        lost, self._lost = self._lost, None
+        if lost:
+            raise self.cluster.away(lost.str()) if lost.code() in AWAY else KafkaException(lost)
 
     @cached_property
-    def _producer(self) -> KafkaProducer:
-        return _connected(
-            KafkaProducer, self.address, linger_ms=5, batch_size=1 << 18, allow_auto_create_topics=False
-        )
+    def _producer(self) -> Producer:
+        Partitions(self.cluster, self.topic).numbers()  # says what is wrong: a producer would go on trying
+        return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:
         """All lines of the log up to now."""
@@ -123,39 +163,34 @@ class KafkaLog:
     def close(self) -> None:
         """Sends what is still waiting and lets go of the connection."""
         if "_producer" in self.__dict__:
-            self.__dict__.pop("_producer").close()
+            self.flush()
+            del self._producer
 
 
 class Tail:
-    """Reads a topic as it grows; each record once."""
+    """Reads a topic as it grows; each record once. All it does raises NoBroker where nobody answers, BadTopic."""
 
     def __init__(self, log: KafkaLog, new: bool):
-        self._consumer = _connected(
-            KafkaConsumer, log.address, enable_auto_commit=False, fetch_max_wait_ms=100
-        )
-        numbers = self._consumer.partitions_for_topic(log.topic)
-        if not numbers:
-            self._consumer.close()
-            raise BadTopic(f"there is no topic {log.topic} on {log.address}; `lab run` makes those it needs")
-        self._partitions = [TopicPartition(log.topic, number) for number in sorted(numbers)]
-        self._consumer.assign(self._partitions)
-        for partition, offset in self._ends().items() if new else self._starts().items():
-            self._consumer.seek(partition, offset)
+        self._partitions = Partitions(log.cluster, log.topic)
+        self._next = self._partitions.ends() if new else self._partitions.starts()
+        self._reader = Reader(log.cluster, log.topic)
 
     def records(self) -> list[Record]:
-        """The records up to now that came since the last call, in order of append time."""
-        ends, found = self._ends(), []
-        while any(self._consumer.position(partition) < end for partition, end in ends.items()):
-            for records in self._consumer.poll(timeout_ms=100).values():
-                found += [
-                    Record(
-                        record.timestamp,
-                        (record.key or b"").decode(errors="replace"),
-                        (record.value or b"").decode(errors="replace"),
-                        f"{record.topic}/{record.partition}:{record.offset}",
-                    )
-                    for record in records
-                ]
+        """The records up to now that came since the last call, in order of log time."""
+        ends = self._partitions.ends()
+        ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
+        found = []
+        for number, messages in self._reader.read(ranges, clusters.ANSWER_S):
+            found += [
+                Record(
+                    message.timestamp()[1],
+                    (message.key() or b"").decode(errors="replace"),
+                    (message.value() or b"").decode(errors="replace"),
+                    f"{message.topic()}/{number}:{message.offset()}",
+                )
+                for message in messages
+            ]
+        self._next = ends
         return sorted(found, key=lambda record: record.append_ms)
 
     def read(self) -> list[str]:
@@ -164,22 +199,7 @@ class Tail:
 
     def end(self) -> int:
         """How many records have been appended in all, read or not."""
-        return sum(self._ends().values())
+        return sum(self._partitions.ends().values())
 
     def close(self) -> None:
-        self._consumer.close()
-
-    def _starts(self) -> dict[TopicPartition, int]:
-        return self._consumer.beginning_offsets(self._partitions)
-
-    def _ends(self) -> dict[TopicPartition, int]:
-        return self._consumer.end_offsets(self._partitions)
-
-
-def _connected(client, address: str, **settings):
-    try:
-        return client(bootstrap_servers=address, bootstrap_timeout_ms=ANSWER_MS, **settings)
-    except KafkaError as error:
-        raise NoBroker(
-            f"no Kafka broker answers at {address} ({error}); `lab broker start` starts one"
-        ) from None
+        self._reader.close()

@@ -3,6 +3,7 @@
 The jars come from the cache (`lab.machine.jars`), the binding that makes Kafka log comes with PySpark. All else is in one folder:
 
     server.properties, log4j2.properties    written at each start
+    own.properties                          more of the former, if it is there; {host}, {port} and {controller} are filled in
     data/                                   formatted at the first start, kept by later ones
     broker.json                             pid and port of the process started last
     broker.log, java.out                    what Kafka logs, and what its Java prints
@@ -140,7 +141,9 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
                 _note(broker)
                 return broker
             raise BrokerError(f"port {port} is taken by {holder(port)}: stop it, or take another port")
-        filled = PROPERTIES.format(host=HOST, port=port, controller=ports.free_port())
+        own = folder / "own.properties"
+        properties = PROPERTIES + (own.read_text() if own.exists() else "")
+        filled = properties.format(host=HOST, port=port, controller=ports.free_port())
         (folder / "server.properties").write_text(filled)
         (folder / "log4j2.properties").write_text(LOGGING)
         if not (folder / "data" / "meta.properties").exists():

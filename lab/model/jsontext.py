@@ -20,6 +20,10 @@ def read_text(raw: bytes, what: str, at_most: int) -> str:
     """The bytes as text, without a byte order mark; raises BadRecord when too long or not UTF-8."""
     if len(raw) > at_most:
         raise BadRecord(f"{what} of {len(raw)} bytes, at most {at_most} are allowed")
+    if raw[:2] == b"\x1f\x8b":
+        raise BadRecord(
+            "gzip inside a record, expected JSON: compression.type of a producer packs records on their way"
+        )
     try:
         return raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:

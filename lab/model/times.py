@@ -13,6 +13,7 @@ TEXTS = {"iso": "2024-05-01T10:00:00.123+09:00", "utc": "2024-05-01 10:00:00.123
 UNITS = (*NUMBERS, *TEXTS)
 DIGITS = 19  # a number of nanoseconds has at most so many
 NS_PER_MS = 1_000_000
+DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 FINER_THAN_MS = r"(\.[0-9]{3})[0-9]+"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,6 +21,18 @@ _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _ZONE = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 PATTERNS = {"utc": rf"^[1-9][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}$"}
 PATTERNS["iso"] = PATTERNS["utc"][:-1] + _ZONE + "$"
+
+
+def duration_ms(text: str) -> int:
+    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms. Raises ValueError.
+
+    >>> duration_ms("7d")
+    604800000
+    """
+    match = re.fullmatch("([0-9]{1,12})(ms|[smhd])", text)
+    if not match:
+        raise ValueError(f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m")
+    return int(match[1]) * DURATION_MS[match[2]]
 
 
 def expected_time(unit: str) -> str:

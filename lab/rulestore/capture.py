@@ -17,19 +17,19 @@ from secrets import token_hex
 from threading import Event
 from typing import Self
 
-from kafka.errors import KafkaError
+from confluent_kafka import KafkaException
 from psycopg2 import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 
+from lab.logs.cluster import NoBroker
 from lab.logs.files import FileLog
-from lab.logs.kafka import NoBroker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.rulestore.feeds import feed_of
 from lab.rulestore.store import Change, RuleStore, change_of, message_of
 
 WAIT_S, ANSWERS_S, AGAIN_S = 0.05, 0.1, 0.5
-GONE = (DBAPIError, PostgresError, KafkaError, NoBroker)  # a database or broker that may come back
+GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)  # a database or broker that may come back
 
 
 class Capture:

@@ -3,10 +3,14 @@
 import json
 import time
 from dataclasses import replace
-from threading import Timer
+
+import pytest
 
 from lab.engine import pipeline
+from lab.engine.cut import Planner
+from lab.engine.durable import Durable
 from lab.engine.settings import Settings
+from lab.logs.cluster import NoBroker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 
 SETTINGS = Settings(key_groups=4)
@@ -86,15 +90,22 @@ def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kaf
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 100
 
 
-def test_a_broker_that_goes_away_is_waited_for(kafka):
+def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_path, monkeypatch):
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     logs = topics(kafka.address, "away")
     append(logs, events(3))
-    feed = logs.feed("events")
-    assert feed.ends() == {0: 3}
+    planners = [Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS) for _ in "ab"]
+    running, starting = planners
+    beginning = running.initial()
+    mark = running.latest(beginning, None)
+    upto = running.target()
     kafka.kill()
-    back = Timer(1, kafka.restart)
-    back.start()
-    try:
-        assert feed.ends() == {0: 3}
-    finally:
-        back.join()
+    assert running.latest(mark, None) == mark
+    for planner, until in ((starting, None), (running, upto)):
+        with pytest.raises(NoBroker, match="no Kafka broker answers at"):
+            planner.latest(beginning, None, until)
+    kafka.restart()
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 20.0)
+    append(logs, events(3))
+    while mark["events"] != {"0": 6}:
+        mark = running.latest(mark, None)

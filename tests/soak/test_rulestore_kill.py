@@ -9,10 +9,11 @@ from contextlib import ExitStack, closing
 from threading import Event, Thread
 
 import pytest
-from kafka.errors import KafkaError
+from confluent_kafka import KafkaException
 
 from lab.engine.ends import KafkaLogs
-from lab.logs.kafka import COMPACTED, NoBroker
+from lab.logs.cluster import NoBroker
+from lab.logs.kafka import COMPACTED
 from lab.machine import broker, database, jars, ports
 from lab.model.alerts import Alert
 from lab.model.rules import Rule, RuleBook
@@ -46,7 +47,7 @@ class Standing(Thread):
                     events.append([to_json(next(stream)) for _ in range(2)])
                     events.flush()
                     engine.step()
-            except (KafkaError, NoBroker):  # as if the engine had been killed with the broker
+            except (KafkaException, NoBroker):  # as if the engine had been killed with the broker
                 time.sleep(0.5)
 
 

@@ -1,0 +1,154 @@
+"""What `lab run` says beside its counts: a sentence for each kind of thing that a person should know, not one for each record."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+from lab.apps.run import Report
+from lab.engine.checkpoint import Batches, mark
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.model.deadletters import kind_of
+
+AGAIN_S = 20.0  # a kind of thing is said this often at most
+SHOWN = 200  # characters of a reason
+FAR_AHEAD_MS = 60_000
+MEANINGS = {  # count -> what it means
+    "duplicates": "with an id and time that their group already has: they do not count again",
+    "droppedLate": "older than all that their key-group still holds: dropped",
+    "datedLikeSeconds": "dated before March 1973: are their times in seconds? A schema says so (lab infer)",
+}
+
+
+class GaveUp(ConnectionError):
+    """The brokers have not answered for as long as `--give-up-after` allows."""
+
+
+class Notes:
+    """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
+
+    `give_up_s`: how long they may be. `heard`: is told what the engine says of each micro-batch. `clock`: seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        logs: FileLogs | KafkaLogs,
+        checkpoint: Path | str,
+        give_up_s: float = float("inf"),
+        heard: Callable[[dict], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.report = Report(logs.log("stats"), heard)
+        self._logs, self._checkpoint, self._clock, self._give_up_s = logs, checkpoint, clock, give_up_s
+        self._letters = logs.log("deadLetters").tail(new=True)
+        self._away: tuple[float, str] | None = None  # since when, and what the client says
+        self._counts: Counter[str] = Counter()  # what is still to say
+        self._bad: dict[str, dict] = {}  # kind -> the first such dead letter
+        self._said: dict[str, float] = {}
+        self._back = ""
+
+    def read(self) -> Counter[str]:
+        """What the engine did since the last call; nothing while the brokers are away. Raises GaveUp."""
+        now = self._clock()
+        try:
+            new = self.report.read()
+            for letter in map(json.loads, self._letters.read()):
+                kind = kind_of(letter["reason"])
+                self._bad.setdefault(kind, letter)
+                self._counts[kind] += 1
+        except ConnectionError as error:
+            since = self._away[0] if self._away else now
+            self._away = since, str(error)
+            if self._clock() - since >= self._give_up_s:
+                raise GaveUp(
+                    f"gave up after {_time(self._clock() - since)}: {error}; start it again and it continues"
+                ) from None
+            return Counter()
+        if self._away:
+            self._back = f"Kafka answers again after {_time(now - self._away[0])}"
+            self._away = None
+        self._counts.update({name: new[name] for name in MEANINGS if new[name]})
+        return new
+
+    def sentences(self) -> Iterator[str]:
+        """What there is to say now."""
+        if self._away:
+            since, error = self._away
+            if self._due("away"):
+                yield f"waiting for Kafka for {_time(self._clock() - since)}, nothing is lost: {error}"
+            return
+        if self._back:
+            yield self._back
+            self._back = ""
+            self._said.pop("away")
+        for kind in sorted(self._counts):
+            if self._due(kind):
+                yield self._sentence(kind, self._counts.pop(kind))
+        if ahead := self._ahead():
+            yield ahead
+
+    def _due(self, kind: str) -> bool:
+        now = self._clock()
+        if now < self._said.get(kind, -AGAIN_S) + AGAIN_S:
+            return False
+        self._said[kind] = now
+        return True
+
+    def _sentence(self, kind: str, count: int) -> str:
+        if kind in MEANINGS:
+            return f"{count:,} event{'s' * (count > 1)} {MEANINGS[kind]}"
+        letter = self._bad.pop(kind)
+        reason = letter["reason"] if len(letter["reason"]) <= SHOWN else letter["reason"][:SHOWN] + "…"
+        first = "the first at" if count > 1 else "at"
+        return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
+
+    def _ahead(self) -> str:
+        """What to say of a log whose time runs ahead of this computer's, by the last cut."""
+        done = self._done()
+        ahead_ms = done["cut"] - done["at"] if done else 0
+        if ahead_ms < FAR_AHEAD_MS or not self._due("ahead"):
+            return ""
+        ahead = _time(ahead_ms / 1000)
+        return f"log times are {ahead} ahead of this computer's clock, as a producer's or broker's clock may be: see docs/kafka.md"
+
+    def _done(self) -> dict | None:
+        done = Batches.read(self._checkpoint).done
+        return None if done is None else mark(self._checkpoint, done)
+
+    def lag(self) -> int | None:
+        """Records of the events topic that no finished micro-batch has taken; None if nobody knows, as with files."""
+        if isinstance(self._logs, FileLogs) or self._away or not (done := self._done()):
+            return None
+        try:
+            ends = self._logs.feed("events").ends()
+        except ConnectionError:
+            return None
+        return sum(end - done["events"].get(str(number), 0) for number, end in ends.items())
+
+    def close(self) -> None:
+        """Lets go of the logs."""
+        self._letters.close()
+
+
+def clock_of(logs: FileLogs | KafkaLogs) -> str:
+    """What to say if the events' topic has its producers' times; nothing if its broker says when a record was logged."""
+    if isinstance(logs, FileLogs):
+        return ""
+    with closing(logs.log("events")) as events:
+        if events.config().get("message.timestamp.type") != "CreateTime":
+            return ""
+    return (
+        f"topic {events.topic}: records carry their producers' times (CreateTime), and are read in the order of those; "
+        "see docs/kafka.md"
+    )
+
+
+def _time(seconds: float) -> str:
+    """
+    >>> _time(92.4), _time(86_460)
+    ('92 s', '1 day, 0:01:00')
+    """
+    return f"{seconds:.0f} s" if seconds < 600 else str(timedelta(seconds=round(seconds)))

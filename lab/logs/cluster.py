@@ -1,0 +1,145 @@
+"""A Kafka cluster as clients reach it: one set of properties, in librdkafka's spelling and in Java's, and what its errors mean.
+
+lab.toml ──► Cluster ──► librdkafka   (the engine's source, people's tools)
+                └──────► Java         (Spark's sink)
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+ANSWER_S = 10.0  # how long brokers may take to answer
+RECENT_S = 30.0
+NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
+# a property as librdkafka spells it, and as Java does; what only makes up another one: ""
+SPELLINGS = {
+    "security.protocol": "security.protocol",
+    "client.id": "client.id",
+    "sasl.mechanism": "sasl.mechanism",
+    "sasl.username": "",
+    "sasl.password": "",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+}
+LOGINS = {"PLAIN": "plain.PlainLoginModule"} | dict.fromkeys(
+    ("SCRAM-SHA-256", "SCRAM-SHA-512"), "scram.ScramLoginModule"
+)
+PATIENT = {"delivery.timeout.ms": str((1 << 31) - 1), "max.block.ms": str((1 << 31) - 1)}
+# a broker is away, or is back and nobody leads its partitions yet (_NOENT)
+AWAY_NAMES = """
+_ALL_BROKERS_DOWN _AUTHENTICATION _MSG_TIMED_OUT _NOENT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD
+BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE FENCED_LEADER_EPOCH KAFKA_STORAGE_ERROR
+LEADER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_CONTROLLER NOT_COORDINATOR NOT_ENOUGH_REPLICAS NOT_LEADER_FOR_PARTITION
+OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT UNKNOWN_LEADER_EPOCH
+"""
+AWAY = {getattr(KafkaError, name) for name in AWAY_NAMES.split()}
+
+
+class NoBroker(ConnectionError):
+    """No Kafka broker answers at an address; the message says what to do."""
+
+
+class BadTopic(ValueError):
+    """A topic does not fit its use; the message says how."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Brokers, how clients reach them, how topics are made there, and the consumer group that follows the engine.
+
+    `client`: librdkafka's properties, as far as SPELLINGS has them; never shown.
+
+    >>> Cluster("b1:9093,b2:9093", (("sasl.password", "secret"),))
+    Cluster(address='b1:9093,b2:9093', replication=-1, keep_ms=604800000, group='lab')
+    """
+
+    address: str
+    client: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    replication: int = -1  # the brokers' own default
+    keep_ms: int = 7 * 86_400_000  # of topics that are made
+    group: str = "lab"
+
+    @property
+    def librdkafka(self) -> dict[str, str]:
+        """For confluent-kafka."""
+        return {"bootstrap.servers": self.address, **dict(self.client)}
+
+    @property
+    def java(self) -> dict[str, str]:
+        """For Spark's sink, which waits for brokers that are away rather than fail."""
+        given = dict(self.client)
+        java = {SPELLINGS[name]: value for name, value in given.items() if SPELLINGS[name]}
+        if "sasl.username" in given:
+            module = f"org.apache.kafka.common.security.{LOGINS[given['sasl.mechanism']]}"
+            user, password = (_quoted(given.get(name, "")) for name in ("sasl.username", "sasl.password"))
+            java["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+        java |= {
+            f"ssl.{store}.type": "PEM"
+            for store in ("truststore", "keystore")
+            if f"ssl.{store}." in " ".join(java)
+        }
+        if java.get("ssl.endpoint.identification.algorithm") == "none":
+            java["ssl.endpoint.identification.algorithm"] = ""
+        return {"bootstrap.servers": self.address, **PATIENT, **java}
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client for questions about topics; one for all who ask in this process."""
+        return _admin(self)[0]
+
+    def away(self, error: object) -> NoBroker:
+        """What to say when nobody answers."""
+        admin, said = _admin(self)
+        admin.poll(0)  # lets it tell why
+        why = [text for at, text in said if at > time.monotonic() - RECENT_S]
+        hints = [] if self.client else [NOT_SAID]
+        if self.address.startswith(("127.0.0.1:", "localhost:")):
+            hints.append("`lab broker start` starts one on this machine")
+        return NoBroker(
+            f"no Kafka broker answers at {self.address} ({why[-1] if why else error})"
+            + "".join(f"; {hint}" for hint in hints)
+        )
+
+    @contextmanager
+    def answering(self, topic: str) -> Iterator[None]:
+        """Raises NoBroker where the brokers do not answer, BadTopic where there is no such topic."""
+        try:
+            yield
+        except KafkaException as failure:
+            error = failure.args[0]
+            if error.code() in AWAY:
+                raise self.away(error.str()) from None
+            if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise BadTopic(
+                    f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"
+                ) from None
+            raise
+
+
+def cluster_of(where: str | Cluster) -> Cluster:
+    """A cluster, or one that is no more than its address (host:port)."""
+    return where if isinstance(where, Cluster) else Cluster(where)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@lru_cache(maxsize=8)
+def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
+    said: deque[tuple[float, str]] = deque(maxlen=1)
+
+    def heard(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # says less than what came before
+            said.append((time.monotonic(), error.str()))
+
+    return AdminClient({**cluster.librdkafka, "error_cb": heard, "log_level": 0}), said

@@ -1,0 +1,168 @@
+"""Topics of many partitions, written by several producers while rules change: the alerts of the one log order."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Event, Thread
+
+from confluent_kafka import Producer
+
+from lab.apps.notes import Notes, clock_of
+from lab.engine import pipeline
+from lab.engine.checkpoint import Batches, mark
+from lab.engine.ends import KafkaLogs
+from lab.engine.settings import Settings
+from lab.logs import Record
+from lab.logs.kafka import KEPT
+from lab.model.reference import Reference, run
+from lab.model.schema import PAYMENTS
+from lab.stream.simulate import payments, to_json
+from tests.topics import assert_equal, publish, topics
+
+SETTINGS = Settings(key_groups=4)
+PARTITIONS, WRITERS, EVENTS_PER_APPEND, PAUSE_S = 12, 3, 20, 0.05
+MOST = 8_000  # events of a writer
+RULES = [
+    "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(250),(10)",
+    "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(15),(30)",
+    "4,(active),(paymentType),,(paymentAmount),(AVG),(>),(12.55),(1)",
+]
+CHANGES = ["1,(pause)", "1,(active)", RULES[0].replace("250", "240"), "2,(delete)", RULES[1], "4,(pause)"]
+Entry = tuple[int, int, int, int, int, Record]  # batch, effective log time, control first, source, offset
+
+
+def entries(logs: KafkaLogs, checkpoint: Path) -> Iterator[Entry]:
+    """Each record with its effective log time, from the brokers' times and the marks in the checkpoint."""
+    marks = [mark(checkpoint, number) for number in range(Batches.read(checkpoint).done + 1)]
+    for order, kind in enumerate(("control", "events")):
+        with closing(logs.log(kind).tail()) as tail:
+            records = tail.records()
+        sources: dict[int, list[tuple[int, Record]]] = {}
+        for record in records:
+            source, offset = map(int, record.place.rpartition("/")[2].split(":"))
+            sources.setdefault(source, []).append((offset, record))
+        for source, run_of in sources.items():
+            newest, begun = 0, iter(sorted(run_of, key=lambda each: each[0]))
+            offset, record = next(begun)
+            for batch, end in enumerate(marks):
+                floor = marks[batch - 1]["cut"] if batch else 0
+                while record and offset < end[kind].get(str(source), 0):
+                    newest = max(newest, record.append_ms, floor)
+                    yield batch, newest, order, source, offset, record
+                    offset, record = next(begun, (0, None))
+
+
+def in_log_order(logs: KafkaLogs, checkpoint: Path) -> tuple[Reference, int]:
+    """The reference over the effective log order; and how many records turned up after the cut that they belonged to."""
+    found = list(entries(logs, checkpoint))
+    ordered = sorted(found, key=lambda entry: entry[1:5])
+    assert ordered == sorted(found, key=lambda entry: entry[:5]), (
+        "the order is not one: it depends on the cuts"
+    )
+    lines = [("event" if order else "control", record.line.encode()) for _, _, order, *_, record in ordered]
+    moved = sum(effective > record.append_ms for _, effective, *_, record in ordered)
+    return run(PAYMENTS, lines, key_groups=SETTINGS.key_groups), moved
+
+
+class Writer(Thread):
+    """Writes payments of its own as fast as PAUSE_S allows, until it is stopped."""
+
+    def __init__(self, address: str, topic: str, number: int, stopped: Event):
+        super().__init__(daemon=True)
+        self.address, self.topic, self.number, self.stopped, self.sent = address, topic, number, stopped, 0
+
+    def run(self) -> None:
+        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 2, "log_level": 0})
+        stream = payments(
+            seed=self.number, events=None, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40
+        )
+        while not self.stopped.wait(PAUSE_S) and self.sent < MOST:
+            for _ in range(EVENTS_PER_APPEND):
+                event = next(stream)
+                event["transactionId"] = event["transactionId"] * WRITERS + self.number
+                producer.produce(self.topic, to_json(event), str(event["transactionId"]))
+            self.sent += EVENTS_PER_APPEND
+            producer.poll(0)
+        producer.flush()
+
+
+def wait_for(logs: KafkaLogs, records: int, engine) -> None:
+    deadline = time.monotonic() + 120
+    while sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) < records:
+        assert engine.query.isActive and time.monotonic() < deadline, engine.query.exception()
+        time.sleep(0.5)
+
+
+def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_path):
+    logs = topics(kafka.address, "twelve", partitions=PARTITIONS)
+    publish(logs, *RULES)
+    engine = pipeline.start(spark, logs, tmp_path, SETTINGS)
+    stopped = Event()
+    writers = [Writer(kafka.address, logs.log("events").topic, n, stopped) for n in range(WRITERS)]
+    try:
+        for writer in writers:
+            writer.start()
+        for change in CHANGES:  # each among events that are being written and evaluated
+            wait_for(logs, sum(writer.sent for writer in writers) + 1, engine)
+            publish(logs, change)
+        stopped.set()
+        for writer in writers:
+            writer.join()
+        wait_for(logs, sum(writer.sent for writer in writers), engine)
+    finally:
+        engine.stop()
+    reference, moved = in_log_order(logs, tmp_path)
+    batches = Batches.read(tmp_path).done
+    alerts = assert_equal(logs, reference)
+    print(f"{alerts} alerts, {batches} batches, {moved} records turned up after their cut")
+    assert alerts > 500 and batches > len(CHANGES)
+
+
+def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
+    """Out of order, in seconds, a day ahead: read by them, each record once, and nobody waits for tomorrow."""
+    now = time.time_ns() // 1_000_000
+    logs = KafkaLogs(kafka.address, {name: f"{name}-created" for name in ("events", "control", "alerts", "acks", "deadLetters", "stats")})  # fmt: skip
+    created = KEPT | {
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.after.max.ms": str(2 * 86_400_000),
+    }
+    logs.log("events").create(2, created)
+    logs.create()
+    publish(logs, RULES[0].replace("250", "100"))
+    producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
+    stream = payments(seed=5, events=None, start_ms=now, rate_per_s=5, payees=3, beneficiaries=9)
+    ahead = [-5_000, 3_000 - now, -9_000, 0, (now // 1000) - now, -20]  # of `now`; some are in seconds
+
+    def send(times: list[int], partition: int) -> None:
+        for at in times:
+            producer.produce("events-created", to_json(next(stream)), partition=partition, timestamp=at)
+        producer.flush()
+
+    for round in range(3):
+        send([now + 100 * round + each for each in ahead] * 5, 0)
+        send([now + 100 * round + each for each in reversed(ahead)] * 5, 1)
+    engine = pipeline.start(spark, logs, tmp_path, SETTINGS)
+    try:
+        wait_for(logs, 180, engine)
+        send([now + 86_400_000] + [now + 500] * 20, 0)  # the others must not wait until tomorrow
+        send([now + 600] * 20, 1)
+        wait_for(logs, 221, engine)
+        publish(logs, RULES[0].replace("250", "50"))
+        send([now + 700] * 20, 1)
+        wait_for(logs, 241, engine)
+    finally:
+        engine.stop()
+    for once in range(2):  # a restart that finds the log's time a day ahead
+        send([now + 800 + once] * 10, once)
+        engine = pipeline.start(spark, logs, tmp_path, SETTINGS, once=True)
+        engine.query.awaitTermination()
+        engine.stop()
+    reference, moved = in_log_order(logs, tmp_path)
+    assert assert_equal(logs, reference) > 20 and moved > 20
+    assert clock_of(logs).startswith(
+        "topic events-created: records carry their producers' times (CreateTime)"
+    )
+    with closing(Notes(logs, tmp_path)) as notes:
+        assert "ahead of this computer's clock" in next(notes.sentences())

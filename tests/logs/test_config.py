@@ -1,0 +1,121 @@
+"""lab.toml: what it may say, what it becomes for each client, and that it never tells a secret."""
+
+import pytest
+
+from lab.cli.main import USAGE, main
+from lab.logs import kafka_place
+from lab.logs.cluster import Cluster
+from lab.logs.config import BadConfig, Config, found, read
+
+SECRET = 's3"cret\\word'
+SASL = """
+[kafka]
+bootstrap = ["b1.example.com:9093", "b2.example.com:9093"]
+group = "fraud"
+replication = 3
+retention = "14d"
+topics = { events = "shop.orders.v1", deadLetters = "shop.bad" }
+
+[kafka.client]
+security.protocol = "SASL_SSL"
+sasl.mechanism = "SCRAM-SHA-512"
+sasl.username = "${KAFKA_USER}"
+sasl.password = { file = "password" }
+ssl.ca.location = "ca.pem"
+ssl.endpoint.identification.algorithm = "none"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "password").write_text(SECRET + "\n")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "lab.toml").write_text(SASL)
+    monkeypatch.setenv("KAFKA_USER", "alice")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_client_gets_the_same_in_its_own_spelling(folder):
+    cluster = found(None).kafka
+    assert (cluster.replication, cluster.keep_ms, cluster.group) == (3, 14 * 86_400_000, "fraud")
+    assert cluster.librdkafka == {
+        "bootstrap.servers": "b1.example.com:9093,b2.example.com:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": SECRET,
+        "ssl.ca.pem": "-----BEGIN CERTIFICATE-----\n",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    java = cluster.java
+    assert java["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="alice" password="s3\\"cret\\\\word";'
+    )
+    assert (java["ssl.truststore.type"], java["ssl.endpoint.identification.algorithm"]) == ("PEM", "")
+    assert "ssl.keystore.type" not in java and not {"sasl.username", "sasl.password"} & java.keys()
+
+
+def test_a_cluster_and_its_logs_never_show_a_secret(folder):
+    from lab.engine.ends import KafkaLogs
+
+    config = found(None)
+    logs = KafkaLogs(config.kafka, config.topics)
+    assert SECRET not in repr((config, logs, logs.log("events"))) and "alice" not in repr(config)
+    assert repr(logs.log("events")) == "kafka://b1.example.com:9093,b2.example.com:9093/shop.orders.v1"
+
+
+def test_its_properties_go_to_its_own_brokers_only(folder):
+    config = found(None)
+    assert config.cluster("") == config.cluster("b2.example.com:9093") == config.kafka
+    assert config.cluster("elsewhere:9093") == Cluster("elsewhere:9093")
+    with pytest.raises(
+        BadConfig, match="expected one in this folder with .kafka. bootstrap, or --config FILE"
+    ):
+        Config().cluster("")
+
+
+@pytest.mark.parametrize(
+    "before, after, said",
+    [
+        ("[kafka]", "[kafka", "other.toml: not TOML: "),
+        ('group = "fraud"', "grup = 1", "kafka.grup is not known, expected kafka.bootstrap, kafka.topics, "),
+        ("deadLetters", "letters", "kafka.topics.letters is not known, expected kafka.topics.events, "),
+        ("b1.example.com:9093", "b1.example.com", "'b1.example.com', expected HOST:PORT of a broker"),
+        ("b1.example.com", "alice:top@b1", "an address with credentials in it, .* in lab.toml"),
+        ("sasl.password", "sasl.pasword", "kafka.client.sasl.pasword is not known, expected one of client.id, "),
+        ("${KAFKA_USER}", "${NOBODY}", "kafka.client.sasl.username: the environment has no NOBODY"),
+        ('"password" }', '"passwort" }', "kafka.client.sasl.password: .*passwort: No such file or directory"),
+        ('{ file = "password" }', "7", "kafka.client.sasl.password: expected a text, which may have"),
+        ("SCRAM-SHA-512", "GSSAPI", "kafka.client.sasl.mechanism: expected one of PLAIN, SCRAM-SHA-256, "),
+        ("SASL_SSL", "SASL_PLAINTEXT", "kafka.client.ssl.ca.location is of no use with security.protocol SASL_PLAINTEXT"),
+        ("SASL_SSL", "TLS", "expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ('sasl.username = "${KAFKA_USER}"', "", "kafka.client.sasl.username is missing, SASL_SSL needs it"),
+        ("ssl.ca.location", "ssl.key.location", "ssl.certificate.location and ssl.key.location: expected both"),
+        ("replication = 3", 'replication = "3"', "kafka.replication: '3', expected a whole number"),
+        ('"14d"', '"fortnight"', "'fortnight', expected a whole number and ms, s, m, h or d"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(before, after, said, folder):
+    assert before in SASL
+    (folder / "other.toml").write_text(SASL.replace(before, after))
+    with pytest.raises(BadConfig, match=said) as error:
+        read(folder / "other.toml")
+    assert SECRET not in str(error.value) and "top@" not in str(error.value)
+
+
+def test_credentials_in_an_address_are_refused_and_not_shown(capsys):
+    for where in ("kafka://alice:hush@b1:9093/events", "kafka://b1:9093/alice:hush@x"):
+        with pytest.raises(SystemExit):
+            main(["run", "--logs", where])
+        with pytest.raises(ValueError, match="lab.toml, see docs/kafka.md"):
+            kafka_place(where)
+        assert main(["simulate", "payments", "--to", where]) == USAGE
+        said = capsys.readouterr()
+        assert "lab.toml" in said.err and "hush" not in said.err + said.out
+
+
+def test_a_place_may_name_several_brokers_or_leave_them_to_the_file():
+    assert kafka_place("kafka://b1:9093,b2:9093/x") == ("b1:9093,b2:9093", "x")
+    assert kafka_place("kafka:///x") == ("", "x")

@@ -1,0 +1,96 @@
+"""What `lab run` says beside its counts: each kind of thing in one sentence, and no more often than one can read."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from lab.apps.notes import AGAIN_S, GaveUp, Notes
+from lab.engine.ends import FileLogs
+from lab.logs.cluster import NoBroker
+from lab.model.deadletters import dead_letter
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def notes(tmp_path, clock):
+    logs = FileLogs(tmp_path)
+    logs.create()
+    return Notes(logs, tmp_path / "checkpoint", 50, clock=clock)
+
+
+def told(logs: FileLogs, batch: int, **counts: int) -> None:
+    stats = {"batch": batch, "keyGroups": [0, 3], "stored": {}, "times": {}, **counts}
+    logs.log("stats").append([json.dumps(stats)])
+
+
+def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
+    letters = notes._logs.log("deadLetters")
+    for round in range(3):
+        letters.append(
+            [dead_letter(f"paymentAmount: {n}, expected a number", f"e/0:{n}", b"") for n in range(9)]
+        )
+        letters.append([dead_letter("gzip inside a record: unpack it", f"e/1:{round}", b"")])
+        told(notes._logs, round, records=10, deadLetters=10)
+        assert notes.read()["deadLetters"] == 10
+        said = list(notes.sentences())
+        if round == 0:
+            assert said == [
+                "1 dead letter: gzip inside a record: unpack it (at e/1:0)",
+                "9 dead letters: paymentAmount: 0, expected a number (the first at e/0:0)",
+            ]
+        else:
+            assert said == []
+    clock.now += AGAIN_S
+    assert list(notes.sentences())[1].startswith("18 dead letters: paymentAmount: 0, ")
+
+
+def test_duplicates_drops_and_odd_dates_are_said(notes):
+    told(notes._logs, 0, records=9, duplicates=1, droppedLate=2, datedLikeSeconds=3)
+    notes.read()
+    assert list(notes.sentences()) == [
+        "3 events dated before March 1973: are their times in seconds? A schema says so (lab infer)",
+        "2 events older than all that their key-group still holds: dropped",
+        "1 event with an id and time that their group already has: they do not count again",
+    ]
+    assert list(notes.sentences()) == []
+
+
+def test_brokers_that_are_away_are_said_every_20_s_and_when_they_are_back(notes, clock, monkeypatch):
+    def away():
+        raise NoBroker("no Kafka broker answers at b1:9092 (refused)")
+
+    here = notes.report.read
+    monkeypatch.setattr(notes.report, "read", away)
+    said = []
+    for _ in range(45):
+        assert notes.read() == Counter()
+        said += notes.sentences()
+        clock.now += 1
+    assert [text.partition(",")[0] for text in said] == [f"waiting for Kafka for {s} s" for s in (0, 20, 40)]
+    assert said[0].endswith("nothing is lost: no Kafka broker answers at b1:9092 (refused)")
+    monkeypatch.setattr(notes.report, "read", here)
+    notes.read()
+    assert list(notes.sentences()) == ["Kafka answers again after 45 s"]
+
+
+def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):
+    def away():
+        raise NoBroker("nobody answers")
+
+    monkeypatch.setattr(notes.report, "read", away)
+    notes.read()
+    clock.now += 50
+    with pytest.raises(GaveUp, match="gave up after 50 s: nobody answers; start it again and it continues"):
+        notes.read()

@@ -1,0 +1,129 @@
+"""A company's Kafka: TLS and SASL by lab.toml, as a user would run it, and no secret anywhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from shutil import which
+
+import psutil
+import pytest
+
+from lab.cli.main import FAILED, OK, main
+from lab.engine import pipeline
+from lab.engine.settings import Settings
+from lab.logs.config import read
+from tests.secured import PASSWORD, USER, secured
+from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
+
+SASL = """
+[kafka]
+bootstrap = "{address}"
+group = "fraud"
+topics = {{ events = "shop.payments", alerts = "fraud.alerts" }}
+
+[kafka.client]
+security.protocol = "SASL_SSL"
+sasl.mechanism = "SCRAM-SHA-512"
+sasl.username = "${{KAFKA_USER}}"
+sasl.password = {{ file = "password" }}
+ssl.ca.location = "{folder}/ca.pem"
+"""
+TLS = """
+[kafka]
+bootstrap = "{address}"
+
+[kafka.client]
+security.protocol = "SSL"
+ssl.ca.location = "ca.pem"
+ssl.certificate.location = "client.crt"
+ssl.key.location = "client.key"
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    if not which("openssl"):
+        pytest.skip("there is no openssl to make keys with")
+    with secured(tmp_path_factory.mktemp("guarded") / "broker") as one:
+        yield one
+
+
+@pytest.fixture
+def place(guarded, tmp_path, monkeypatch):
+    (tmp_path / "lab.toml").write_text(SASL.format(address=guarded.sasl, folder=guarded.folder))
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAFKA_USER", USER)
+    return tmp_path
+
+
+def command_lines(process: psutil.Process) -> str:
+    return "\n".join(" ".join(each.cmdline()) for each in [process, *process.children(recursive=True)])
+
+
+def holds(folder: Path, secret: str) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
+
+
+def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
+    lab = [sys.executable, "-m", "lab"]
+    assert (
+        main(["rules", "add", "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(0),(10)", "--timeout", "0"])
+        == OK
+    )
+    with (place / "said").open("w") as said:
+        engine = subprocess.Popen(
+            [*lab, "run"], stdout=said, stderr=said, env={**os.environ, "COLUMNS": "500"}
+        )
+    try:
+        assert (
+            main(["simulate", "payments", "--to", "kafka:///shop.payments", "--seconds", "1", "--rate", "50"])
+            == OK
+        )
+        deadline, alerts, lines = time.monotonic() + 120, "", ""
+        while not alerts:
+            assert engine.poll() is None and time.monotonic() < deadline, (place / "said").read_text()
+            capsys.readouterr()
+            assert main(["alerts", "--json"]) == OK
+            alerts, lines = capsys.readouterr().out, lines + command_lines(psutil.Process(engine.pid))
+            time.sleep(0.5)
+        assert json.loads(alerts.splitlines()[0])["ruleId"] == 1
+    finally:
+        engine.send_signal(signal.SIGINT)
+        engine.wait(60)
+    told = (place / "said").read_text()
+    assert f"reading kafka://{read(place / 'lab.toml').kafka.address}/shop.payments" in told
+    assert " events behind" in told and engine.returncode == OK
+    for secret in (PASSWORD, PASSWORD.replace("\\", "\\\\").replace('"', '\\"')):
+        assert secret not in told + lines + "".join(capsys.readouterr())
+        assert holds(place / "checkpoint", secret) == []
+    assert lines.count("java") > 0
+
+
+def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys, monkeypatch):
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 3.0)
+    assert main(["alerts", "--logs", f"kafka://127.0.0.1:{guarded.tls.rpartition(':')[2]}"]) == FAILED
+    assert "a broker that expects TLS or SASL does not answer either: lab.toml" in capsys.readouterr().err
+    (place / "password").write_text("wrong")
+    assert main(["alerts"]) == FAILED
+    told = capsys.readouterr().err
+    assert "Authentication failed" in told and "wrong" not in told
+
+
+def test_certificates_of_clients_reach_spark_and_its_plans_do_not_show_the_key(guarded, spark, tmp_path):
+    (guarded.folder / "lab.toml").write_text(TLS.format(address=guarded.tls))
+    logs = topics(read(guarded.folder / "lab.toml").kafka, "tls")
+    publish(logs, *RULES)
+    append(logs, events(200))
+    engine = pipeline.start(spark, logs, tmp_path / "checkpoint", Settings(key_groups=4), once=True)
+    engine.query.awaitTermination()
+    shown = engine.query._jsq.explainInternal(True) + "".join(map(str, engine.query.recentProgress))
+    engine.stop()
+    assert assert_equal(logs, expected(logs, key_groups=4)) > 10
+    key = (guarded.folder / "client.key").read_text().splitlines()[3]
+    assert key not in shown and key not in repr((logs, logs.log("events")))
+    assert holds(tmp_path, key) == []

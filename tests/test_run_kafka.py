@@ -1,0 +1,136 @@
+"""`lab run` on a broker that sends odd things and goes away: said on its screen, and survived."""
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from lab.cli.main import FAILED, OK
+from lab.logs.kafka import KEPT, KafkaLog
+from lab.stream.simulate import payments, to_json
+from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
+
+BIG = 10 << 20  # bytes of a record
+
+
+class Screen:
+    """A running `lab run` and what it says."""
+
+    def __init__(self, process: subprocess.Popen, file):
+        self.process, self._file = process, file
+
+    def text(self) -> str:
+        return self._file.read_text()
+
+    def wait_for(self, *words: str, seconds: float = 60) -> str:
+        deadline = time.monotonic() + seconds
+        while missing := [word for word in words if word not in self.text()]:
+            assert self.process.poll() is None and time.monotonic() < deadline, f"{missing}: {self.text()}"
+            time.sleep(0.2)
+        return self.text()
+
+
+@contextmanager
+def running(logs, folder, *arguments: str):
+    topics = {f"--{option}": logs.log(log) for option, log in (("events", "events"), ("rules", "control"), ("alerts", "alerts"), ("acks", "acks"), ("dead-letters", "deadLetters"), ("stats", "stats"))}  # fmt: skip
+    where = [word for option, log in topics.items() for word in (option, repr(log))]
+    command = [sys.executable, "-m", "lab", "run", *where, "--checkpoint", str(folder / "checkpoint"), "--key-groups", "4"]  # fmt: skip
+    with (folder / "screen").open("w") as screen:
+        process = subprocess.Popen(
+            [*command, *arguments], stdout=screen, stderr=screen, start_new_session=True
+        )
+    try:
+        yield Screen(process, folder / "screen")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(90)
+
+
+def written(logs, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": logs.address, "message.max.bytes": 2 * BIG, "log_level": 0})
+    for value in values:
+        producer.produce(logs.log("events").topic, value)
+    producer.flush()
+
+
+def committed(logs, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": logs.address, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(logs.log("events").topic, 0)], timeout=10)
+        return found.offset
+    finally:
+        consumer.close()
+
+
+def lines_from(start_ms: int) -> list[str]:
+    return [
+        to_json(event) for event in payments(seed=3, events=400, start_ms=start_ms, rate_per_s=1, payees=9)
+    ]
+
+
+def odd_records() -> list[bytes]:
+    """An event in seconds, one of 2140, one twice, a gzipped one, a long one: each is bad or doubtful in its own way."""
+    event = json.loads(events(1)[0])
+    now = time.time_ns() // 1_000_000
+
+    def event_at(number: int, time: int) -> bytes:
+        return json.dumps(event | {"transactionId": 10_000 + number, "eventTime": time}).encode()
+
+    fresh = event_at(1, now)
+    late = event_at(5, now - 86_400_000)
+    return [
+        *(event_at(2, now // 1000), fresh, fresh, late, event_at(3, 5_364_662_400_000)),
+        *(gzip.compress(event_at(4, now)), b'{"transactionId": "' + b"x" * BIG + b'"}'),
+    ]
+
+
+@pytest.mark.parametrize("away_s", [25, pytest.param(90, marks=pytest.mark.soak)])
+def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tmp_path, away_s):
+    name = f"away-{away_s}"
+    KafkaLog(kafka.address, f"events-{name}").create(1, KEPT | {"max.message.bytes": str(2 * BIG)})
+    logs, lines = topics(kafka.address, name), lines_from(time.time_ns() // 1_000_000 - 400_000)
+    publish(logs, *RULES)
+    with running(logs, tmp_path) as screen:
+        append(logs, lines[:200])
+        screen.wait_for("events behind")
+        written(logs, odd_records())
+        screen.wait_for(
+            "1 event dated before March 1973: are their times in seconds?",
+            "1 event with an id and time that their group already has",
+            "2 events older than all that their key-group still holds: dropped",
+            "1 dead letter: gzip inside a record, expected JSON: ",
+            f"1 dead letter: line of {BIG + 21} bytes, at most 1048576 are allowed",
+            "1 dead letter: eventTime: 5364662400000, ",
+        )
+        append(logs, lines[200:300])
+        kafka.stop()
+        time.sleep(away_s)
+        screen.wait_for("waiting for Kafka for ", "nothing is lost: no Kafka broker answers at ")
+        kafka.restart()
+        screen.wait_for("Kafka answers again after ")
+        append(logs, lines[300:])
+        deadline = time.monotonic() + 60
+        while counted(logs)["records"] < 407 or committed(logs, "lab") < 407:
+            assert time.monotonic() < deadline and screen.process.poll() is None, screen.text()
+            time.sleep(0.5)
+    assert screen.process.returncode == OK, screen.text()
+    assert assert_equal(logs, expected(logs, key_groups=4)) > 10
+
+
+def test_it_gives_up_when_it_was_told_how_long_to_wait(kafka, tmp_path):
+    logs = topics(kafka.address, "given-up")
+    with running(logs, tmp_path, "--give-up-after", "12s") as screen:
+        screen.wait_for("Ctrl-C ends it")
+        time.sleep(2)
+        kafka.stop()
+        try:
+            assert screen.process.wait(90) == FAILED
+        finally:
+            kafka.restart()
+    assert "lab: gave up after " in screen.text() and "start it again and it continues" in screen.text()
