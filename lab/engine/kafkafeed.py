@@ -209,7 +209,7 @@ def _now_ms() -> int:
 
 @lru_cache(maxsize=8)
 def _admin(client: tuple[tuple[str, str], ...]) -> AdminClient:
-    return AdminClient(dict(client))
+    return AdminClient({**dict(client), "log_level": 0})
 
 
 @lru_cache(maxsize=8)
