@@ -1,4 +1,4 @@
-"""Columns in bytes: the envelopes between the stages and the chunks in state are Arrow IPC with narrowed integers."""
+"""Columns in bytes: what travels between tasks is Arrow IPC with narrowed integers."""
 
 import json
 import time
