@@ -82,10 +82,11 @@ class World:
 class Suspended:
     """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to."""
 
-    def __init__(self, world: World, context: Context, run: Callable[[], None]):
+    def __init__(self, world: World, context: Context, run: Callable[[], object]):
         self.world, self.context, self.run = world, context, run
         self.mine, self.others = threading.Semaphore(0), threading.Semaphore(0)
-        self.done, self.error, self.killed = False, None, False
+        self.done, self.killed = False, False
+        self.error: BaseException | None = None
         context.blows = self._pause
         self.thread = threading.Thread(target=self._main, daemon=True)
         self.thread.start()
@@ -125,7 +126,7 @@ class Suspended:
 # -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
 
 
-class SimPath(type(Path())):
+class SimPath(type(Path())):  # type: ignore[misc]  # what Path() is of on this system
     """A path in the simulated memory."""
 
     def stat(self, **_):
