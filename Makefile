@@ -98,9 +98,9 @@ datasets: setup ## make the committed payments and logins data again: the same b
 flights: setup ## make all twelve months of flight events (January is committed)
 	@$(PY) datasets/make.py flights --months 1-12
 
-lint: setup ## check style with ruff
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+lint: .venv/.packages ## check style with ruff, types with mypy
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 
 clean: ## remove caches and build leftovers (keeps .venv and jars: delete .venv by hand to start afresh)
-	@rm -rf build *.egg-info .pytest_cache .ruff_cache .hypothesis artifacts derby.log metastore_db spark-warehouse
+	@rm -rf build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis artifacts derby.log metastore_db spark-warehouse
 	@find . \( -name .venv -o -name .git \) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf

@@ -17,10 +17,11 @@ import json
 import sys
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,7 +30,7 @@ from lab.stream import simulate
 from lab.stream.simulate import DAY_MS, HOUR_MS, MINUTE_MS, Burst
 
 HERE = Path(__file__).resolve().parent
-PAYMENTS = {
+PAYMENTS: dict[str, Any] = {
     "seed": 20250101,
     "events": 28_000,
     "rate_per_s": 700
@@ -44,7 +45,7 @@ PAYMENTS = {
     ),
     "lulls": ((20 * DAY_MS, 8 * HOUR_MS),),  # rule 2
 }
-LOGINS = {
+LOGINS: dict[str, Any] = {
     "seed": 20250102,
     "events": 20_000,
     "rate_per_s": 0.0165,  # sessions; about a week
@@ -181,7 +182,8 @@ def alerts(rule: dict, events: Iterable[dict]) -> Iterator[dict]:
         elif function == "UNIQUE_COUNT":
             fires = holds(len(set(inside)), limit)
         else:
-            fires = holds({"SUM": sum, "MIN": min, "MAX": max}.get(function, len)(numbers), limit)
+            aggregates: dict[str, Callable] = {"SUM": sum, "MIN": min, "MAX": max}
+            fires = holds(aggregates.get(function, len)(numbers), limit)
         if fires:
             yield event
             if function == "COUNT_WITH_RESET":

@@ -8,6 +8,7 @@ What notebooks use is here, and imported when it is first asked for: `import lab
 """
 
 from importlib import import_module
+from typing import Any
 
 _HOMES = {
     "model.alerts": ("Alert", "AlertTable", "group_key"),
@@ -60,7 +61,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'lab' has no attribute {name!r}; there are: {', '.join(__all__)}")
     home = f"lab.{_HOME_OF[name]}"

@@ -4,12 +4,12 @@ import gzip
 
 import pytest
 
-from lab import dataset
 from lab.apps.replay import read_rules
 from lab.contrast.fanout import more_rules, sent
 from lab.engine.settings import Settings
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
+from lab.stream.datasets import dataset
 
 SETTINGS = Settings(PAYMENTS)
 LINES = gzip.decompress((dataset("payments") / "payments.jsonl.gz").read_bytes()).splitlines()[:500]

@@ -4,6 +4,7 @@ import gzip
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,12 @@ def test_alerts_do_not_depend_on_how_the_log_is_cut(batches, key_groups, paralle
 
 
 def payment(number: int, **given) -> bytes:
-    event = {"transactionId": number, "eventTime": 1000 * number, "payeeId": 25, "beneficiaryId": 12}
+    event: dict[str, Any] = {
+        "transactionId": number,
+        "eventTime": 1000 * number,
+        "payeeId": 25,
+        "beneficiaryId": 12,
+    }
     event |= {"paymentType": "CSH", "paymentAmount": 20.5} | given
     return json.dumps({name: value for name, value in event.items() if value is not ...}).encode()
 

@@ -100,7 +100,8 @@ class Producer(Thread):
     def __init__(self, log: FileLog, rate: int, seconds: int):
         super().__init__(daemon=True)
         self._log, self._rate, self._seconds, self._stopping = log, rate, seconds, Event()
-        self.sent, self.error = 0, None
+        self.sent = 0
+        self.error: OSError | None = None
 
     def run(self) -> None:
         try:
@@ -142,7 +143,8 @@ class Show:
         self.rules: dict[int, Rule] = {}  # as last in force
         self.published: dict[int, int] = {}  # rule id -> log time of the message that the audience waits for
         self.latencies: dict[int, list[int]] = defaultdict(list)
-        self.answers, self.first_alert = 0, None
+        self.answers = 0
+        self.first_alert: float | None = None
 
     def publish(self, messages: Iterable[dict]) -> None:
         """Sends control messages to the engine."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from lab.model.jsontext import DECIMAL_TEXT, is_text
 from lab.model.times import NUMBERS, TEXTS, time_ms
@@ -48,7 +49,7 @@ class Found:
         """The unit in which all of them are times."""
         return next((unit for unit, count in self.units.items() if count == self.values), None)
 
-    def add(self, value: object) -> None:
+    def add(self, value: Any) -> None:
         """Takes in one more value."""
         kind = KINDS.get(type(value), "null" if value is None else "number")
         self.kinds[kind] += 1
@@ -71,7 +72,7 @@ class Found:
             if len(self.different) > WORTH_COUNTING and len(self.different) < self.values / 2:
                 self.different = None
 
-    def _measure(self, value: object) -> None:
+    def _measure(self, value: Any) -> None:
         if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
             self.whole = max(self.whole, min(len(str(abs(value))), DIGITS))
             return
@@ -79,7 +80,7 @@ class Found:
             number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
         except InvalidOperation:
             number = Decimal("Infinity")
-        if not number.is_finite() or number.adjusted() >= DIGITS or number.as_tuple().exponent < -40:
+        if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
             self.too_long += 1
             return
         self.whole = max(self.whole, number.adjusted() + 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from threading import Thread
-from typing import Self
+from typing import Any, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
@@ -38,7 +38,7 @@ class Metrics:
 
     def __init__(self, now: Callable[[], float] = time.time):
         self.registry, self._now = CollectorRegistry(), now
-        one = {"registry": self.registry}
+        one: dict[str, Any] = {"registry": self.registry}
         self._records = Counter("lab_records", "records read", **one)
         self._fates = Counter("lab_fates", "records by what became of them", ["fate"], **one)
         self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)

@@ -2,7 +2,8 @@
 
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from lab.apps.control import rules_of
 from lab.apps.run import POLL_S, Usage, logs_of, schema_of
@@ -85,7 +86,7 @@ def history(options: Namespace) -> None:
         )
 
 
-def _described(store: RuleStore, row: dict) -> str:
+def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
     enabled = Change(0, row["rule_id"], {**row, "disabled": False})
     try:
         return parse_message(message_of(enabled, ""), store.schema).rule.describe()

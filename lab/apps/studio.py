@@ -91,7 +91,7 @@ class Studio:
         rules: Sequence[str | dict] = (),
         logs: FileLogs | KafkaLogs | None = None,
         seed: int = 1,
-        **player: int,
+        **player: Any,
     ):
         if engine not in ENGINES:
             raise ValueError(f"engine: {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -146,7 +146,7 @@ class Studio:
             self.publish(rule)
         settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         if engine == "kernel":
-            self._engine = Inside(self.logs, settings)
+            self._engine: Any = Inside(self.logs, settings)
             self._engine.start()
         else:
             from lab.engine.pipeline import start

@@ -92,12 +92,10 @@ class Latencies:
 
 def percentiles(values: Iterable[float]) -> list[str]:
     """For people; dashes when there are no values."""
-    values = np.asarray(values)
-    return (
-        [f"{value:,.0f}" for value in np.percentile(values, PERCENTILES)]
-        if len(values)
-        else ["–"] * len(PERCENTILES)
-    )
+    found = np.asarray(values)
+    if not len(found):
+        return ["–"] * len(PERCENTILES)
+    return [f"{value:,.0f}" for value in np.percentile(found, PERCENTILES)]
 
 
 def alerts(options: Namespace) -> None:

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 from lab.cli.options import add_command, at_least
 from lab.machine import broker, jars
@@ -23,7 +24,7 @@ def add_commands(commands) -> None:
         command = add_command(group, name, run, help, schema=False)
         command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
         if name == "start":
-            port = {"type": at_least(1), "default": broker.PORT, "metavar": "N"}
+            port: dict[str, Any] = {"type": at_least(1), "default": broker.PORT, "metavar": "N"}
             command.add_argument("--port", **port, help="of 127.0.0.1 (%(default)s)")
 
 

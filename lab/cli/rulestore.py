@@ -3,6 +3,7 @@
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
+from typing import Any
 
 from lab.cli.options import add_command, add_logs_options, at_least
 from lab.machine import database
@@ -86,7 +87,7 @@ def _db(commands) -> None:
         command = add_command(group, name, run, help, schema=False)
         command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
         if name == "start":
-            port = {"type": at_least(1), "default": database.PORT, "metavar": "N"}
+            port: dict[str, Any] = {"type": at_least(1), "default": database.PORT, "metavar": "N"}
             command.add_argument("--port", **port, help="of 127.0.0.1 (%(default)s)")
 
 

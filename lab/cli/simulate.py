@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from lab.apps.run import Usage
 from lab.cli.options import add_command, add_config_option, at_least
@@ -83,7 +84,7 @@ def run(options: Namespace) -> None:
     except ValueError as error:
         raise Usage(f"--ask: {error}") from None
     sink.create()
-    many = (
+    many: dict[str, Any] = (
         {"payees": 100_000, "beneficiaries": 100_000} if options.schema == "payments" else {"users": 100_000}
     )
     player = Player(
@@ -94,7 +95,7 @@ def run(options: Namespace) -> None:
         every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
         burst_every_s=options.bursts,
         seconds=options.seconds or float("inf"),
-        ask=enforcement and enforcement.allowed,
+        ask=enforcement.allowed if enforcement else None,
         **many,
     )
     console = Console(stderr=True, highlight=False)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
 
 KEY, VALUE, CENTS = "payeeId", "paymentAmount", 100
-Alerts = dict[int, int]  # event id -> aggregate in cents
+Alerts = dict[int | str, int]  # event id -> aggregate in cents
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def payments(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes
 
 def expected(lines: Iterable[bytes], text: str) -> Alerts:
     """The alerts of the reference."""
-    log = [("control", text), *(("event", line) for line in lines)]
+    log = [("control", text.encode()), *(("event", line) for line in lines)]
     return {alert.event_id: int(alert.aggregate * CENTS) for alert in run(PAYMENTS, log).alerts}
 
 
@@ -156,7 +157,7 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
         started = time.process_time()
-        events = by_line(data) if name == "lines" else at_once(data)
+        events: Any = by_line(data) if name == "lines" else at_once(data)
         decoded = time.process_time()
         if name == "compiled":
             alerts = _compiled(store, events)

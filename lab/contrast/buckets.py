@@ -8,10 +8,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
-from lab.model.field import Value
-
-Timed = tuple[int, Value]  # ms since the epoch, amount
+Amount = int | Decimal
+Timed = tuple[int, Amount]  # ms since the epoch, amount
 
 
 class Buckets:
@@ -28,14 +28,14 @@ class Buckets:
 
     def __init__(self, bucket_ms: int):
         self.bucket_ms = bucket_ms
-        self.sums: dict[int, Value] = {}
+        self.sums: dict[int, Amount] = {}
 
-    def add(self, time_ms: int, amount: Value) -> None:
+    def add(self, time_ms: int, amount: Amount) -> None:
         """Adds to the sum of the event's bucket; the event itself is not kept."""
         start = time_ms // self.bucket_ms * self.bucket_ms
         self.sums[start] = self.sums.get(start, 0) + amount
 
-    def total(self, end_ms: int, window_ms: int) -> Value:
+    def total(self, end_ms: int, window_ms: int) -> Amount:
         """The sum of all buckets that reach into [end − W, end]: never less than the exact sum of amounts above zero."""
         first = end_ms - window_ms
         return sum(amount for start, amount in self.sums.items() if first - self.bucket_ms < start <= end_ms)
@@ -51,8 +51,8 @@ class Bucketed:
     """Buckets beside single events, on the same events. `exact` and `bucketed`: the window's sum at each event."""
 
     bucket_ms: int
-    exact: list[Value]
-    bucketed: list[Value]
+    exact: list[Amount]
+    bucketed: list[Amount]
     most_events: int  # that were held at once
     most_buckets: int
 

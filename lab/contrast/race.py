@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Any
 
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
@@ -62,7 +63,7 @@ def scenario(seed: int = 1, events: int = 1500, changes_every_ms: int = 1000) ->
     rng = Random(seed)
     log: Log = []
     for number in range(events):
-        event = {
+        event: dict[str, Any] = {
             "transactionId": number + 1,
             "eventTime": START_MS + 10 * number,
             "payeeId": rng.randrange(12),

@@ -109,7 +109,7 @@ def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
     return rows.groupBy("key_group").transformWithState(processor, mapstate.OUTPUT, "append", "none")
 
 
-def _read(alert: str) -> tuple[int, int]:
+def _read(alert: str) -> tuple[int | str, int]:
     if alert.startswith("{"):
         of = Alert.from_json(alert)
         return of.event_id, int(of.aggregate * CENTS)
@@ -125,8 +125,8 @@ def engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: in
         log = logs.log("events")
         log.append(lines, log_time_ms=0)
         records = max(-(-log.end() * per_batch // (len(lines) * BYTES_A_RECORD)), 1)
-        settings = Settings(max_batch_records=records, **settings)
-        running = start(spark, logs, Path(folder, "checkpoint"), settings, once=True)
+        chosen = Settings(max_batch_records=records, **settings)
+        running = start(spark, logs, Path(folder, "checkpoint"), chosen, once=True)
         running.query.awaitTermination()
         running.stop()
         alerts = dict(map(_read, logs.log("alerts").read()))

@@ -1,4 +1,4 @@
-"""Columns in bytes: the envelopes between the stages and the chunks in state are Arrow IPC with narrowed integers."""
+"""Columns in bytes: what travels between tasks is Arrow IPC with narrowed integers."""
 
 import json
 import time
@@ -61,7 +61,7 @@ def to_bytes(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def pack(columns: Columns, meta: dict[str, Any] | None = None) -> bytes:
+def pack(columns: Columns, meta: Any = None) -> bytes:
     """`unpack(pack(columns, meta))` gives them back.
 
     >>> columns, meta = unpack(pack({"time": np.array([5, 7])}, {"route": "payeeId"}))

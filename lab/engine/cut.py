@@ -100,10 +100,11 @@ class Planner:
 
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
         """How far the sources had come before a log time, and no less than they have been read."""
-        return tuple(
+        events, control = (
             {number: max(end, at.get(number, 0)) for number, end in feed.ends_before(log_time, of).items()}
             for feed, of, at in zip((self.events, self.control), there, begun)
         )
+        return events, control
 
     def _after(self, log_time: int, there: Ends, begun: Ends) -> int:
         """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""

@@ -87,8 +87,8 @@ def decode_records(
     if not schema.field(schema.id_field).numeric:
         columns[ID] = pa.array(_digests(columns[schema.id_field]))
     places = records.places([row for _, row in bad])
-    bad = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
-    return columns, np.searchsorted(lines.records, rows), bad
+    letters = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
+    return columns, np.searchsorted(lines.records, rows), letters
 
 
 def _digests(texts: pa.Array) -> np.ndarray:
@@ -169,7 +169,7 @@ def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa
 
 def _stored(value: Value) -> int | str | None:
     """As columns hold it: a decimal in minor units."""
-    return int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+    return int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
 
 
 def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: int) -> np.ndarray:

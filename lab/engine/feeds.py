@@ -26,9 +26,17 @@ AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
 class Records(Protocol):
     """A run of records of one source, for `decode`."""
 
-    source: int
-    log_time: np.ndarray  # effective, ms, of each record
-    data: bytes  # one record a line; nothing if that cannot be had
+    @property
+    def source(self) -> int:
+        """Its number."""
+
+    @property
+    def log_time(self) -> np.ndarray:
+        """Effective, ms, of each record."""
+
+    @property
+    def data(self) -> bytes:
+        """One record a line; nothing if that cannot be had."""
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, record) of each."""

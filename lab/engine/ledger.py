@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from lab.engine.durable import Durable
 from lab.model.rules import Route, Rule, RuleBook
@@ -79,7 +80,7 @@ class Ledger:
             ledger._move(rule.rule_id)
         return ledger
 
-    def apply(self, message: bytes) -> dict[str, object]:
+    def apply(self, message: bytes) -> dict[str, Any]:
         """Carries out a control message and returns its acknowledgement; a rejected one changes nothing."""
         ack = self.book.apply(message)
         if ack["status"] == "rejected":
@@ -146,7 +147,7 @@ class Ledger:
         book = RuleBook(self.book.schema, dict(self.book.rules), dict(self.book.versions))
         return Ledger(book, dict(self.kept), self.next)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Ready for `json.dumps`; `from_dict` gives an equal ledger."""
         lowest = {plan.route: plan.rules[0].rule_id for plan in self.plans}  # names a route
         kept = {

@@ -77,7 +77,7 @@ def start(
 
 
 @contextmanager
-def _configured(spark: SparkSession, settings: dict[str, str | int]) -> Iterator[None]:
+def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     """For queries that are started inside: each has a copy of the session's settings as they are then."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():

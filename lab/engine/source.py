@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
-from lab.engine.cut import Mark, Planner, Work, positions
+from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
@@ -66,12 +66,14 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Marks and work by `lab.engine.cut`, the work done by `lab.engine.task`."""
 
     def __init__(self, job: Job):
-        self.job, self._upto = job, None
+        self.job = job
+        self._upto: Ends | None = None
 
     @cached_property
     def _planner(self) -> Planner:
-        job, feeds = self.job, map(self.job.logs.feed, READ)
-        return Planner(*feeds, job.folder, job.settings, job.lease)
+        job = self.job
+        events, control = map(job.logs.feed, READ)
+        return Planner(events, control, job.folder, job.settings, job.lease)
 
     def initialOffset(self) -> Mark:
         return self._planner.initial()

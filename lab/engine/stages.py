@@ -48,8 +48,8 @@ class Stages:
         self.job = Job(
             self.settings, self.logs, str(self.folder / "checkpoint"), f"{id(self)}-{next(_starts)}"
         )
-        feeds = (FileFeed(self.logs.path(name), **self._clock) for name in READ)
-        self.planner = Planner(*feeds, self.job.folder, self.settings)
+        events, control = (FileFeed(self.logs.path(name), **self._clock) for name in READ)
+        self.planner = Planner(events, control, self.job.folder, self.settings)
         self.mark: Mark = self.planner.initial()
         self.batch_id = 0
 

@@ -68,7 +68,8 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
     >>> [file.name for file in files], idle
     (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
     """
-    found = [StateFile(*map(int, match.groups())) for match in map(NAME.fullmatch, names) if match]
+    matches = [match for match in map(NAME.fullmatch, names) if match]
+    found = [StateFile(int(m[1]), int(m[2]), int(m[3]), int(m[4])) for m in matches]
     found = sorted(
         (file for file in found if file.last <= upto),
         key=lambda file: (-file.last, file.first, (file.low, file.high) != (low, high), file.low),

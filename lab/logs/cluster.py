@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -142,4 +143,5 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # says less than what came before
             said.append((time.monotonic(), error.str()))
 
-    return AdminClient({**cluster.librdkafka, "error_cb": heard, "log_level": 0}), said
+    settings: dict[str, Any] = {**cluster.librdkafka, "error_cb": heard, "log_level": 0}
+    return AdminClient(settings), said

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lab.logs import checked_address
 from lab.model.times import duration_ms
@@ -94,7 +94,7 @@ def _config(kafka: dict, folder: Path) -> Config:
         )
     try:
         address = ",".join(checked_address(each.strip()) for named in addresses for each in named.split(","))
-        given = (
+        given: dict[str, Any] = (
             {"keep_ms": duration_ms(_text("kafka.retention", kafka["retention"], folder))}
             if "retention" in kafka
             else {}

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -208,10 +209,10 @@ def _may_enter(folder: Path) -> None:
 def _run(program: str, folder: Path, *arguments: str) -> None:
     """Runs one of PostgreSQL's programs on the folder's data. Raises DatabaseError with what it said."""
     user = _server_user()
-    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    as_user: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     with tempfile.TemporaryFile() as output:  # not a pipe: the server keeps it open
-        command = [programs() / program, f"--pgdata={folder / 'data'}", *arguments]
-        files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+        command = [str(programs() / program), f"--pgdata={folder / 'data'}", *arguments]
+        files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         done = subprocess.run(command, check=False, cwd=folder, **files, **as_user)
         if done.returncode:
             output.seek(0)

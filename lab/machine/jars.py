@@ -114,7 +114,7 @@ def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
     (folder / "settings.xml").write_text(IVY_SETTINGS)
     dependencies = "".join(IVY_DEPENDENCY % tuple(c.split(":")) for c in pinned)
     (folder / "ivy.xml").write_text(IVY_MODULE % dependencies)
-    command = [program, f"-Dcache={folder.resolve()}/ivy", "-jar", ivy[-1], "-settings", "settings.xml"]
+    command = [program, f"-Dcache={folder.resolve()}/ivy", "-jar", str(ivy[-1]), "-settings", "settings.xml"]
     command += ["-ivy", "ivy.xml", "-confs", "default", "-retrieve", "[artifact]-[revision].[ext]"]
     try:
         done = subprocess.run(

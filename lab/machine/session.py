@@ -158,7 +158,7 @@ def _everywhere() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.python.daemon.module": "lab.engine.daemon",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {faststart.java_option()}",
-        # state: RocksDB, and only what changed goes into a commit
+        # for queries that use Spark's state store, as the textbook does: RocksDB, and only what changed goes into a commit
         f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
         "RocksDBStateStoreProvider",
         f"{STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

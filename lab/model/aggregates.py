@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import isqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Exact = Decimal | Fraction | int
 PLACES = 6  # after the point, of a reported value that is not exact
@@ -25,12 +25,12 @@ class Aggregate(NamedTuple):
     of: str
     power: int
     measure: Callable[[Sequence], Exact]
-    reported: Callable[[Exact], Decimal] = Decimal
+    reported: Callable[[Any], Decimal] = Decimal
     compared: Callable[[Fraction], Fraction] = lambda limit: limit
 
 
 def mean(values: Sequence[Exact]) -> Fraction:
-    return sum(map(Fraction, values)) / Fraction(len(values))
+    return sum((Fraction(value) for value in values), Fraction()) / len(values)
 
 
 def variance(values: Sequence[Exact]) -> Fraction:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 from lab.model.jsontext import BadRecord, exact_decimal, integer, is_text
 from lab.model.times import UNITS, expected_time, time_ms
@@ -84,7 +85,7 @@ class Field:
         """Whether SUM, AVG, MIN and MAX can work on it."""
         return self.type not in ("string", "boolean")
 
-    def read(self, record: dict[str, object]) -> Value:
+    def read(self, record: dict[str, Any]) -> Value:
         """Its value in a record (of `read_object`); None if that is null or not there. Raises BadRecord."""
         *around, last = self.keys
         for depth, key in enumerate(around, 1):
@@ -105,7 +106,7 @@ class Field:
             raise BadRecord(expected(self.label, value, allowed))
         return parsed
 
-    def _parsed(self, value: object) -> tuple[Value, str]:
+    def _parsed(self, value: Any) -> tuple[Value, str]:
         """The value, None if it is not of this type; and what is."""
         match self.type:
             case "long":

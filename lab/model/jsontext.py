@@ -4,6 +4,7 @@ import json
 import re
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import accumulate
+from typing import Any
 
 MAX_LINE_BYTES = 1 << 20
 MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
@@ -35,7 +36,7 @@ def is_object(text: str) -> bool:
     return text.lstrip(" \t\r\n").startswith("{")
 
 
-def read_object(text: str) -> dict[str, object]:
+def read_object(text: str) -> dict[str, Any]:
     """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord."""
     if text.count("{") + text.count("[") > MAX_DEPTH and depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
@@ -55,7 +56,7 @@ def depth(text: str) -> int:
     return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
 
 
-def exact_decimal(value: object, precision: int, scale: int) -> Decimal | None:
+def exact_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
     """An int, a Decimal or a number in text as a Decimal of exactly `scale` digits after the point.
 
     None when it is none of these, or does not fit `precision` digits unrounded. Huge exponents cost nothing.

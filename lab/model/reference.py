@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from typing import Any
 
 import numpy as np
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, AlertTable, group_key
-from lab.model.field import Value
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rules import Route, Rule, RuleBook
@@ -31,7 +31,7 @@ class Held:
     arrival: int
     time: int
     id: int | str
-    fields: dict[str, Value]
+    fields: dict[str, Any]
 
 
 class Reference:
@@ -93,7 +93,8 @@ class Reference:
         return ack
 
     def _forget(self, route: Route) -> None:
-        for history in (self.held, self.newest):
+        histories: tuple[dict, ...] = self.held, self.newest
+        for history in histories:
             for key in [key for key in history if key[0] == route]:
                 del history[key]
 
@@ -120,7 +121,7 @@ class Reference:
         ]
         self.counts[fates[0] if fates else "evaluated"] += 1
 
-    def _on_route(self, event: dict[str, Value], route: Route, rules: tuple[Rule, ...]) -> str:
+    def _on_route(self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]) -> str:
         time, event_id = event[self.schema.time_field], event[self.schema.id_field]
         group = tuple(event[name] for name in route.keys)
         key_group = key_group_of(group, self.key_groups)
@@ -145,7 +146,7 @@ class Reference:
         return "evaluated"
 
     def _evaluate(
-        self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Value]
+        self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Any]
     ) -> None:
         """The window ends with the current event, both ends included: [t − W, t]."""
         window = [
@@ -213,7 +214,7 @@ def key_group_of(group: tuple, key_groups: int) -> int:
             numbers += digest(value)
         else:
             numbers.append(
-                int(value.scaleb(-value.as_tuple().exponent)) if isinstance(value, Decimal) else value
+                int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
             )
     return int(key_groups_of([np.array([number], np.int64) for number in numbers], 1, key_groups)[0])
 

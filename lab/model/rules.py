@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES, Exact
@@ -118,10 +119,10 @@ class Rule:
         limit = AGGREGATES[self.function].compared(Fraction(self.limit))
         return self.relation(Fraction(measure), limit)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
-        filter = {name: [_json_value(value) for value in values] for name, values in self.filter}
-        filter = {name: values if len(values) > 1 else values[0] for name, values in filter.items()}
+        lists = {name: [_json_value(value) for value in values] for name, values in self.filter}
+        filter = {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
         attributes = {
             "ruleId": self.rule_id,
             "ruleState": self.state,
@@ -179,7 +180,7 @@ class RuleBook:
     rules: dict[int, Rule] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)
 
-    def apply(self, text: str | bytes) -> dict[str, object]:
+    def apply(self, text: str | bytes) -> dict[str, Any]:
         """Carry out a control message and return its acknowledgement; a rejected one changes nothing.
 
         Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
@@ -192,7 +193,7 @@ class RuleBook:
             answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
             return answer | (fingerprint(raw) if len(as_it_came) > SHOWN else {})
 
-    def _carry_out(self, message: Message) -> dict[str, object]:
+    def _carry_out(self, message: Message) -> dict[str, Any]:
         if message.kind == "control":
             return {"controlType": message.control, **self._control(message.control)}
         rule_id = message.rule_id
@@ -212,7 +213,7 @@ class RuleBook:
             self.rules[rule_id] = replace(rule, state=message.state, version=version)
         return {"ruleId": rule_id, "version": version, "ruleState": message.state}
 
-    def _control(self, control: str) -> dict[str, object]:
+    def _control(self, control: str) -> dict[str, Any]:
         """What the book itself does for a control; the windows are the evaluator's to clear."""
         if control == "EXPORT_RULES_CURRENT":
             return {"rules": [rule.to_dict() for rule in self.sorted()]}
@@ -301,7 +302,7 @@ def _as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
 
 
-def _read_plain(text: str) -> dict[str, object]:
+def _read_plain(text: str) -> dict[str, Any]:
     cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
     if len(cells) > len(_PLAIN_CELLS) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
         example = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from lab.model.field import Field, Value
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, read_object, read_text
@@ -76,7 +77,7 @@ class Schema:
             raise ValueError(unknown(f"{self.name} field", name, self.names))
         return self._by_name[name]
 
-    def parse(self, line: bytes) -> dict[str, Value]:
+    def parse(self, line: bytes) -> dict[str, Any]:
         """One JSON object, or one CSV line in the order of `fields`, as {field: value}. Raises BadRecord.
 
         The id and the time (ms since the epoch) are required, all else may be absent: None.
@@ -84,7 +85,7 @@ class Schema:
         text = read_text(line, "line", MAX_LINE_BYTES)
         if is_object(text):
             values = read_object(text)
-            event = {field.name: field.read(values) for field in self.fields}
+            event: dict[str, Any] = {field.name: field.read(values) for field in self.fields}
         else:
             event = self._parse_csv(text)
         id, time = event[self.id_field], event[self.time_field]
@@ -98,7 +99,7 @@ class Schema:
             raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
         return event
 
-    def check_future(self, event: dict[str, Value], log_time: int, max_future_ms: int) -> None:
+    def check_future(self, event: dict[str, Any], log_time: int, max_future_ms: int) -> None:
         """Raises BadRecord if an event says that it is later than the log allows: one such event would end the windows of many.
 
         `log_time`: when its record was logged, ms since the epoch; 0: the log is not live, and any time may come.
@@ -112,7 +113,7 @@ class Schema:
             allowed = f"at most {max_future_ms} ms after the log time of its record, which is {log_time}"
             raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
 
-    def _parse_csv(self, text: str) -> dict[str, Value]:
+    def _parse_csv(self, text: str) -> dict[str, Any]:
         try:
             rows = list(csv.reader([text]))
         except csv.Error as error:
@@ -132,7 +133,7 @@ class Schema:
         field = self.field(self.time_field)
         return field if field.type == "long" else None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Ready for `json.dumps`; `from_dict` gives an equal schema."""
         return asdict(self)
 
@@ -161,17 +162,17 @@ class Schema:
         ):
             if mine != old:
                 return f"the {role} is {mine}, before it was {old}"
-        for old in before.fields:
-            if old.name not in self._by_name:
-                return f"there is no field {old.name} any more"
-            mine = self.field(old.name)
+        for past in before.fields:
+            if past.name not in self._by_name:
+                return f"there is no field {past.name} any more"
+            field = self.field(past.name)
             for what, now, then in (
-                ("type", mine.type, old.type),
-                ("path", ".".join(mine.keys), ".".join(old.keys)),
-                ("unit", mine.unit, old.unit),
+                ("type", field.type, past.type),
+                ("path", ".".join(field.keys), ".".join(past.keys)),
+                ("unit", field.unit, past.unit),
             ):
-                if now != then and (what != "unit" or mine.type == "time"):
-                    return f"the {what} of {old.name} is {now}, before it was {then}"
+                if now != then and (what != "unit" or field.type == "time"):
+                    return f"the {what} of {past.name} is {now}, before it was {then}"
         return None
 
     def _repr_html_(self) -> str:

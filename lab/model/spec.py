@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from decimal import Decimal
+from typing import Any
 
 from lab.model.alerts import Alert
 from lab.model.field import Field
@@ -24,7 +25,7 @@ from lab.model.rules import (
 from lab.model.schema import MAX_ID, Schema
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
-Json = dict[str, object]
+Json = dict[str, Any]
 
 LONG: Json = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
 MS: Json = {"type": "integer", "minimum": 0, "description": "ms since the epoch"}
@@ -174,7 +175,7 @@ def _words(words: Iterable[str]) -> Json:
 
 
 def _alert(schema: Schema) -> Json:
-    of_type = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
+    of_type: dict[Any, Json] = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
     properties: dict[str, Json] = {
         "alertId": {"type": "string", "description": "the same for the same alert, however often it comes"}
     }
@@ -197,7 +198,7 @@ def _ack() -> Json:
     place = {"place": TEXT, "logTime": MS}
     long = {"bytes": COUNT, "sha256": TEXT}
     about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
-    about_all = {
+    about_all: Json = {
         "controlType": {"enum": list(CONTROLS)},
         "rules": {"type": "array"},
         "ruleIds": {"type": "array"},

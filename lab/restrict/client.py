@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from lab.model.schema import Value
@@ -38,8 +39,8 @@ class Enforcement:
         return answers
 
     def _ask(self, events: Sequence[Mapping[str, Value]]) -> list[bool]:
-        questions = [
-            {"action": "payment"} | {name: _plain(event[name]) for name in event} for event in events
+        questions: list[dict[str, Any]] = [
+            {"action": "payment", **{name: _plain(event[name]) for name in event}} for event in events
         ]
         try:
             if time.monotonic() < self._again_at:

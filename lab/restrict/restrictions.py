@@ -10,6 +10,7 @@ ends what began before it. So a log compacted by action and subject says the sam
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lab.model.rules import ACTIONS
 from lab.model.schema import Value
@@ -68,7 +69,7 @@ class Restriction:
 
     def to_json(self) -> str:
         """A message for the log: of the lift if it is lifted, else of the restriction."""
-        said: dict[str, object] = {"action": self.action, "subject": dict(self.subject)}
+        said: dict[str, Any] = {"action": self.action, "subject": dict(self.subject)}
         if self.start <= self.lifted:
             return json.dumps(said | {"lift": self.lifted, "by": self.by})
         said |= {"from": self.start, "until": self.until, "ruleId": self.rule_id}

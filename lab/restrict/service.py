@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
-from typing import Annotated
+from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.restrict.client import HOST
 from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, read_message
@@ -26,7 +26,12 @@ from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Rest
 POLL_S, AGAIN_S = 0.02, 0.5
 MAX_BODY, MAX_QUESTIONS, MAX_LISTED = 64 << 10, 100, 1000
 RATE = 1000  # requests a second; a burst may be as large
-SETTINGS = {"log_level": "warning", "access_log": False, "timeout_keep_alive": 60, "limit_concurrency": 200}
+SETTINGS: dict[str, Any] = {
+    "log_level": "warning",
+    "access_log": False,
+    "timeout_keep_alive": 60,
+    "limit_concurrency": 200,
+}
 
 Name = Annotated[str, Field(max_length=100)]
 Value = Annotated[StrictStr, Field(max_length=500)] | StrictInt | None
@@ -81,7 +86,7 @@ class Enforcer(Thread):
         self._stopping.set()
         self.join()
 
-    def answer(self, event: dict) -> dict[str, object]:
+    def answer(self, event: dict) -> dict[str, Any]:
         """Whether the event may happen; if not, until when, and because of which rule."""
         if found := max(
             self._restrictions.against(event, self._clock()), key=lambda each: each.until, default=None
@@ -95,7 +100,7 @@ class Enforcer(Thread):
         return [each for each in self._restrictions.all() if each.in_force(now)]
 
 
-def shown(restriction: Restriction) -> dict[str, object]:
+def shown(restriction: Restriction) -> dict[str, Any]:
     """A restriction as the service tells it."""
     return {
         "action": restriction.action,
@@ -118,12 +123,12 @@ def service(enforcer: Enforcer, rate: float = RATE) -> FastAPI:
         return {"answers": [enforcer.answer(question.model_dump()) for question in asked.questions]}
 
     @app.get("/restrictions")
-    async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, object]:
+    async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
         found = enforcer.in_force()
         return {"inForce": len(found), "restrictions": [shown(each) for each in found[:limit]]}
 
     @app.get("/health")
-    async def health() -> dict[str, object]:
+    async def health() -> dict[str, Any]:
         return {
             "readAt": enforcer.read_at,
             "badMessages": enforcer.bad,
@@ -161,7 +166,7 @@ class Limits:
                 break
         waiting = [{"type": "http.request", "body": body}]
 
-        async def again() -> dict:
+        async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
         await self._app(scope, again, send)

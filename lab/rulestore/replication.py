@@ -10,7 +10,7 @@ import hashlib
 import select
 import time
 from contextlib import ExitStack
-from typing import Self
+from typing import Any, Self
 
 import psycopg2
 from psycopg2.errors import ObjectInUse
@@ -43,7 +43,7 @@ def drop_slot(store: RuleStore, place: str) -> None:
         connection.execute(text(drop), {"slot": slot_of(store, place)})
 
 
-def slot_status(store: RuleStore, place: str) -> dict[str, object] | None:
+def slot_status(store: RuleStore, place: str) -> dict[str, Any] | None:
     """Of the slot: `wal_status` (`lost`: it cannot go on), whether it is `active`, the bytes of log `kept_bytes` for it."""
     with store.engine.connect() as connection:
         found = connection.execute(SLOT, {"slot": slot_of(store, place)}).mappings().one_or_none()

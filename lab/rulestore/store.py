@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -105,7 +106,7 @@ class RuleStore:
 
     # -- what is there
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The view `rule_status`: each rule's row, the version in force, and what became of its last change."""
         with self.engine.connect() as connection:
             found = connection.execute(select(RULE_STATUS).order_by(RULE_STATUS.c.rule_id))
@@ -135,7 +136,7 @@ class RuleStore:
         with self.engine.connect() as connection:
             return [Change(*row) for row in connection.execute(query)]
 
-    def _scalar(self, query) -> object:
+    def _scalar(self, query) -> Any:
         with self.engine.connect() as connection:
             return connection.execute(query).scalar()
 
@@ -192,7 +193,7 @@ class RuleStore:
 # -- rows and messages -------------------------------------------------------------------------------------------------
 
 
-def row_of(rule: Rule) -> dict[str, object]:
+def row_of(rule: Rule) -> dict[str, Any]:
     """A rule as the columns of its row."""
     filter = rule.to_dict().get("filter")
     return {
@@ -219,7 +220,7 @@ def message_of(change: Change, identity: str) -> str:
     '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
     """
     row = change.row
-    message: dict[str, object] = {"ruleId": change.rule_id, "ruleState": "DELETE"}
+    message: dict[str, Any] = {"ruleId": change.rule_id, "ruleState": "DELETE"}
     if not row["disabled"]:
         message = {
             "ruleId": change.rule_id,
@@ -252,7 +253,7 @@ def change_of(message: str) -> tuple[str, int] | None:
         return None
 
 
-def read_row(document: str | bytes) -> dict[str, object]:
+def read_row(document: str | bytes) -> dict[str, Any]:
     """A row as JSON; numbers stay exact."""
     return json.loads(document, parse_float=Decimal)
 

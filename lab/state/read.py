@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -237,12 +238,12 @@ def _hashes(plan: Plan, held: pa.Table) -> np.ndarray:
     return mixed([np.full(len(held), plan.kept.store), *keys], len(held))
 
 
-def _numbers(schema: Schema, plan: Plan, key: Mapping[str, object]) -> dict[str, int]:
+def _numbers(schema: Schema, plan: Plan, key: Mapping[str, Any]) -> dict[str, int]:
     """A key as the int64 columns in which the engine holds it, in the route's order."""
     numbers = {}
     for name in plan.route.keys:
         field = schema.field(name)
-        value = field.parse_text(key[name]) if isinstance(key[name], str) else field.parse(key[name])
+        value: Any = field.parse_text(key[name]) if isinstance(key[name], str) else field.parse(key[name])
         whole = (
             digest(value) if not field.numeric else [int(value.scaleb(field.scale)) if field.scale else value]
         )

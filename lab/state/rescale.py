@@ -112,5 +112,5 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
             sizes = tuple(group.bytes for group in read_state(checkpoint).key_groups)
         if not dry_run:
             write_record(checkpoint, record | {"parallelism": to})
-    layouts = [Layout(p, tuple(by_range(key_groups, p).tolist()), sizes) for p in (before, to)]
-    return Rescaled(checkpoint, *layouts, moves(layouts[0].partition, layouts[1].partition, sizes), dry_run)
+    old, new = (Layout(p, tuple(by_range(key_groups, p).tolist()), sizes) for p in (before, to))
+    return Rescaled(checkpoint, old, new, moves(old.partition, new.partition, sizes), dry_run)

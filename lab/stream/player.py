@@ -14,23 +14,23 @@ import heapq
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Lock, Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 from lab.stream.simulate import SPIKES, Burst, Label, Logins, Payments, stamp, to_json
 
 CHUNK = 5_000  # events that are appended at once, at most: a change of the rate need not wait longer
 CLOCK_JUMP_MS = 1_000  # the real clock was set, or the machine slept
 SPIKE_MS = 2_000
-SCHEMAS = {"payments": Payments, "logins": Logins}
+SCHEMAS: dict[str, Any] = {"payments": Payments, "logins": Logins}
 Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episode
 
 
 class Sink(Protocol):
     """What a player writes to, such as a `FileLog`."""
 
-    def append(self, lines: Iterable[str]) -> object:
+    def append(self, lines: Sequence[str]) -> object:
         """Takes JSON lines without line ends."""
 
 
@@ -103,7 +103,8 @@ class Player(Thread):
         super().__init__(daemon=True, name="player")
         if schema not in SCHEMAS:
             raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}")
-        self.schema, self.error = schema, None
+        self.schema = schema
+        self.error: Exception | None = None
         self.sent, self.planted = 0, 0  # events; those of them that are of bursts
         self._ask, self.refused = ask, Counter()
         self._make = SCHEMAS[schema](seed, **settings)
@@ -118,7 +119,8 @@ class Player(Thread):
         self._order = itertools.count()
         self._due: deque[Due] = deque()
         self._stamped = stamp(self._make.disorder, iter(self._due.popleft, None), self._make.id_field)
-        self._newest_ms, self._paused_at = 0, None
+        self._newest_ms = 0
+        self._paused_at: float | None = None
         self._begin(rate)
 
     def _begin(self, rate: float) -> None:

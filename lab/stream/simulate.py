@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ EQUAL_SHARE = 0.03  # of the events repeat the newest time before them
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 START_MS = 1_735_689_600_000  # 2025-01-01 00:00 UTC
 
-Event = dict[str, int | str | Decimal | None]
+Event = dict[str, Any]  # int, str, Decimal or None
 Step = tuple[int, Event]  # ms after its script's start; the event's fields without id and time
 
 

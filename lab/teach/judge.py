@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
@@ -45,7 +46,7 @@ class Verdict:
 class Mistake:
     """A typical wrong answer (of a dictionary: its wrong entries), and what to say to it."""
 
-    answer: object
+    answer: Any
     says: str
 
 
@@ -98,7 +99,7 @@ class Value:
         except Exception:  # noqa: BLE001  (this one is known by its answer alone)
             return ...
 
-    def _differs(self, got: object, expected: object) -> str:
+    def _differs(self, got: Any, expected: Any) -> str:
         """Without the solution."""
         unit = f" ({self.unit})" if self.unit else ""
         kind = KINDS.get(type(expected))

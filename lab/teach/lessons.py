@@ -12,6 +12,7 @@ and docs/glossary.md. Nothing is run and no output is written.
 import ast
 import json
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -64,7 +65,8 @@ def _asked(code: str) -> tuple[str, dict[str, list[str]]]:
     at = code.find(ASKED)
     if at < 0:
         return code, {}
-    call = ast.parse(code[at:]).body[0].value
+    statement: Any = ast.parse(code[at:]).body[0]
+    call = statement.value
     question, options = (ast.get_source_segment(code[at:], argument) for argument in call.args)
     told = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     right = ast.literal_eval(call.args[1])[told["right"]]

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -61,7 +62,7 @@ def rehearse(
     rate: float = 200,
     settings: Settings | None = None,
     seed: int = 1,
-    **player: int,
+    **player: Any,
 ) -> Rehearsed:
     """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
@@ -55,7 +56,7 @@ class Backtest(widgets.VBox):
     def __init__(self, past: Past, changed: Callable[[Rule], None] = lambda rule: None):
         self.past, self._changed = past, changed
         self._rule: Rule | None = None
-        self._known: tuple[object, Aggregates] | None = None  # what they were computed for
+        self._known: tuple[Any, Aggregates] | None = None  # what they were computed for
         self.limit = Slider("limit", self._limit_moved)
         self.window = Slider("window", self._window_moved)
         self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider

@@ -1,6 +1,6 @@
 """All widgets on one studio: as a cell of a notebook, or as a page of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
@@ -23,7 +23,7 @@ ENGINES = {
     "Spark, on files": "spark",
     "Spark, on a Kafka broker of its own": "kafka",
 }
-STREAMS = {
+STREAMS: dict[str, Callable[[], Sequence]] = {
     "payments": lambda: first_rules(RATE),
     "logins": lambda: read_rules(dataset("logins") / "rules.json"),
 }
@@ -104,7 +104,8 @@ class FrontDoor(widgets.VBox):
             if self.room:
                 self.room.end()
             self.room = ControlRoom(Studio(self.stream.value, self.engine.value, rate=RATE, rules=rules))
-            self.children, self.said.value = [*self.children[:4], self.room], ""
+            self.children = [self.stream, self.engine, self.start, self.said, self.room]
+            self.said.value = ""
         except Exception as error:  # noqa: BLE001  (no Java, no room, no jars: a button's errors go nowhere else)
             self.said.value = sentence(str(error), "bad")
         finally:

@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ipywidgets import FloatSlider, VBox
 
@@ -18,7 +19,7 @@ PATTERNS = ("", "/", "x", ".", "-")
 OVERLAID = 0.6  # opacity
 
 
-def _axes(log: str) -> dict[str, str]:
+def _axes(log: str) -> dict[str, Any]:
     """`log`: the axes with a logarithmic scale, such as "xy"."""
     return {f"{axis}axis_type": "log" for axis in log}
 

@@ -37,7 +37,8 @@ class Pulse(anywidget.AnyWidget):
         self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5
     ):
         super().__init__()
-        self._refresh, self._state, self._every_s, self._task = refresh, state, every_s, None
+        self._refresh, self._state, self._every_s = refresh, state, every_s
+        self._task: asyncio.Task | None = None
 
     def tick(self) -> None:
         """One beat. What a widget raises is shown, and the others go on."""

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlparse
 
@@ -109,7 +110,7 @@ class Watched:
     """A page, what its console said, and where its requests went."""
 
     def __init__(self, browser: Browser, dark: bool = False, width: int = 1600, height: int = 1000):
-        scheme = "dark" if dark else "light"
+        scheme: Any = "dark" if dark else "light"
         self.page: Page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         self.errors: list[str] = []
         self.elsewhere: list[str] = []

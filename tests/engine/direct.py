@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -120,7 +121,7 @@ class Direct:
                     )
         return columns
 
-    def _numbers(self, name: str, value: Value) -> tuple[int, ...] | None:
+    def _numbers(self, name: str, value: Any) -> tuple[int, ...] | None:
         if value is None or isinstance(value, str):
             return value if value is None else digest(value)
         return (int(value.scaleb(self.schema.field(name).scale)) if self.schema.field(name).scale else value,)
@@ -241,7 +242,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
     """Runs the log of a seed through both; empty if they agree."""
     rng = random.Random(seed)
     log = random_log(rng, short) if rng.random() < 0.7 else crowded_log(rng)
-    settings = {
+    settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
         "key_groups": rng.choice([1, 4, 16]),

@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from lab.restrict.restrictions import MAX_BYTES, BadRestriction, Restriction, Re
 from tests.rulestore.engine import Engine
 
 ALICE = (("userId", "7"),)
-GUESSING = {
+GUESSING: dict[str, Any] = {
     "ruleId": 1,
     "ruleState": "ACTIVE",
     "groupingKeyNames": ["userId"],
@@ -27,7 +28,7 @@ GUESSING = {
     "action": "block_login",
     "ttl": "30m",
 }
-LOGIN = {"action": "login", "userId": 7}
+LOGIN: dict[str, Any] = {"action": "login", "userId": 7}
 
 
 def restrict(start: int, until: int, subject=ALICE, action="block_login") -> Restriction:

@@ -41,8 +41,7 @@ class Victim:
     def _start(self) -> None:
         command = [sys.executable, "-m", "lab", *self._arguments]
         with self._log.open("ab") as output:
-            files = {"stdout": output, "stderr": output}
-            self._process = subprocess.Popen(command, start_new_session=True, **files)
+            self._process = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
 
     def kill(self) -> None:
         """SIGKILL to it and all that it started; it must not have ended by itself."""

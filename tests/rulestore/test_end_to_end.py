@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lab.apps.run import OPTIONS
-from lab.engine import compile_kernels
+from lab.engine.stages import compile_kernels
 from lab.logs.kafka import COMPACTED
 from lab.machine import ports
 from lab.model.schema import LOGINS

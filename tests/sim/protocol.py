@@ -9,6 +9,7 @@ may write offsets and commits.
 import json
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from lab.engine.checkpoint import Batches, mark, write_record
 from lab.engine.cut import Mark, Planner
@@ -88,7 +89,8 @@ class Driver:
         shop.epoch += 1
         self.epoch = shop.epoch
         self.start = f"start{self.epoch}"
-        self.job = Job(settings, shop.logs, shop.checkpoint, self.start)
+        logs: Any = shop.logs  # which do what those of the engine do
+        self.job = Job(settings, logs, shop.checkpoint, self.start)
         self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
         self.upto = self.planner.target() if once else None
         self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]

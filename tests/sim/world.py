@@ -82,7 +82,9 @@ class World:
 
     def snapshot(self, folder: str) -> tuple[dict, dict]:
         """A folder of shared memory as it is now."""
-        mine = [{path: of[path] for path in of if path.startswith(folder)} for of in (self.memory, self.notes)]
+        mine = [
+            {path: of[path] for path in of if path.startswith(folder)} for of in (self.memory, self.notes)
+        ]
         return deepcopy(mine[0]), mine[1]
 
     def restore(self, snapshot: tuple[dict, dict]) -> None:
@@ -93,10 +95,11 @@ class World:
 class Suspended:
     """A run in a thread of its own that stops where its fuse blows, and goes on when it is told to."""
 
-    def __init__(self, world: World, context: Context, run: Callable[[], None]):
+    def __init__(self, world: World, context: Context, run: Callable[[], object]):
         self.world, self.context, self.run = world, context, run
         self.mine, self.others = threading.Semaphore(0), threading.Semaphore(0)
-        self.done, self.error, self.killed = False, None, False
+        self.done, self.killed = False, False
+        self.error: BaseException | None = None
         context.blows = self._pause
         self.thread = threading.Thread(target=self._main, daemon=True)
         self.thread.start()
@@ -136,7 +139,7 @@ class Suspended:
 # -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
 
 
-class SimPath(type(Path())):
+class SimPath(type(Path())):  # type: ignore[misc]  # what Path() is of on this system
     """A path in the simulated memory."""
 
     def stat(self, **_):

@@ -80,7 +80,7 @@ def test_a_long_log_under_changing_parallelism_gives_the_same_alerts(tmp_path, m
             if read_record(checkpoint)["parallelism"] != parallelism:
                 kills += killed(rescale, rng.uniform(0, 2))
         if checkpoint.exists() and read_record(checkpoint)["parallelism"] != parallelism:
-            subprocess.run(rescale, check=True)
+            subprocess.run(rescale, check=True, stdout=subprocess.DEVNULL)
         log.append(part, log_time_ms=0)
         run = [
             sys.executable,

@@ -8,6 +8,7 @@ from pathlib import Path
 from runpy import run_path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_the_solution_is_right(name):
 
 def complete(name: str, mistake: Mistake) -> object:
     """A dictionary's mistake is about some entries; the others are right."""
-    right = teach.exercise_of(name).right if isinstance(teach.exercise_of(name), Value) else None
+    right: Any = teach.exercise_of(name).right if isinstance(teach.exercise_of(name), Value) else None
     both = isinstance(right, dict) and isinstance(mistake.answer, dict)
     return right | mistake.answer if both else mistake.answer
 

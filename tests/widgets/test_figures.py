@@ -6,7 +6,8 @@ from lab.widgets.figures import Figure
 
 
 def figure_and_sent(monkeypatch) -> tuple[Figure, list]:
-    figure, sent = Figure(), []
+    figure = Figure()
+    sent: list = []
     monkeypatch.setattr(Figure, "send", lambda self, content, buffers=None: sent.append((content, buffers)))
     monkeypatch.setattr(Figure, "send_state", lambda self, key=None: sent.append(sorted(self.get_state(key))))
     return figure, sent

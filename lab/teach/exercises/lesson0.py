@@ -9,7 +9,7 @@ PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
 
 
-def alerting(rule: object) -> list[int]:
+def alerting(rule: object) -> list[int | str]:
     """The payments on which a rule alerts, counted from 1."""
     rule_of(rule, "rule_1")
     engine = Reference(PAYMENTS)
