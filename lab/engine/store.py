@@ -54,16 +54,14 @@ class RouteStore:
             key.rule_id is not None for key in self.keys
         )  # aggregates that are reset when their rule fires
 
-    def change(self, fields: list[str], rules: tuple[Rule, ...], anew: Collection[int] = ()) -> None:
-        """Goes on with other rules; held events keep the fields they have. `anew`: ids of rules that were gone meanwhile."""
-        keys = [key._replace(rule_id=NOTHING) if key.rule_id in anew else key for key in self.keys]
-        columns, resets = self.value_columns, self.arrays["reset"]
-        resets[np.isin(resets[:, layout.RESET_RULE], list(anew)), layout.RESET_RULE] = NOTHING
-        gone = {rule.rule_id for rule in self.rules} - {rule.rule_id for rule in rules}
+    def change(self, fields: list[str], rules: tuple[Rule, ...], gone: Collection[int]) -> None:
+        """Goes on with other rules; held events keep the fields they have. `gone`: ids of rules that left, if only for a moment."""
+        keys, columns = self.keys, self.value_columns
+        keys = [key._replace(rule_id=NOTHING) if key.rule_id in gone else key for key in keys]
         self.fields = fields
         self._set_rules(rules)
-        if gone or anew or self.keys != keys or self.value_columns != columns:
-            self._lay_out(self._room, keys)
+        if gone or self.keys != keys or self.value_columns != columns:
+            self._lay_out(self._room, keys, gone)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -105,8 +103,11 @@ class RouteStore:
             arrays[name].fill(NOTHING)
         return arrays
 
-    def _lay_out(self, room: dict[str, int], before: list[Key]) -> None:
-        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now."""
+    def _lay_out(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
+        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
+
+        Rules that are `gone` leave no resets behind.
+        """
         old, new = self.arrays, self._create(room)
         n, g = self.events, self.groups
         numbers_of = {key: number for number, key in enumerate(self.keys)}
@@ -127,7 +128,7 @@ class RouteStore:
         self.arrays = new
         groups.index_groups(self.store)
         window.index_counted(self.store, self.numbers, old["counted"], renamed)
-        ids = [rule.rule_id for rule in self.rules]
+        ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
         groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
 
     def _keep_running(

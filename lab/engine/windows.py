@@ -236,7 +236,7 @@ class Windows:
         if not changes:
             return
         narrowest = {number: store.widest_ms for number, store in self.stores.items()}
-        joined = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
+        before = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
         for change in changes:
             ack = self.ledger.apply(change.message)
             if self.answers:
@@ -258,10 +258,10 @@ class Windows:
                 store.widest_ms = narrowest[number]
                 store.compact(self.late_ms)
                 self.rewrite = True
-            before = joined[number]
-            anew = {rule for rule, since in plan.kept.joined.items() if before.get(rule, since) != since}
-            if anew or (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
-                store.change(list(plan.kept.fields), plan.rules, anew)
+            if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
+                joined = plan.kept.joined
+                gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
+                store.change(list(plan.kept.fields), plan.rules, gone)
 
     def _tell(self, times: dict[str, int]) -> None:
         """A line of statistics, if there is anything to tell."""

@@ -71,7 +71,7 @@ class Direct:
                     held.compact(self.late_ms)
                 since = self.since[route]
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
-                held.change(fields, rules)
+                held.change(fields, rules, since.keys() - self.since[route].keys())
 
     def _store(self, route: Route, fields: list[str], rules: tuple) -> RouteStore:
         self.files += 1
