@@ -18,7 +18,7 @@ from lab.model.reference import run
 from lab.model.schema import Schema
 from tests.orders import orders
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+README = (Path(__file__).parents[2] / "README.md").read_text()
 SECTION = README.partition("## Your own events\n")[2].partition("\n## ")[0]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.DOTALL)
 COMMANDS = [

@@ -6,7 +6,7 @@ import yaml
 
 from lab.machine import broker, database
 
-COMPOSE = Path(__file__).parents[1] / "docker" / "compose.yaml"
+COMPOSE = Path(__file__).parents[2] / "docker" / "compose.yaml"
 
 
 SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]

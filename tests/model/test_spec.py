@@ -20,7 +20,7 @@ from lab.stream.datasets import dataset
 from tests.orders import orders
 
 ORDERS = [line.encode() for line in orders(300)]
-PAGE = Path(__file__).parent.parent / "docs" / "asyncapi.yaml"
+PAGE = Path(__file__).parents[2] / "docs" / "asyncapi.yaml"
 
 
 def validators(schema):

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from lab.machine import doctor
-from tests.test_java import fake_java, look_in
+from tests.machine.test_java import fake_java, look_in
 
 
 def only(check) -> doctor.Check:

@@ -14,7 +14,7 @@ import pytest
 from lab.model.schema import SCHEMAS
 from lab.stream.simulate import MAX_DISORDER_MS
 
-DATASETS = Path(__file__).parents[1] / "datasets"
+DATASETS = Path(__file__).parents[2] / "datasets"
 _spec = importlib.util.spec_from_file_location("datasets_make", DATASETS / "make.py")
 make = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make)

@@ -15,7 +15,7 @@ from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule
 from lab.model.schema import LOGINS, SCHEMAS
 
-DATASETS = Path(__file__).parent.parent / "datasets"
+DATASETS = Path(__file__).parents[2] / "datasets"
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
 SUM = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 EVERY = "2,(active),(payeeId),,(COUNT_FLINK),(SUM),(>=),(1),(20)"  # alerts at each event

@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are():
-    board = json.loads((Path(__file__).parent.parent / "docker" / "grafana-dashboard.json").read_text())
+    board = json.loads((Path(__file__).parents[2] / "docker" / "grafana-dashboard.json").read_text())
     known = {family.name for family in Metrics().registry.collect()}
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     for expression in asked:
