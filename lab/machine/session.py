@@ -79,10 +79,14 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def python_of_workers(conf: dict[str, str]) -> str:
+    """The Python that Spark's workers run: as Spark was told, else the one that runs this."""
+    return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
 def _start(master: str | None, settings: dict[str, str], conf: dict[str, str], log: Path | None) -> ExitStack:
     """Starts Java and Spark in it; what it returns ends both."""
-    python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
-    os.environ["PYSPARK_PYTHON"] = python
+    os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
     if not submitted():
