@@ -188,7 +188,12 @@ def _serve(
     from lab.engine.pipeline import start
 
     with closing(Notes(logs, checkpoint, give_up_s, watched.take if watched else None)) as notes:
-        engine = start(spark, logs, checkpoint, settings)
+        try:
+            engine = start(spark, logs, checkpoint, settings)
+        except Exception:
+            if stopped.is_set():  # whoever was asked to stop as well may have been first
+                return
+            raise
         if watched:
             watched.watch(logs.feed("events"), engine.query)
         try:

@@ -64,7 +64,7 @@ def session(
         _sessions += 1
     try:
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
-    except CapturedException as error:  # its text is Java's, which may end here
+    except (CapturedException, Py4JJavaError) as error:  # its text is Java's, which may end here
         raise (SparkFailed(str(error)) if _started else error) from None
     finally:
         with _lock:
