@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lab.apps.say import Say
 from lab.engine.checkpoint import read_record
+from lab.engine.durable import Durable
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
 from lab.logs.config import found
@@ -161,7 +162,11 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
         log = Path() if "://" in str(checkpoint) else Path(checkpoint).parent
         log /= "spark.log"
         say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
-        spark = opened.enter_context(session(master, conf={**conf, **service.conf}, log=log))
+        spark = opened.enter_context(
+            session(
+                master, conf={**conf, **service.conf}, log=log, object_store=Durable(checkpoint).object_store
+            )
+        )
         if not stopped.is_set():
             _serve(spark, logs, checkpoint, settings, stopped, watched, say, service.give_up_s)
 

@@ -44,15 +44,20 @@ class Durable:
         return "://" not in self.where
 
     @property
+    def object_store(self) -> bool:
+        """Whether it is in a store of objects, which appear whole."""
+        return self.where.startswith(STORES)
+
+    @property
     def spark(self) -> str:
         """The same place in Spark's words."""
-        if self.where.startswith(STORES):
+        if self.object_store:
             return self.where.replace("s3://", "s3a://", 1)
         return f"{SHARED}{self._place[1]}"
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
-        if self.where.startswith(STORES):
+        if self.object_store:
             bucket, _, path = self.where.partition("://")[2].partition("/")
             system, root = _store(bucket)
             return system, f"{root}/{path}".rstrip("/")
@@ -70,7 +75,7 @@ class Durable:
     def write(self, name: str, data: bytes) -> None:
         """Gives a name its bytes, in place of any before."""
         system, folder = self._place
-        if self.where.startswith(STORES):  # an object appears whole when its stream is closed
+        if self.object_store:  # an object appears whole when its stream is closed
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
