@@ -159,13 +159,11 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
         master = service.master or (None if submitted() else f"local[{settings.parallelism}]")
         conf = {} if settings.short_batches else OPTIMISING
-        log = Path() if "://" in str(checkpoint) else Path(checkpoint).parent
-        log /= "spark.log"
+        place = Durable(checkpoint)
+        log = (Path() if place.object_store else place.path.parent) / "spark.log"
         say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
         spark = opened.enter_context(
-            session(
-                master, conf={**conf, **service.conf}, log=log, object_store=Durable(checkpoint).object_store
-            )
+            session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
         )
         if not stopped.is_set():
             _serve(spark, logs, checkpoint, settings, stopped, watched, say, service.give_up_s)

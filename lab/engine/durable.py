@@ -49,6 +49,11 @@ class Durable:
         return self.where.startswith(STORES)
 
     @property
+    def path(self) -> Path:
+        """The folder, where it is one on a file system."""
+        return Path(os.path.abspath(self.where.removeprefix(SHARED)))
+
+    @property
     def spark(self) -> str:
         """The same place in Spark's words."""
         if self.object_store:
@@ -61,7 +66,7 @@ class Durable:
             bucket, _, path = self.where.partition("://")[2].partition("/")
             system, root = _store(bucket)
             return system, f"{root}/{path}".rstrip("/")
-        return fs.LocalFileSystem(), os.path.abspath(self.where.removeprefix(SHARED))
+        return fs.LocalFileSystem(), str(self.path)
 
     def read(self, name: str) -> bytes | None:
         """The bytes under a name, None if there are none."""
