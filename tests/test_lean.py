@@ -21,7 +21,7 @@ from importlib.machinery import PathFinder
 class Lean(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        absent = name.partition(".")[0] in {sorted({*EXTRAS, "jupyterlab", "voila", "pytest"} - {"google"})!r}
+        absent = name.partition(".")[0] in {sorted({*EXTRAS, "jupyterlab", "voila", "pytest", "kafka"} - {"google"})!r}
         return None if absent else super().find_spec(name, path, target)
 
 sys.meta_path = [Lean if finder is PathFinder else finder for finder in sys.meta_path]

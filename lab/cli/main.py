@@ -35,7 +35,7 @@ from lab.model.rules import BadRule
 
 OK, FAILED, USAGE = 0, 1, 2
 EXTRAS = {  # module -> the extra of pyproject.toml that brings it
-    **dict.fromkeys(("confluent_kafka", "kafka"), "kafka"),
+    "confluent_kafka": "kafka",
     **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
     **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
 }
@@ -76,7 +76,7 @@ def one_line(error: Exception) -> str:
         return f"{text}; it comes with pip install 'lab[{extra}]'"
     if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
         raised = re.findall(
-            r"^(?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*$", text, re.MULTILINE
+            r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
         )
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
     if type(error).__module__.startswith("sqlalchemy"):
