@@ -20,7 +20,10 @@ def with_reset(rule: Entry) -> Entry:
 
 
 def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start():
-    rule, other = with_reset(count_rule(">", 1, "5m")), count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')
+    rule, other = (
+        with_reset(count_rule(">", 1, "5m")),
+        count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2'),
+    )
     log = [rule, ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
     log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), rule, login(3, 120)]
     reference = run(LOGINS, log)
@@ -91,7 +94,10 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             before = stages.mark
             stages.batch(COUNTED[2:3])
             stages.batch_id -= 1
-            with patch.object(windows.RouteStore, "evaluate", side_effect=OSError("no space")), pytest.raises(OSError):
+            with (
+                patch.object(windows.RouteStore, "evaluate", side_effect=OSError("no space")),
+                pytest.raises(OSError),
+            ):
                 stages.run(before, stages.mark)
         with there:
             stages.run(before, stages.mark)

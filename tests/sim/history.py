@@ -8,7 +8,15 @@ from lab.model.reference import LATE_POLICIES
 from tests.engine.direct import AMOUNTS, MINUTE, USERS, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
-BAD = (b"", b"{", b"nonsense", b'{"eventId": 1}', b'{"eventId": 1, "eventTime": -5}', b'{"eventTime": 5}', b"two\nlines")
+BAD = (
+    b"",
+    b"{",
+    b"nonsense",
+    b'{"eventId": 1}',
+    b'{"eventId": 1, "eventTime": -5}',
+    b'{"eventTime": 5}',
+    b"two\nlines",
+)
 BAD_RULES = (b"", b"{}", b'{"ruleId": 0}', b"1,(active)", b'{"ruleId": 99, "ruleState": "PAUSE"}')
 STEPS = ((0, 1, 5), (0, 0, 1000), (1000, 10_000), (0, 10_000, MINUTE, 7 * MINUTE), (0, 1000, 90 * MINUTE))
 BEHIND = ((0,), (0, 0, 0, 10_000, 2 * MINUTE), (0, 0, 0, 1, 7 * MINUTE, 50 * MINUTE), (-10_000, 0, 3000))

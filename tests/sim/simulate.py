@@ -32,7 +32,14 @@ class Simulation:
         self.history, given = history, history.settings
         World.current = self.world = World()
         logs = SimLogs(given["divisible"], given["events"], given["control"], given["at_once"])
-        names = ("key_groups", "parallelism", "late_policy", "max_out_of_orderness_ms", "max_future_ms", "max_batch_records")
+        names = (
+            "key_groups",
+            "parallelism",
+            "late_policy",
+            "max_out_of_orderness_ms",
+            "max_future_ms",
+            "max_batch_records",
+        )
         settings = Settings(LOGINS, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
@@ -61,7 +68,9 @@ class Simulation:
                 return differences(self.shop)
             except Exception as error:
                 where = traceback.extract_tb(error.__traceback__)[-1]
-                return [f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"]
+                return [
+                    f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+                ]
             finally:
                 self.shop.resume(kill=True)
 
@@ -163,15 +172,36 @@ class Simulation:
                 break
         ends = driver.planner.target()
         taken = [{int(n): at for n, at in driver.mark[log].items()} for log in ("events", "control")]
-        behind = [(log, end, at) for log, end, at in zip(("events", "control"), ends, taken) if any(at.get(n, 0) < e for n, e in end.items())]
+        behind = [
+            (log, end, at)
+            for log, end, at in zip(("events", "control"), ends, taken)
+            if any(at.get(n, 0) < e for n, e in end.items())
+        ]
         if behind:
             raise Stuck(f"not caught up: {behind}")
 
 
 def shrunk(history: History) -> History:
     """The shortest history found that fails as well: fewer actions, fewer faults, simpler settings."""
-    simplest = {"divisible": True, "parallelism": 1, "key_groups": 1, "events": 1, "control": 1, "at_once": 100, "late_policy": "evaluate"}
-    simplest |= {"one_by_one": True, "hosts": 1, "room": 64, "merged": 8, "merged_events": 1 << 22, "ledgers": 100, "sharing": 5000, "max_batch_records": 1000}
+    simplest = {
+        "divisible": True,
+        "parallelism": 1,
+        "key_groups": 1,
+        "events": 1,
+        "control": 1,
+        "at_once": 100,
+        "late_policy": "evaluate",
+    }
+    simplest |= {
+        "one_by_one": True,
+        "hosts": 1,
+        "room": 64,
+        "merged": 8,
+        "merged_events": 1 << 22,
+        "ledgers": 100,
+        "sharing": 5000,
+        "max_batch_records": 1000,
+    }
     simplest |= {"max_future_ms": 86_400_000, "max_out_of_orderness_ms": 0}
 
     kind = _kind(run(history))
@@ -202,7 +232,9 @@ def shrunk(history: History) -> History:
                     history = candidate
         for number, action in enumerate(history.actions):
             for simpler in _simpler(action):
-                candidate = replace(history, actions=(*history.actions[:number], simpler, *history.actions[number + 1 :]))
+                candidate = replace(
+                    history, actions=(*history.actions[:number], simpler, *history.actions[number + 1 :])
+                )
                 if fails(candidate):
                     history = candidate
                     break
@@ -220,7 +252,11 @@ def _simpler(action: tuple):
         _, seed, faults, die, how = action
         if die is not None:
             yield "batch", seed, faults, None, ""
-            yield from (("batch", seed, faults, earlier, how) for earlier in (0, die // 2, die - 1) if 0 <= earlier < die)
+            yield from (
+                ("batch", seed, faults, earlier, how)
+                for earlier in (0, die // 2, die - 1)
+                if 0 <= earlier < die
+            )
             if how == "suspend":
                 yield "batch", seed, faults, die, "kill"
         for number in range(len(faults)):
@@ -237,4 +273,10 @@ def _simpler(action: tuple):
             return
         for name in ("ip", "country", "amount", "action", "filter"):
             if isinstance(given, dict) and name in given:
-                yield "append", log, source, at, json.dumps({n: v for n, v in given.items() if n != name}).encode()
+                yield (
+                    "append",
+                    log,
+                    source,
+                    at,
+                    json.dumps({n: v for n, v in given.items() if n != name}).encode(),
+                )

@@ -82,7 +82,9 @@ class World:
 
     def snapshot(self, folder: str) -> tuple[dict, dict]:
         """A folder of shared memory as it is now."""
-        mine = [{path: of[path] for path in of if path.startswith(folder)} for of in (self.memory, self.notes)]
+        mine = [
+            {path: of[path] for path in of if path.startswith(folder)} for of in (self.memory, self.notes)
+        ]
         return deepcopy(mine[0]), mine[1]
 
     def restore(self, snapshot: tuple[dict, dict]) -> None:

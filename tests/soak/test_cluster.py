@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+import psutil
 import pytest
 from pyarrow import fs
 
 from lab.engine.ends import KafkaLogs
+from lab.engine.lease import LEASE_S
 from lab.machine import broker, faststart, jars, ports
 from lab.stream.simulate import payments, to_json
 from tests.soak.test_kill import CHANGES, RULES
@@ -144,7 +146,7 @@ def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
                 until(lambda: "reading " in screen.read_text(), 180, engine, screen)
                 writer.start()
                 until(lambda: counted(logs)["records"] > 1000, 180, engine, screen)
-            time.sleep(35)  # until its lease has run out
+            time.sleep(35)  # its lease runs out
             with running(screen, *command, env=env) as engine:
                 writer.join()
                 sent = len(logs.log("events").read())
@@ -154,3 +156,41 @@ def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
         alerts = assert_equal(logs, expected(logs, key_groups=8))
     assert alerts > 100, "too few alerts to mean anything"
     print(f"{master}, {PARTITIONS} partitions, {where}: {sent} events, {alerts} alerts, as the reference")
+
+
+@pytest.mark.soak
+def test_an_engine_that_was_paused_while_another_took_over_ends(tmp_path):
+    where = f"file://{tmp_path}/checkpoint"
+    with broker.running() as kafka:
+        logs = KafkaLogs(kafka.address)
+        logs.create()
+        command = [sys.executable, "-m", "lab", "run", "--logs", f"kafka://{kafka.address}"]
+        command += ["--checkpoint", where, "--key-groups", "8"]
+        first_log, second_log = tmp_path / "first", tmp_path / "second"
+        writer = Thread(target=write, args=(logs,))
+        with running(first_log, *command) as first:
+            until(lambda: "reading " in first_log.read_text(), 180, first, first_log)
+            writer.start()
+            until(lambda: counted(logs)["records"] > 500, 180, first, first_log)
+            with running(second_log, *command) as second:
+                assert second.wait(60) == 1 and "is in use by an engine" in second_log.read_text()
+            processes = [psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)]
+            for process in processes:
+                process.suspend()
+            time.sleep(LEASE_S + 5)
+            with running(second_log, *command) as second:
+                until(lambda: "reading " in second_log.read_text(), 180, second, second_log)
+                before = counted(logs)["records"]
+                until(lambda: counted(logs)["records"] > before, 180, second, second_log)
+                for process in processes:
+                    process.resume()
+                assert first.wait(120) == 1, first_log.read_text()
+                last = first_log.read_text().splitlines()[-1]
+                assert "Fenced" in last and "was taken over by an engine" in last, last
+                writer.join()
+                sent = len(logs.log("events").read())
+                until(lambda: counted(logs)["records"] >= sent, 240, second, second_log)
+                second.send_signal(signal.SIGTERM)
+                assert second.wait(60) == 0, second_log.read_text()
+        alerts = assert_equal(logs, expected(logs, key_groups=8))
+    print(f"taken over and fenced: {sent} events, {alerts} alerts, as the reference")
