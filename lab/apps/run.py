@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lab.apps.say import Say
 from lab.engine.checkpoint import read_record
+from lab.engine.durable import Durable
 from lab.engine.settings import Settings, saved_schema
 from lab.logs import KAFKA, kafka_place
 from lab.logs.config import found
@@ -158,10 +159,12 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
         master = service.master or (None if submitted() else f"local[{settings.parallelism}]")
         conf = {} if settings.short_batches else OPTIMISING
-        log = Path() if "://" in str(checkpoint) else Path(checkpoint).parent
-        log /= "spark.log"
+        place = Durable(checkpoint)
+        log = (Path() if place.object_store else place.path.parent) / "spark.log"
         say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
-        spark = opened.enter_context(session(master, conf={**conf, **service.conf}, log=log))
+        spark = opened.enter_context(
+            session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
+        )
         if not stopped.is_set():
             _serve(spark, logs, checkpoint, settings, stopped, watched, say, service.give_up_s)
 
@@ -188,7 +191,12 @@ def _serve(
     from lab.engine.pipeline import start
 
     with closing(Notes(logs, checkpoint, give_up_s, watched.take if watched else None)) as notes:
-        engine = start(spark, logs, checkpoint, settings)
+        try:
+            engine = start(spark, logs, checkpoint, settings)
+        except Exception:
+            if stopped.is_set():  # whoever was asked to stop as well may have been first
+                return
+            raise
         if watched:
             watched.watch(logs.feed("events"), engine.query)
         try:

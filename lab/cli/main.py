@@ -34,6 +34,11 @@ from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
 
 OK, FAILED, USAGE = 0, 1, 2
+EXTRAS = {  # module -> the extra of pyproject.toml that brings it
+    "confluent_kafka": "kafka",
+    **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
+    **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,9 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def one_line(error: Exception) -> str:
     """What an error says; of a failed query, the error of the Python worker that failed."""
     text = str(error).strip() or repr(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"{text}; it comes with pip install 'lab[{extra}]'"
     if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
         raised = re.findall(
-            r"^(?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*$", text, re.MULTILINE
+            r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
         )
         return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
     if type(error).__module__.startswith("sqlalchemy"):

@@ -44,19 +44,29 @@ class Durable:
         return "://" not in self.where
 
     @property
+    def object_store(self) -> bool:
+        """Whether it is in a store of objects, which appear whole."""
+        return self.where.startswith(STORES)
+
+    @property
+    def path(self) -> Path:
+        """The folder, where it is one on a file system."""
+        return Path(os.path.abspath(self.where.removeprefix(SHARED)))
+
+    @property
     def spark(self) -> str:
         """The same place in Spark's words."""
-        if self.where.startswith(STORES):
+        if self.object_store:
             return self.where.replace("s3://", "s3a://", 1)
         return f"{SHARED}{self._place[1]}"
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
-        if self.where.startswith(STORES):
+        if self.object_store:
             bucket, _, path = self.where.partition("://")[2].partition("/")
             system, root = _store(bucket)
             return system, f"{root}/{path}".rstrip("/")
-        return fs.LocalFileSystem(), os.path.abspath(self.where.removeprefix(SHARED))
+        return fs.LocalFileSystem(), str(self.path)
 
     def read(self, name: str) -> bytes | None:
         """The bytes under a name, None if there are none."""
@@ -70,7 +80,7 @@ class Durable:
     def write(self, name: str, data: bytes) -> None:
         """Gives a name its bytes, in place of any before."""
         system, folder = self._place
-        if self.where.startswith(STORES):  # an object appears whole when its stream is closed
+        if self.object_store:  # an object appears whole when its stream is closed
             with system.open_output_stream(f"{folder}/{name}") as file:
                 file.write(data)
             return
@@ -105,4 +115,5 @@ class Durable:
 @lru_cache(maxsize=8)
 def _store(bucket: str) -> tuple[fs.FileSystem, str]:
     """An object store as the environment describes it: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on."""
-    return fs.FileSystem.from_uri(f"s3://{bucket}")
+    # a small object is one request, not three
+    return fs.FileSystem.from_uri(f"s3://{bucket}?allow_delayed_open=true")

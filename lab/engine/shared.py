@@ -59,7 +59,8 @@ def private_folder(start: str) -> Path:
         try:
             _hold(folder)
         except FileNotFoundError:
-            _sweep(folder.parent)
+            for parent in _parents():
+                _sweep(parent)
             _make(folder)
     return folder
 

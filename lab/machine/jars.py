@@ -1,7 +1,7 @@
 """Java archives that pip cannot bring: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
 
 Ivy, which ships inside PySpark, does the download, so neither Maven nor a second tool is needed.
-`python -m lab.machine.jars` fetches every group.
+`python -m lab.machine.jars` fetches every group but the large ones, `python -m lab.machine.jars s3` the one it names.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ def _pinned() -> dict[str, dict[str, str]]:
 
 
 GROUPS = _pinned()  # group -> coordinates -> sha256
+LARGE = {"s3"}
 
 IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
@@ -150,7 +151,7 @@ def _advice(coordinates: str, reason: str) -> str:
 
 if __name__ == "__main__":
     try:
-        for group in GROUPS:
+        for group in sys.argv[1:] or GROUPS.keys() - LARGE:
             fetch(group)
     except JarsError as error:
         sys.exit(f"lab.jars: {error}")

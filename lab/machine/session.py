@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -43,11 +43,13 @@ def session(
     driver_memory: str = "2g",
     conf: dict[str, str] | None = None,
     log: Path | None = None,
+    object_store: bool = False,
 ) -> Iterator[SparkSession]:
     """Spark, tuned. Sessions of a process share it, and its settings are the first one's; the last one ends it, and Java.
 
     `master`: `local[N]` (`local[2]`, or what `spark-submit` was told), `local-cluster[2,1,1024]` (separate executor
-    processes), or any cluster's address. `log`: where what Java and the workers say is kept. Spark that somebody else
+    processes), or any cluster's address. `log`: where what Java and the workers say is kept. `object_store`: it reaches
+    s3a://, as AWS_ENDPOINT_URL and AWS_ACCESS_KEY_ID and so on say. Spark that somebody else
     started in this process is used and left as it is. Raises RuntimeError if Spark does not start.
 
     >>> with session("local[1]") as spark:  # doctest: +SKIP
@@ -55,16 +57,17 @@ def session(
     3
     """
     global _sessions, _started
-    conf = conf or {}
+    conf = (_on_object_store() if object_store else {}) | (conf or {})
+    groups = ("s3",) if object_store else ()
     with _lock:
         if SparkContext._gateway is None:
             _started = _start(
-                master, {"spark.app.name": app, "spark.driver.memory": driver_memory}, conf, log
+                master, {"spark.app.name": app, "spark.driver.memory": driver_memory}, conf, log, groups
             )
         _sessions += 1
     try:
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
-    except CapturedException as error:  # its text is Java's, which may end here
+    except (CapturedException, Py4JJavaError) as error:  # its text is Java's, which may end here
         raise (SparkFailed(str(error)) if _started else error) from None
     finally:
         with _lock:
@@ -79,10 +82,20 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _start(master: str | None, settings: dict[str, str], conf: dict[str, str], log: Path | None) -> ExitStack:
+def python_of_workers(conf: dict[str, str]) -> str:
+    """The Python that Spark's workers run: as Spark was told, else the one that runs this."""
+    return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+def _start(
+    master: str | None,
+    settings: dict[str, str],
+    conf: dict[str, str],
+    log: Path | None,
+    groups: Sequence[str],
+) -> ExitStack:
     """Starts Java and Spark in it; what it returns ends both."""
-    python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
-    os.environ["PYSPARK_PYTHON"] = python
+    os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
     if not submitted():
@@ -91,7 +104,8 @@ def _start(master: str | None, settings: dict[str, str], conf: dict[str, str], l
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
         settings = _everywhere() | settings | ({"spark.master": master} if master else {})
         if master:
-            settings |= _on_this_machine(scratch) if master.startswith("local") else _on_hosts(conf)
+            local = master.startswith("local")
+            settings |= _on_this_machine(scratch, groups) if local else _on_hosts(conf, groups)
         java_log = stack.enter_context(JavaLog(log or Path(scratch, "spark.log")))
         gateway = _java(SparkConf(loadDefaults=False).setAll((settings | conf).items()), java_log)
         stack.callback(_end, gateway)
@@ -165,8 +179,9 @@ def _everywhere() -> dict[str, str]:
     }
 
 
-def _on_this_machine(scratch: str) -> dict[str, str]:
-    class_path = ":".join(map(str, jars.fetch("filesystem") + jars.present("kafka")))
+def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
+    more = [jar for group in groups for jar in jars.fetch(group)]
+    class_path = ":".join(map(str, jars.fetch("filesystem") + jars.present("kafka") + more))
     return {
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -183,8 +198,15 @@ def _on_this_machine(scratch: str) -> dict[str, str]:
     }
 
 
-def _on_hosts(conf: dict[str, str]) -> dict[str, str]:
-    """Spark brings the jars of its Kafka sink to the other hosts, beside those that the user names."""
+def _on_hosts(conf: dict[str, str], groups: Sequence[str]) -> dict[str, str]:
+    """Spark brings the jars of its Kafka sink, and so on, to the other hosts; `spark.jars` of the user's stands for all."""
     if "spark.jars" in conf:
         return {}
-    return {"spark.jars": ",".join(map(str, jars.fetch("kafka")))}
+    return {"spark.jars": ",".join(str(jar) for group in ("kafka", *groups) for jar in jars.fetch(group))}
+
+
+def _on_object_store() -> dict[str, str]:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint:
+        return {}
+    return {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}

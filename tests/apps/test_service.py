@@ -44,12 +44,18 @@ def test_a_service_tells_people_machines_and_prometheus(tmp_path):
     logs.log("control").append([RULE])
     logs.log("events").append(["{", *EVENTS])
     words = ["run", "--logs", str(logs.folder), "--metrics", "0", "--log-format", "json"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "lab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as engine:
-        port = json.loads(engine.stdout.readline())["port"]
+    screen, deadline = tmp_path / "screen", time.monotonic() + 120
+    with (
+        screen.open("w") as out,
+        subprocess.Popen(
+            [sys.executable, "-m", "lab", *words], stdout=out, stderr=subprocess.PIPE, text=True
+        ) as engine,
+    ):
+        while not screen.read_text().endswith("\n"):
+            assert time.monotonic() < deadline and engine.poll() is None
+            time.sleep(0.1)
+        port = json.loads(screen.read_text().splitlines()[0])["port"]
         assert got(port, "/healthz") == (503, "starting\n")
-        deadline = time.monotonic() + 120
         while ("lab_records_total",) not in (now := samples(got(port, "/metrics")[1])) or not now[
             "lab_records_total",
         ]:
@@ -60,15 +66,15 @@ def test_a_service_tells_people_machines_and_prometheus(tmp_path):
         time.sleep(2)
         page = samples(got(port, "/metrics")[1])
         engine.send_signal(signal.SIGTERM)
-        out, err = engine.communicate(timeout=60)
+        _, err = engine.communicate(timeout=60)
     assert engine.returncode == 0 and err == ""
     assert page["lab_records_total",] == 31 and page["lab_fates_total", ("fate", "evaluated")] == 30
     assert page["lab_alerts_total", ("rule", "1"), ("version", "1")] == 25
     assert page["lab_dead_letters_total", ("reason", "not JSON")] == 1
     assert page["lab_lag_records", ("partition", "0")] == 0
     assert page["lab_stage_seconds_count", ("stage", "evaluate")] >= 1
-    said = [json.loads(line) for line in out.splitlines()]
-    assert [line["event"] for line in said][:3] == ["checkpoint", "starting", "running"]
+    said = [json.loads(line) for line in screen.read_text().splitlines()]
+    assert [line["event"] for line in said][:4] == ["metrics", "checkpoint", "starting", "running"]
     assert said[-1]["event"] == "stopped" and said[-1]["records"] == 31
     assert (logs.folder / "spark.log").is_file()
 

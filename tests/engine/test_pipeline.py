@@ -2,18 +2,26 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from lab.engine import pipeline
+from lab.apps.replay import replay
+from lab.engine import pipeline, shared
+from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs
 from lab.engine.held import CheckpointInUse, Held
+from lab.engine.lease import Lease
 from lab.engine.settings import Settings
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
+from lab.state.read import read_state
+from lab.state.rescale import rescale
 from lab.stream.simulate import payments, to_json
 
 RULES = [
@@ -77,6 +85,56 @@ def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
     Held(tmp_path / "checkpoint").release()  # it let go
 
 
+def test_two_engines_on_one_output_log_are_refused(spark, tmp_path):
+    write(FileLogs(tmp_path), EVENTS[:100], RULES)
+    refused = pytest.raises(CheckpointInUse, match=r"log .*/stats is in use by an engine \(process \d+\)")
+    with Held(tmp_path / "stats"), refused:
+        run(spark, tmp_path, Settings())
+    run(spark, tmp_path, Settings())
+
+
+def test_logs_in_folders_are_refused_where_spark_is_on_other_hosts(tmp_path):
+    far = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://far:7077"))
+    with pytest.raises(ValueError, match="Spark's tasks on spark://far:7077 are on others: use topics"):
+        pipeline.start(far, FileLogs(tmp_path), tmp_path / "checkpoint", Settings())
+
+
+def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
+    def fails() -> None:
+        raise TimeoutError("the query did not stop")
+
+    memory = shared.private_folder("a-test-of-stop")
+    with ExitStack() as held:
+        held.enter_context(Lease(Durable(tmp_path)))
+        held.callback(shutil.rmtree, memory)
+        engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all())
+    with pytest.raises(CheckpointInUse):
+        Lease(Durable(tmp_path))
+    with pytest.raises(TimeoutError):
+        engine.stop()
+    assert not memory.exists()
+    Lease(Durable(tmp_path)).release()
+
+
+def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp_path):
+    logs = FileLogs(tmp_path / "live")
+    write(logs, EVENTS[:100], RULES)
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
+    engine = pipeline.start(spark, logs, logs.folder / "checkpoint", Settings())
+    try:
+        engine.query.processAllAvailable()
+        assert len(read_state(logs.folder / "checkpoint").rules) == 2
+        with pytest.raises(CheckpointInUse):
+            rescale(logs.folder / "checkpoint", 4)
+        assert replay(tmp_path / "events.jsonl", RULES).events == 50
+        assert engine.query.isActive
+        write(logs, EVENTS[100:])
+        engine.query.processAllAvailable()
+    finally:
+        engine.stop()
+    assert alert_ids(logs.folder) == expected()
+
+
 @pytest.mark.soak
 def test_separate_executor_processes_give_the_same_alerts(tmp_path):
     write(FileLogs(tmp_path), EVENTS, RULES)
@@ -84,6 +142,7 @@ def test_separate_executor_processes_give_the_same_alerts(tmp_path):
 import sys
 from pathlib import Path
 from lab.machine.session import session
+from lab.engine.lease import Lease
 from lab.engine.settings import Settings
 from {__name__} import run
 with session("local-cluster[2,1,1024]") as spark:

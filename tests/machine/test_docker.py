@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
+from lab.cli.main import parser
 from lab.machine import broker, database
 
-COMPOSE = Path(__file__).parents[2] / "docker" / "compose.yaml"
+ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "docker" / "compose.yaml"
 
 
 SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]
@@ -32,3 +35,21 @@ def test_every_port_is_bound_to_the_loopback_and_the_settings_are_those_of_our_o
     assert {name: given["KAFKA_" + name.upper().replace(".", "_")] for name in ours} == {
         name: value.lower() for name, value in ours.items()
     }
+
+
+def test_the_unit_runs_a_command_that_there_is():
+    lines = (ROOT / "docker" / "lab.service").read_text().splitlines()
+    unit = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    program, *words = unit["ExecStart"].replace("BROKER", "127.0.0.1").split()
+    options = parser().parse_args(words)
+    assert Path(program).name == "lab" and options.metrics == 9464 and options.metrics_host == "127.0.0.1"
+
+
+def test_the_image_is_made_of_files_that_there_are():
+    lines = (ROOT / "docker" / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    copied = [name for line in lines if line.startswith("COPY") for name in line.split()[1:-1]]
+    assert copied and all((ROOT / name).exists() for name in copied)
+    words = next(line for line in lines if line.startswith("CMD"))
+    with pytest.raises(SystemExit) as exit:
+        parser().parse_args(yaml.safe_load(words.removeprefix("CMD")))
+    assert exit.value.code == 0

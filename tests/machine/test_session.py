@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from lab.machine.session import python_of_workers
+
 SCRIPT = """
 import psutil
 from lab.machine.session import session
@@ -34,7 +36,28 @@ try:
 except Exception as error:
     assert "no such payee" in str(error)
 assert not javas()
+other = session()
+with session("local[1]") as first:
+    held = other.__enter__()
+first.range(1).count()  # the first ended, another still has it
+query = first.readStream.format("rate").load().writeStream.format("noop").start()
+assert query.isActive and len(javas()) == 1
+with session():
+    pass
+assert query.isActive
+other.__exit__(None, None, None)
+assert not javas()
 print("none is left")
+"""
+STARTED_BY_ANOTHER = """
+import sys
+from pyspark.sql import SparkSession
+from lab.machine.session import session
+mine = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+with session() as spark:
+    assert spark.sparkContext is mine.sparkContext
+assert mine.range(3).count() == 3
+print(f"PYTHON {mine.sparkContext.pythonExec == sys.executable}")
 """
 
 
@@ -44,3 +67,26 @@ def test_java_ends_with_the_last_session():
         [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=120
     )
     assert done.stdout.endswith("none is left\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_spark_that_somebody_else_started_goes_on():
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED_BY_ANOTHER], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert "PYTHON" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "told, conf, found",
+    [
+        (None, {}, sys.executable),
+        ("./environment/bin/python", {}, "./environment/bin/python"),
+        ("./environment/bin/python", {"spark.pyspark.python": "/opt/python"}, "/opt/python"),
+    ],
+)
+def test_workers_run_the_python_that_they_are_told(told, conf, found, monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if told:
+        monkeypatch.setenv("PYSPARK_PYTHON", told)
+    assert python_of_workers(conf) == found

@@ -28,7 +28,7 @@ def write(folder: Path, stopped: Event) -> None:
     events = FileLog(folder / "events")
     stream = payments(seed=7, events=None, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
     while not stopped.wait(0.2):
-        events.append([to_json(next(stream)) for _ in range(100)])
+        events.append([to_json(next(stream)) for _ in range(20)])
 
 
 def family(pid: int) -> list[psutil.Process]:
