@@ -86,7 +86,7 @@ def random_history(seed: int) -> History:
     }
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 3, 6]))]
-    for _ in range(pick([5, 10, 20, 40])):
+    for _ in range(pick([4, 6, 8, 12, 20, 40])):
         actions += habits.next()
     return History(settings, tuple(actions))
 

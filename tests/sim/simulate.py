@@ -66,7 +66,7 @@ class Simulation:
                     getattr(self, "set_skew" if kind == "skew" else kind)(*rest)
                 self.catch_up()
                 return differences(self.shop)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the history shows it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 return [
                     f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
