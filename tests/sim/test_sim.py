@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.sim.__main__ import found_after, outcomes
 from tests.sim.history import random_history
+from tests.sim.many import found_after, outcomes
 
 HISTORIES = 60
 SOON = 150
