@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab room test browser pictures soak bench cost latency throughput rescale lessons datasets flights lint clean
+.PHONY: help setup demo lab room test browser pictures soak sim bench cost latency throughput rescale lessons datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -72,6 +72,9 @@ pictures: setup ## make the pictures of docs/pictures anew, with the browser
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -s $(ARGS)
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
+
+sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", or --mutants)
+	@$(PY) -m tests.sim $(ARGS)
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes
 	@$(PY) -m tests.bench $(ARGS)

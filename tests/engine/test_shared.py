@@ -1,39 +1,77 @@
-"""Shared memory: what a killed engine left is swept by the next start, what is in use stays."""
+"""The folder of one start's shared arrays: its own, private, gone when nobody holds on to it."""
 
 import os
-import shutil
 import subprocess
 import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
 
 from lab.engine import shared
+from lab.engine.durable import Durable
+from lab.engine.settings import Settings
+from lab.engine.windows import opened
+from lab.model.schema import LOGINS, PAYMENTS
 
-HOLD = """
-import sys, time
-from lab.engine import shared
-folder = shared.private_folder(sys.argv[1])
-(folder / "0-15").mkdir()
-(folder / "0-15" / "1.windows").write_bytes(bytes(1 << 16))
-print(folder, flush=True)
-time.sleep(60)
-"""
+HOLDS = "import sys; from lab.engine import shared; print(shared.private_folder(sys.argv[1]), flush=True); input()"
 
 
-def test_what_a_killed_engine_left_is_swept_by_the_next_start_and_what_is_in_use_stays():
-    def hold(start: str) -> tuple[subprocess.Popen, str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, start], stdout=subprocess.PIPE, text=True, env=os.environ
-        )
-        return process, process.stdout.readline().strip()
+@pytest.fixture
+def parents(tmp_path, monkeypatch) -> Path:
+    """Instead of /dev/shm and the folder of temporary files."""
+    monkeypatch.setattr(shared, "_parents", lambda: (tmp_path / "shm", tmp_path))
+    return tmp_path
 
-    (killed, gone), (alive, stays) = hold(f"{os.getpid()}-killed"), hold(f"{os.getpid()}-alive")
+
+def folder(parents: Path, start: str) -> Path:
+    return parents / f"{shared.PREFIX}{os.getuid()}-{start}"
+
+
+def test_a_worker_that_outlives_its_engine_remakes_a_folder_that_others_may_not_enter(parents):
+    found = shared.private_folder("one")
+    shared.shutil.rmtree(found)  # the engine has stopped
+    assert shared.private_folder("one") == found
+    assert found.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_may_enter_is_refused(parents):
+    folder(parents, "open").mkdir(mode=0o755)
+    with pytest.raises(PermissionError, match="others may not enter: remove it"):
+        shared.private_folder("open")
+
+
+def test_folders_of_engines_that_were_killed_are_swept_and_held_ones_stay():
+    starts = [f"test-{uuid4().hex[:8]}" for _ in range(3)]
+    held, killed = (
+        subprocess.Popen([sys.executable, "-c", HOLDS, start], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for start in starts[:2]
+    )
     try:
+        folders = [Path(process.stdout.readline().decode().strip()) for process in (held, killed)]
         killed.kill()
-        killed.communicate()
-        assert os.path.isdir(gone)
-        mine = shared.private_folder(f"{os.getpid()}-next")
-        assert not os.path.exists(gone) and os.path.isdir(stays)
+        killed.wait()
+        mine = shared.private_folder(starts[2])
+        assert [path.exists() for path in (*folders, mine)] == [True, False, True]
+        shared.shutil.rmtree(mine)
     finally:
-        alive.kill()
-        alive.communicate()
-    shutil.rmtree(mine)
-    shutil.rmtree(stays)
+        held.kill()
+        held.wait()
+        shared.shutil.rmtree(folders[0], ignore_errors=True)
+
+
+def test_a_second_start_in_one_process_has_its_own_settings(parents):
+    first, second = Settings(LOGINS, late_policy="drop"), Settings(PAYMENTS)
+    checkpoint = Durable(parents / "checkpoint")
+    one = opened(first, checkpoint, shared.private_folder("first"), 0, 15)
+    other = opened(second, checkpoint, shared.private_folder("second"), 0, 15)
+    assert (one.settings, other.settings) == (first, second)
+    assert opened(first, checkpoint, shared.private_folder("first"), 0, 15) is one
+
+
+def test_a_note_is_empty_until_it_is_written(tmp_path):
+    with shared.locked(tmp_path / "lock") as note:
+        assert note.read() == ""
+        note.write("a batch")
+    with shared.locked(tmp_path / "lock") as note:
+        assert note.read() == "a batch"

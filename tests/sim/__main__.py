@@ -1,38 +1,69 @@
-"""`make sim`: many histories through the engine's protocol, see the package's modules."""
+"""Many histories of the engine's protocol in a simulated world, without Spark: crashes, twins, lost memory, wrong clocks, rule storms.
+
+Each history is made from its seed. One that differs from the reference is made short and printed as a timeline.
+"""
 
 import argparse
+import multiprocessing
 import sys
-import time
+from collections.abc import Iterator
+from itertools import chain
 
-from tests.sim.history import BEGIN, random_history
+from tests.sim.history import random_history
+from tests.sim.many import found_after, outcomes
+from tests.sim.mutants import MUTANTS
 from tests.sim.simulate import run, shrunk
 from tests.sim.world import installed
 
+AT_ONCE = 50  # histories that a process takes
 
-def main() -> None:
+
+def _all(seeds: range, processes: int) -> Iterator[tuple[int, list[str], float, float]]:
+    parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
+    if processes == 1:
+        yield from chain.from_iterable(map(outcomes, parts))
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from chain.from_iterable(pool.imap(outcomes, parts))
+
+
+def _mutants(seed: int, histories: int) -> int:
+    missed = 0
+    for name in MUTANTS:
+        found = found_after(name, seed, histories)
+        missed += found is None
+        told = f"{found[0]:6d}  {found[1][0][:90]}" if found else "  NOT FOUND"
+        print(f"{name:60} {told}", flush=True)
+    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} planted faults found within {histories} histories each")
+    return missed
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(prog="make sim", description=__doc__)
-    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--histories", type=int, default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first history")
-    parser.add_argument("--stop", type=int, default=1, help="after so many that fail")
-    chosen = parser.parse_args()
-    failed, covered, begun = 0, 0, time.process_time()
-    with installed():
-        for seed in range(chosen.seed, chosen.seed + chosen.histories):
-            history = random_history(seed)
-            times = [action[3] for action in history.actions if action[0] == "append"]
-            covered += (max(times) - BEGIN) / 1000
-            if found := run(history):
-                failed += 1
-                print(f"seed {seed}: {found}", flush=True)
-                if failed >= chosen.stop:
-                    short = shrunk(history)
-                    print(short.timeline(), *run(short), sep="\n")
-                    sys.exit(1)
-    spent = time.process_time() - begun
-    print(
-        f"{chosen.histories} histories, {failed} differ, {spent / chosen.histories * 1000:.1f} ms each, {covered / spent:,.0f} x real time"
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--mutants", action="store_true", help="plant faults instead, and tell when each is found"
     )
+    chosen = parser.parse_args()
+    if chosen.mutants:
+        return min(_mutants(chosen.seed, chosen.histories), 1)
+    covered = spent = 0.0
+    seeds = range(chosen.seed, chosen.seed + chosen.histories)
+    for number, (seed, wrong, seconds, cpu) in enumerate(_all(seeds, chosen.processes), 1):
+        covered, spent = covered + seconds, spent + cpu
+        if wrong:
+            print(f"history {seed} differs: {wrong[0]}\nmaking it short ...", flush=True)
+            with installed():
+                short = shrunk(random_history(seed))
+                print(short.timeline(), *run(short), sep="\n")
+            return 1
+        if number % 1000 == 0 or number == len(seeds):
+            rate = f"{spent / number * 1000:.0f} ms each, {covered / spent:,.0f} times real time on a core"
+            print(f"{number:,} histories, none differs from the reference; {rate}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -86,7 +86,7 @@ def random_history(seed: int) -> History:
     }
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 3, 6]))]
-    for _ in range(pick([5, 10, 20, 40])):
+    for _ in range(pick([4, 6, 8, 12, 20, 40])):
         actions += habits.next()
     return History(settings, tuple(actions))
 
@@ -105,6 +105,7 @@ class Habits:
         self.disorder = pick([0, 0, 0.2])
         self.odd = pick([0, 0.05, 0.15])
         self.always = rng.random() < 0.2
+        self.few = rng.random() < 0.4  # rules, which come and go and reset
 
     def append(self, log: str, line: bytes) -> Action:
         self.now += self.rng.choice(self.steps)
@@ -114,10 +115,21 @@ class Habits:
         return ("append", log, self.rng.randrange(self.settings[log]), at, line)
 
     def rule(self) -> Action:
-        line = random_rule(self.rng, self.routes)
-        if self.always:
-            line = json.dumps(json.loads(line) | {"limitOperatorType": "!=", "limit": "-7"}).encode()
-        return self.append("control", line)
+        return self.append("control", self._of_habit(random_rule(self.rng, self.routes)))
+
+    def _of_habit(self, line: bytes) -> bytes:
+        given = json.loads(line)
+        if self.few and "ruleId" in given:
+            given["ruleId"] = self.rng.randint(1, 3)
+            if "unique" not in given and "limit" in given and self.rng.random() < 0.5:
+                given |= {
+                    "aggregatorFunctionType": "COUNT_WITH_RESET",
+                    "limitOperatorType": ">=",
+                    "limit": "2",
+                }
+        if self.always and "limit" in given:
+            given |= {"limitOperatorType": "!=", "limit": "-7"}
+        return json.dumps(given).encode()
 
     def next(self) -> list[Action]:
         rng = self.rng
@@ -125,7 +137,9 @@ class Habits:
         if rng.random() < self.changes:
             storm = rng.choice([1, 1, 2, 4])
             for _ in range(storm):
-                line = rng.choice(BAD_RULES) if rng.random() < self.bad else random_change(rng, self.routes)
+                line = self._of_habit(random_change(rng, self.routes))
+                if rng.random() < self.bad:
+                    line = rng.choice(BAD_RULES)
                 actions.append(self.append("control", line))
         else:
             actions.append(self.append("events", self.event()))
@@ -165,7 +179,7 @@ class Habits:
             [
                 ("skew", rng.choice([0, 0, -1, 1, 5, -5000, 5000, 60_000])),
                 ("rescale", rng.randint(1, min(5, self.settings["key_groups"]))),
-                ("restart", rng.random() < 0.3),
+                ("restart", rng.random() < 0.5),
                 ("lose", rng.randrange(2)),
                 ("delete", rng.randrange(2), rng.randrange(10)),
                 ("stale", rng.randrange(2)),

@@ -1,30 +1,33 @@
 """Faults planted into the engine, each by itself: the simulator has to find every one of them."""
 
-from collections import Counter
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple, replace
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
-from lab.engine import cut, decode, ledger, route, statefiles, task, windows
+from lab.engine import decode, task, windows
+from lab.engine.columns import concat
 from lab.engine.cut import Planner
 from lab.engine.ledger import Ledger
 from lab.engine.statefiles import StateFiles
 from lab.engine.store import RouteStore
 from lab.engine.windows import Windows
-from tests.sim.world import SimFeed, SimNote
+from tests.sim.world import SimFeed, SimNote, World
 
-Mutant = Callable[[], "Iterator[None]"]
+Mutant = Callable[[], AbstractContextManager]
 MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(function: Callable[[], Iterator[None]]) -> Mutant:
-    """Called as the function is, with spaces."""
-    MUTANTS[function.__name__.replace("_", " ")] = contextmanager(function)
-    return MUTANTS[function.__name__.replace("_", " ")]
+    """Goes by the function's name, with spaces."""
+    planted = contextmanager(function)
+    MUTANTS[function.__name__.replace("_", " ")] = planted
+    return planted
 
 
 # -- the cut -----------------------------------------------------------------------------------------------------------
@@ -45,14 +48,14 @@ def a_limit_cuts_events_but_not_control():
 
 @mutant
 def control_is_listed_after_events():
-    """At the live edge: events to their end, control to its end, no common log time."""
-    with patch.object(Planner, "_before", lambda self, log_time, there, begun: (SEES(self, log_time, there, begun), there[1])):
+    """At the live edge: events up to a log time, control to its end."""
+    before = Planner._before
+
+    def mutated(self, log_time, there, begun):
+        return before(self, log_time, there, begun)[0], there[1]
+
+    with patch.object(Planner, "_before", mutated):
         yield
-
-
-def SEES(planner: Planner, log_time: int, there, begun) -> dict:
-    ends = planner.events.ends_before(log_time, there[0])
-    return {number: max(end, begun[0].get(number, 0)) for number, end in ends.items()}
 
 
 @mutant
@@ -84,24 +87,31 @@ def log_times_begin_anew_with_each_run_of_records():
 
 @mutant
 def changes_are_sorted_without_their_source():
-    with patch.object(cut, "sorted", lambda of, key=None: sorted(of, key=lambda c: (c.log_time, -c.source) if hasattr(c, "message") else c), create=True):
+    changes = Planner._changes
+
+    def mutated(self, begun, ends, floor):
+        return sorted(changes(self, begun, ends, floor), key=lambda change: (change.log_time, -change.source))
+
+    with patch.object(Planner, "_changes", mutated):
         yield
 
 
 @mutant
 def a_run_up_to_an_end_cuts_at_the_clock():
-    with patch.object(Planner, "_after", lambda self, log_time, there, begun: log_time), patch.object(
-        Planner, "_before", UPTO(Planner._before)
-    ):
-        yield
+    after = Planner._after
 
-
-def UPTO(before):
     def mutated(self, log_time, there, begun):
-        found = before(self, log_time, there, begun)
-        return found if there == self.target() else there
+        end = after(self, log_time, there, begun)
+        before = self._before
 
-    return mutated
+        def taken(at, there, begun):
+            return before(end if at == log_time else at, there, begun)
+
+        self._before = taken
+        return log_time
+
+    with patch.object(Planner, "_after", mutated):
+        yield
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -115,25 +125,13 @@ def the_ledger_is_not_copied_before_it_is_changed():
 
 @mutant
 def events_come_before_control_of_the_same_log_time():
-    with patch.object(route.np, "searchsorted", lambda a, v, side="left": SORTED(a, v, "right" if isinstance(v, list) else side)):
-        yield
+    routed = task.route
 
+    def mutated(batch, rules, changes, settings):
+        later = [replace(change, log_time=change.log_time + 1) for change in changes]
+        return routed(batch, rules, later, settings)
 
-SORTED = np.searchsorted
-
-
-@mutant
-def a_store_keeps_its_number_when_it_is_cleared():
-    number = Ledger._number
-    apply = Ledger.apply
-
-    def mutated(self, message):
-        if b"CLEAR_STATE_ALL" not in message:
-            return apply(self, message)
-        with patch.object(Ledger, "_number", lambda self: next(iter(self.kept.values())).store):
-            return apply(self, message)
-
-    with patch.object(Ledger, "apply", mutated), patch.object(Ledger, "_number", number):
+    with patch.object(task, "route", mutated):
         yield
 
 
@@ -178,65 +176,49 @@ def what_a_narrow_window_let_go_comes_back():
 
 
 @mutant
-def the_note_stays_while_memory_changes():
-    write = SimNote.write
-    with patch.object(SimNote, "write", lambda self, text: write(self, text) if text else None):
-        yield
-
-
-@mutant
 def memory_is_rebuilt_before_the_note_is_emptied():
     open_, write = Windows._open, SimNote.write
 
-    def late(self, noted):
+    def mutated(self, noted):
+        note = SimNote(f"{self.folder}/lock")
+        World.current.notes[note.path] = noted
         open_(self, noted)
-        for name in [name for name in NOTES if name.startswith(str(self.folder))]:
-            write(NOTES.pop(name), "")
+        write(note, "")
 
-    NOTES: dict[str, SimNote] = {}
-
-    def kept(self, text):
-        if text:
-            write(self, text)
-        else:
-            NOTES[self.path] = self
-
-    with patch.object(Windows, "_open", late), patch.object(SimNote, "write", kept):
+    with patch.object(Windows, "_open", mutated):
         yield
 
 
 @mutant
 def windows_at_hand_are_trusted():
-    with patch.object(windows, "uuid4", lambda: Counter(hex="same")["x"] or SAME):
+    with patch.object(windows, "uuid4", lambda: SimpleNamespace(hex="")):
         yield
-
-
-class SAME:
-    hex = "the same each time"
 
 
 @mutant
 def a_window_file_that_is_gone_is_an_empty_window():
-    with patch.object(windows, "all", lambda of: True, create=True), patch.object(Windows, "_path", Windows._path):
+    open_ = Windows._open
+
+    def mutated(self, noted):
+        with patch.object(windows, "all", lambda of: True, create=True):
+            open_(self, noted)
+
+    with patch.object(Windows, "_open", mutated):
         yield
 
 
 @mutant
 def the_note_is_written_before_the_state_file():
-    save, process = Windows._save, Windows.process
+    save = Windows._save
 
     def early(self):
-        note = f"{self.folder}/lock"
-        before = dict(vars(self))
-        text = '{"batch": %d, "chain": %s, "garbage": []}' % (
-            self.batch_id,
-            [[f.last, f.first, f.low, f.high, f.level, f.bytes, f.events] for f in self.chain],
+        chain = [astuple(file)[:-1] for file in self.chain]
+        SimNote(f"{self.folder}/lock").write(
+            json.dumps({"batch": self.batch_id, "chain": chain, "garbage": []})
         )
-        assert before
-        SimNote(note).write(text)
         save(self)
 
-    with patch.object(Windows, "_save", early), patch.object(Windows, "process", process):
+    with patch.object(Windows, "_save", early):
         yield
 
 
@@ -256,30 +238,6 @@ def a_file_serves_all_that_it_holds():
     everything = tuple(range(64))
     with patch.object(StateFiles, "read", lambda self, file: read(self, replace(file, serves=everything))):
         yield
-
-
-@mutant
-def a_merged_file_does_not_take_in_those_of_other_tasks():
-    """A merge after a rescale covers batches of which it holds a part."""
-    merging = statefiles.merging
-
-    def mutated(chain):
-        taken, level = merging(chain)
-        last = chain[-1] if chain else None
-        return (max(taken - 1, 0), level) if last and (last.low, last.high) != (0, 0) else (taken, level)
-
-    def rows(self, start):
-        merged = ROWS(self, start)
-        return merged
-
-    with patch.object(windows, "merging", mutated), patch.object(Windows, "_rows", rows):
-        first = statefiles.first_seq
-        with patch.object(windows, "min", lambda of, default=None: (min(of, default=default) - 1 if default else default), create=True):
-            assert first
-            yield
-
-
-ROWS = Windows._rows
 
 
 @mutant
@@ -324,6 +282,16 @@ def a_file_expires_by_the_newest_time_of_all_key_groups():
 
 
 @mutant
+def a_file_is_named_by_its_last_batch_alone():
+    """A merged file hides none of those that it replaces."""
+    write = StateFiles.write
+    with patch.object(
+        StateFiles, "write", lambda self, last, first, level, rows: write(self, last, last, level, rows)
+    ):
+        yield
+
+
+@mutant
 def the_horizon_is_that_of_all_key_groups():
     held = RouteStore._held
 
@@ -344,34 +312,14 @@ def the_horizon_is_that_of_all_key_groups():
 
 @mutant
 def events_of_several_tasks_are_not_merged_by_log_time():
-    with patch.object(windows, "in_log_order", lambda parts: {n: windows_concat([p[n] for p in parts]) for n in parts[0]}):
+    def mutated(parts):
+        return {name: concat([part[name] for part in parts]) for name in parts[0]}
+
+    with patch.object(windows, "in_log_order", mutated):
         yield
-
-
-windows_concat = route.in_log_order.__globals__["concat"]
 
 
 @mutant
 def an_event_may_be_dated_any_time():
     with patch.object(task, "decode", lambda runs, schema, _: decode.decode(runs, schema, 10**14)):
-        yield
-
-
-@mutant
-def counts_are_told_to_every_task():
-    sent = task.sent
-
-    def mutated(job, number, work):
-        for to, payload in sent(job, number, work):
-            if payload[:1] == b"{" and to == 0:
-                told = payload
-            yield to, told if payload[:1] == b"{" else payload
-
-    with patch.object(task, "sent", mutated), patch("tests.sim.protocol.sent", mutated):
-        yield
-
-
-@mutant
-def old_ledgers_go_too_early():
-    with patch.object(ledger, "KEPT", 1), patch("tests.sim.simulate.LEDGERS", 1):
         yield

@@ -43,8 +43,7 @@ class Simulation:
         settings = Settings(LOGINS, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
-        self.now, self.skew, self.once = BEGIN, 0, False
-        self.driver: Driver | None = None
+        self.now, self.skew, self.driver, self.once = BEGIN, 0, None, False
         self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
         settings.bind(checkpoint)
 
@@ -67,7 +66,7 @@ class Simulation:
                     getattr(self, "set_skew" if kind == "skew" else kind)(*rest)
                 self.catch_up()
                 return differences(self.shop)
-            except Exception as error:  # noqa: BLE001  (a history tells whatever went wrong)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the history shows it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 return [
                     f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"

@@ -1,0 +1,117 @@
+"""Where cuts fall: in log order, whatever the limit, the clocks and the number of sources."""
+
+import itertools
+
+import pytest
+
+from lab.engine import cut
+from lab.engine.cut import Mark, Planner
+from lab.engine.durable import Durable
+from lab.engine.settings import Settings
+from lab.model.schema import LOGINS
+from tests.engine.test_stages import count_rule
+from tests.sim.world import SimLogs
+
+RULE = count_rule(">", 0, "5m")[1]
+
+
+class Planned:
+    """Sources with records at given log times, and the cuts of them."""
+
+    def __init__(self, folder, events: list[list[int]], control: list[list[int]] = [[]], clock: int = 10**6):  # noqa: B006
+        self.logs = SimLogs(False, len(events), len(control), 100)
+        self.logs.clock = clock
+        for name, sources in (("events", events), ("control", control)):
+            for source, log_times in enumerate(sources):
+                for log_time in log_times:
+                    self.append(name, source, log_time)
+        feeds = self.logs.feed("events"), self.logs.feed("control")
+        self.planner = Planner(*feeds, Durable(folder), Settings(LOGINS))
+
+    def append(self, name: str, source: int, log_time: int) -> None:
+        self.logs.append(name, source, log_time, RULE if name == "control" else b"{}")
+
+    def marks(self, limit: int, upto=None) -> list[Mark]:
+        marks = [self.planner.initial()]
+        while (mark := self.planner.latest(marks[-1], limit, upto)) != marks[-1]:
+            marks.append(mark)
+        return marks
+
+    def taken(self, limit: int, upto=None) -> list[list[tuple[str, int, int]]]:
+        """(log, source, log time) of what each batch has."""
+        batches, marks = [], self.marks(limit, upto)
+        for start, end in itertools.pairwise(marks):
+            batches.append([])
+            for log, sources in self.logs.sources.items():
+                for source, records in enumerate(sources):
+                    of = records[start[log].get(str(source), 0) : end[log].get(str(source), 0)]
+                    batches[-1] += [(log, source, record.log_time) for record in of]
+        return batches
+
+
+def test_a_backlog_is_cut_by_log_time_over_all_sources(tmp_path):
+    """The rule comes with the events after it, not with the first."""
+    batches = Planned(tmp_path, [[1, 2, 3, 4, 6, 7]], [[5]]).taken(limit=2)
+    assert [sorted(time for *_, time in batch) for batch in batches] == [[1, 2], [3, 4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_whatever_the_limit_the_batches_one_after_another_are_the_log_order(tmp_path, limit):
+    batches = Planned(tmp_path, [[1, 5, 5, 9], [2, 5, 8], [3, 3, 3]], [[5], [4]]).taken(limit)
+    order = [sorted(batch, key=lambda each: (each[2], each[0] == "events", each[1])) for batch in batches]
+    flat = [each for batch in order for each in batch]
+    assert flat == sorted(flat, key=lambda each: (each[2], each[0] == "events", each[1])) and len(flat) == 12
+
+
+def test_more_records_of_one_log_time_than_the_limit_are_taken_source_by_source_after_their_control(tmp_path):
+    first, second, third = Planned(tmp_path, [[7, 7], [7, 7]], [[7]]).taken(limit=2)[:2] + [None]
+    assert sorted(first) == [("control", 0, 7), ("events", 0, 7), ("events", 0, 7)]
+    assert (second, third) == ([("events", 1, 7), ("events", 1, 7)], None)
+
+
+def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
+    planned = Planned(tmp_path, [[10], [20]], clock=50)
+    mark = planned.marks(100)[-1]
+    planned.append("events", 0, 30)
+    planned.logs.clock = 60
+    end = planned.planner.latest(mark, 100)
+    (work,) = planned.planner.works(mark, end)
+    assert (mark["cut"], work.floor) == (50, 50)
+    (records,) = planned.logs.feed("events").read(work.ranges, work.floor)
+    assert records.log_time.tolist() == [50]
+
+
+def test_what_a_clock_takes_for_future_records_waits_for_no_clock(tmp_path):
+    planned = Planned(tmp_path, [[100]], clock=5)
+    first = planned.planner.initial()
+    assert planned.planner.latest(first, 100) == first  # it looks, and sets the clock by the log
+    assert planned.planner.latest(first, 100)["events"] == {"0": 1}
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_run_up_to_an_end_keeps_the_log_order_when_the_clock_is_behind(tmp_path, limit):
+    planned = Planned(tmp_path, [[100, 200], [90]], clock=5)
+    upto = planned.planner.target()
+    assert [
+        time for batch in planned.taken(limit, upto) for *_, time in sorted(batch, key=lambda e: e[2])
+    ] == [90, 100, 200]
+    assert planned.marks(limit, upto)[-1]["cut"] > 199
+
+
+def test_a_partition_that_is_new_is_taken_from_its_start(tmp_path):
+    planned = Planned(tmp_path, [[1]], clock=50)
+    mark = planned.marks(100)[-1]
+    planned.logs.sources["events"].append([])
+    planned.append("events", 1, 60)
+    planned.logs.clock = 70
+    assert planned.planner.latest(mark, 1)["events"] == {"0": 1, "1": 1}
+
+
+def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(cut, "WORTH_SHARING", 2)
+    planned = Planned(tmp_path, [[1, 2, 3, 4], [1, 2], [3]])
+    planned.planner.settings = Settings(LOGINS, parallelism=3)
+    start, end = planned.marks(100)[:2]
+    works = planned.planner.works(start, end)
+    shared = [(source, *ends) for work in works for source, ends in work.ranges.items()]
+    assert len(works) > 1 and sorted(shared) == [(0, 0, 4), (1, 0, 2), (2, 0, 1)]

@@ -1,0 +1,64 @@
+"""The ledger: stores that are numbered anew, files under names that say what is in them."""
+
+import pytest
+
+from lab.engine import ledger
+from lab.engine.durable import Durable
+from lab.engine.ledger import Change, Ledger, load, save
+from lab.model.rules import RuleBook
+from lab.model.schema import LOGINS
+from tests.engine.test_stages import count_rule
+
+RULE = count_rule(">", 0, "5m")[1]
+OTHER = RULE.replace(b'"ruleId": 1', b'"ruleId": 2')
+DELETE = b'{"ruleId": 1, "ruleState": "DELETE"}'
+CLEAR = b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}'
+
+
+def after(*messages: bytes) -> Ledger:
+    found = Ledger(RuleBook(LOGINS))
+    for message in messages:
+        assert found.apply(message)["status"] == "accepted"
+    return found
+
+
+@pytest.mark.parametrize("between", [[DELETE, RULE], [CLEAR]])
+def test_a_route_that_begins_anew_has_another_store(between):
+    (before,), (now,) = after(RULE).plans, after(RULE, *between).plans
+    assert now.kept.store > before.kept.store
+
+
+def test_a_rule_that_comes_back_joins_anew_and_the_others_stay():
+    before, now = (of.plans[0].kept for of in (after(RULE, OTHER), after(RULE, OTHER, DELETE, RULE)))
+    assert now.store == before.store
+    assert now.joined[1] > before.joined[1] and now.joined[2] == before.joined[2]
+
+
+def test_it_comes_back_from_a_file_as_it_was(tmp_path):
+    folder, change = Durable(tmp_path), Change(17, 0, "control/0:1", RULE)
+    name = save(folder, "", [change], after(RULE))
+    found, changes = load(folder, name, LOGINS)
+    assert (found.to_dict(), changes) == (after(RULE).to_dict(), [change])
+
+
+def test_other_changes_have_another_name_so_a_plan_that_was_given_up_does_no_harm(tmp_path):
+    folder = Durable(tmp_path)
+    names = [save(folder, "", [Change(17, 0, "control/0:1", of)], after(of)) for of in (RULE, OTHER)]
+    assert len(set(names)) == 2
+    assert save(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE)) == names[0]
+
+
+def test_a_copy_goes_on_by_itself(tmp_path):
+    folder = Durable(tmp_path)
+    name = save(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
+    load(folder, name, LOGINS)[0].copy().apply(DELETE)
+    assert len(load(folder, name, LOGINS)[0].plans) == 1
+
+
+def test_old_files_go_but_not_those_of_the_last_two_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "KEPT", 2)
+    folder, names = Durable(tmp_path), [""]
+    for number in range(9):
+        names.append(save(folder, names[-1], [Change(number, 0, "", RULE)], after(RULE)))
+        assert set(names[-2:]) - {""} <= set((folder / ledger.FOLDER).names())
+    assert len((folder / ledger.FOLDER).names()) <= 4

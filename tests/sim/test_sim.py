@@ -1,0 +1,25 @@
+"""Some histories of the engine's protocol, and a few planted faults; `make sim` runs many."""
+
+import pytest
+
+from tests.sim.history import random_history
+from tests.sim.many import found_after, outcomes
+
+HISTORIES = 60
+SOON = 150
+
+
+def test_whatever_happens_the_engine_gives_what_the_reference_gives():
+    wrong = [(seed, found) for seed, found, *_ in outcomes(range(HISTORIES)) if found]
+    assert not wrong, f"python -m tests.sim --seed {wrong[0][0]} --histories 1 shows it: {wrong[0][1]}"
+
+
+def test_a_history_is_the_same_each_time():
+    assert random_history(7) == random_history(7)
+
+
+@pytest.mark.parametrize(
+    "name", ["a limit cuts events but not control", "all that is there is taken", "the floor is ignored"]
+)
+def test_a_planted_fault_is_found(name: str):
+    assert found_after(name, 0, SOON)
