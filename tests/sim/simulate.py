@@ -43,7 +43,8 @@ class Simulation:
         settings = Settings(LOGINS, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
-        self.now, self.skew, self.driver, self.once = BEGIN, 0, None, False
+        self.now, self.skew, self.once = BEGIN, 0, False
+        self.driver: Driver | None = None
         self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
         settings.bind(checkpoint)
 
