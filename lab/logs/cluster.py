@@ -16,7 +16,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 ANSWER_S = 10.0  # how long brokers may take to answer
-LATE_S = 2.0  # a client that does not keep to that (it happens when a broker dies meanwhile) is not waited for longer
 RECENT_S = 30.0
 NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
 # a property as librdkafka spells it, and as Java does; what only makes up another one: ""
@@ -116,8 +115,6 @@ class Cluster:
         """Raises NoBroker where the brokers do not answer, BadTopic where there is no such topic."""
         try:
             yield
-        except TimeoutError:
-            raise self.away("no answer") from None
         except KafkaException as failure:
             error = failure.args[0]
             if error.code() in AWAY:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import KAFKA, Record
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, LATE_S, BadTopic, Cluster, cluster_of
+from lab.logs.cluster import AWAY, BadTopic, Cluster, cluster_of
 from lab.logs.partitions import Partitions, Reader
 
 DAY_MS = 86_400_000
@@ -64,9 +64,9 @@ class KafkaLog:
         new = NewTopic(self.topic, partitions, self.cluster.replication, config=config)
         try:
             with self.cluster.answering(self.topic):
-                self.cluster.admin.create_topics([new], request_timeout=clusters.ANSWER_S)[self.topic].result(
-                    clusters.ANSWER_S + LATE_S
-                )
+                self.cluster.admin.create_topics([new], request_timeout=clusters.ANSWER_S)[
+                    self.topic
+                ].result()
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 wanted = ", ".join(f"{name}={value}" for name, value in config.items())
@@ -100,10 +100,7 @@ class KafkaLog:
         try:
             with self.cluster.answering(self.topic):
                 asked = self.cluster.admin.describe_configs([resource], request_timeout=clusters.ANSWER_S)
-                return {
-                    name: entry.value
-                    for name, entry in asked[resource].result(clusters.ANSWER_S + LATE_S).items()
-                }
+                return {name: entry.value for name, entry in asked[resource].result().items()}
         except KafkaException as failure:
             if failure.args[0].code() in NOT_ALLOWED:
                 return {}

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import OffsetSpec
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import LATE_S, Cluster, NoBroker
+from lab.logs.cluster import Cluster, NoBroker
 
 T = TypeVar("T")
 AGAIN_S = 0.2
@@ -43,9 +43,7 @@ class Partitions:
     def _list(self) -> list[int]:
         wanted = TopicCollection([self.topic])
         asked = self.cluster.admin.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
-        return sorted(
-            partition.id for partition in asked[self.topic].result(clusters.ANSWER_S + LATE_S).partitions
-        )
+        return sorted(partition.id for partition in asked[self.topic].result().partitions)
 
     def _answer(self, ask: Callable[[], T]) -> T:
         """What brokers say. They have a while for it, also if one says at once that nobody leads a partition."""
@@ -64,10 +62,7 @@ class Partitions:
 
         def ask() -> dict:
             answers = self.cluster.admin.list_offsets(wanted, request_timeout=clusters.ANSWER_S)
-            return {
-                partition.partition: future.result(clusters.ANSWER_S + LATE_S)
-                for partition, future in answers.items()
-            }
+            return {partition.partition: future.result() for partition, future in answers.items()}
 
         return self._answer(ask)
 

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab.cli.main import FAILED, OK
 from lab.logs.kafka import KEPT, KafkaLog
+from lab.machine import broker
 from lab.stream.simulate import payments, to_json
 from tests.topics import RULES, append, counted, events, expected, publish, topics
 
@@ -109,7 +110,7 @@ def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tm
             "1 dead letter: eventTime: 5364662400000, ",
         )
         append(logs, lines[200:300])
-        kafka.stop()
+        broker.status(kafka.folder).stop()
         time.sleep(away_s)
         screen.wait_for("waiting for Kafka for ", "nothing is lost: no Kafka broker answers at ")
         kafka.restart()
@@ -131,7 +132,7 @@ def test_it_gives_up_when_it_was_told_how_long_to_wait(kafka, tmp_path):
         publish(logs, RULES[0])
         screen.wait_for("events behind")
         publish(logs, RULES[1])  # whose answer cannot be written
-        kafka.kill()
+        broker.status(kafka.folder).kill()  # another test may have restarted it
         try:
             assert screen.process.wait(90) == FAILED
         finally:
