@@ -6,7 +6,7 @@ from contextlib import closing
 
 from lab.engine.ends import LOGS, KafkaLogs
 from lab.logs.cluster import Cluster
-from lab.model.reference import COUNTS, Reference, run
+from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
 
@@ -52,8 +52,10 @@ def expected(logs: KafkaLogs, **settings) -> Reference:
     for order, kind in enumerate(("control", "events")):
         with closing(logs.log(kind).tail()) as tail:
             entries += [(record.append_ms, order, record.line.encode()) for record in tail.records()]
-    ordered = sorted(entries, key=lambda entry: entry[:2])
-    return run(PAYMENTS, [("event" if order else "control", line) for _, order, line in ordered], **settings)
+    reference = Reference(PAYMENTS, **settings)
+    for append_ms, order, line in sorted(entries, key=lambda entry: entry[:2]):
+        reference.event(line, log_time=append_ms) if order else reference.control(line)
+    return reference
 
 
 def assert_equal(logs: KafkaLogs, reference: Reference) -> int:

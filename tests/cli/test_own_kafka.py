@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
@@ -62,7 +63,11 @@ def place(guarded, tmp_path, monkeypatch):
 
 
 def command_lines(process: psutil.Process) -> str:
-    return "\n".join(" ".join(each.cmdline()) for each in [process, *process.children(recursive=True)])
+    lines = ""
+    for each in [process, *process.children(recursive=True)]:
+        with suppress(psutil.Error):  # it has just ended
+            lines += " ".join(each.cmdline()) + "\n"
+    return lines
 
 
 def holds(folder: Path, secret: str) -> list[Path]:

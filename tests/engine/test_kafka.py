@@ -11,6 +11,7 @@ from lab.engine.cut import Planner
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.logs.cluster import NoBroker
+from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics
 
 SETTINGS = Settings(key_groups=4)
@@ -99,7 +100,7 @@ def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_p
     beginning = running.initial()
     mark = running.latest(beginning, None)
     upto = running.target()
-    kafka.kill()
+    broker.status(kafka.folder).kill()
     assert running.latest(mark, None) == mark
     for planner, until in ((starting, None), (running, upto)):
         with pytest.raises(NoBroker, match="no Kafka broker answers at"):

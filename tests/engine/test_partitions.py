@@ -16,7 +16,7 @@ from lab.engine.ends import KafkaLogs
 from lab.engine.settings import Settings
 from lab.logs import Record
 from lab.logs.kafka import KEPT
-from lab.model.reference import Reference, run
+from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
 from tests.topics import assert_equal, publish, topics
@@ -61,9 +61,12 @@ def in_log_order(logs: KafkaLogs, checkpoint: Path) -> tuple[Reference, int]:
     assert ordered == sorted(found, key=lambda entry: entry[:5]), (
         "the order is not one: it depends on the cuts"
     )
-    lines = [("event" if order else "control", record.line.encode()) for _, _, order, *_, record in ordered]
     moved = sum(effective > record.append_ms for _, effective, *_, record in ordered)
-    return run(PAYMENTS, lines, key_groups=SETTINGS.key_groups), moved
+    reference = Reference(PAYMENTS, key_groups=SETTINGS.key_groups)
+    for _, log_time, order, *_, record in ordered:
+        line = record.line.encode()
+        reference.event(line, log_time=log_time) if order else reference.control(line)
+    return reference, moved
 
 
 class Writer(Thread):
