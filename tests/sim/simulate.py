@@ -57,6 +57,7 @@ class Simulation:
                 (statefiles, "EVENTS_AT_MOST", given["merged_events"]),
                 (ledger, "KEPT", given["ledgers"]),
                 (cut, "WORTH_SHARING", given["sharing"]),
+                (cut, "LOOK_S", -1.0),  # a simulated driver waits no real time
                 (protocol, "HOSTS", given["hosts"]),
             ):
                 stack.enter_context(patch.object(module, name, value))
