@@ -3,7 +3,6 @@
 checkpoint/
   lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
   lab.lock     who works on it (`lab.engine.held`)
-  lease/       which start of an engine may go on (`lab.engine.lease`)
   rules/       the ledger after each cut that had control messages (`lab.engine.ledger`)
   state/       what the batches stored (`lab.engine.statefiles`)
   offsets/17   Spark: micro-batch 17 is planned, between these two marks (`lab.engine.cut`)

@@ -66,13 +66,19 @@ class Partitions:
 
         return self._answer(ask)
 
+    def _known(self, spec: OffsetSpec) -> dict[int, int]:
+        offsets = {number: found.offset for number, found in self._offsets(spec).items()}
+        if min(offsets.values()) < 0:  # a broker that has just come back does not know yet
+            raise self.cluster.away(f"nobody knows the offsets of {self.topic}")
+        return offsets
+
     def starts(self) -> dict[int, int]:
         """The offset of the oldest record of each."""
-        return {number: found.offset for number, found in self._offsets(OffsetSpec.earliest()).items()}
+        return self._answer(lambda: self._known(OffsetSpec.earliest()))
 
     def ends(self) -> dict[int, int]:
         """The offset that comes next in each."""
-        return {number: found.offset for number, found in self._offsets(OffsetSpec.latest()).items()}
+        return self._answer(lambda: self._known(OffsetSpec.latest()))
 
     def since(self, log_time: int) -> dict[int, int]:
         """The offset of the first record logged then (ms) or later; -1: there is none."""

@@ -20,7 +20,6 @@ from rich.table import Table
 from lab.apps.run import Report
 from lab.apps.watch import PERCENTILES, Latencies, percentiles
 from lab.engine.ends import KafkaLogs
-from lab.logs.kafka import KafkaLog
 from lab.machine import broker
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
@@ -83,7 +82,7 @@ def engine(rules: list[str], *arguments: str) -> Iterator[KafkaLogs]:
         logs.log("control").publish(rules, [str(number) for number in range(len(rules))])
         where = ["--logs", f"kafka://{kafka.address}", "--checkpoint", f"{folder}/checkpoint"]
         with process("-m", "lab", "run", *where, *arguments):
-            _wait_for(logs.log("acks"), len(rules))
+            _wait_for_acks(logs, len(rules))
             yield logs
 
 
@@ -100,12 +99,11 @@ def process(*arguments: str) -> Iterator[subprocess.Popen]:
         one.kill()
 
 
-def _wait_for(log: KafkaLog, count: int) -> None:
-    """Until a log has so many records."""
+def _wait_for_acks(logs: KafkaLogs, count: int) -> None:
     deadline = time.monotonic() + READY_S
-    while len(log.read()) < count:
+    while len(logs.log("acks").read()) < count:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{log} did not get {count} records within {READY_S} s")
+            raise TimeoutError(f"the engine did not take the rules within {READY_S} s")
         time.sleep(0.5)
 
 
@@ -141,7 +139,6 @@ def floor(rate: int, warm_up: int, seconds: int, console: Console) -> None:
             process("-m", "tests.bench.floor", kafka.address, "events", "alerts", f"{folder}/checkpoint"),
             process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"),
         ):
-            _wait_for(logs.log("alerts"), 1)
             time.sleep(warm_up)
             with closing(logs.log("alerts").tail(new=True)) as copies:
                 time.sleep(seconds)

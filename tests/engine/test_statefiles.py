@@ -5,7 +5,6 @@ from random import Random
 
 import numpy as np
 
-from lab.engine import statefiles
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
@@ -69,13 +68,12 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
     assert held == [[2, 3], [0, 1]]
 
 
-def test_one_task_after_two_holds_each_event_once(monkeypatch):
+def test_one_task_after_two_holds_each_event_once():
     """
     parallelism  1          2           1
     files        0…1 ▪      0 ▬ (merged)
                             1 nothing
     """
-    monkeypatch.setattr(statefiles, "MERGED_AT_ONCE", 2)
     rule = count_rule(">", 0, "5m")
     log = [rule, *(login(number, 100 + number, user=number % 7) for number in range(7))]
     log += [login(10 + number, 110 + number) for number in range(3)]

@@ -86,10 +86,6 @@ def random_history(seed: int) -> History:
     }
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 3, 6]))]
-    if rng.random() < 0.3:
-        actions.append(("skew", pick([-60_000, -5000, -1, 1, 5000, 60_000])))
-    if rng.random() < 0.2:
-        actions.append(("restart", True))
     for _ in range(pick([4, 6, 8, 12, 20, 40])):
         actions += habits.next()
     return History(settings, tuple(actions))
