@@ -32,7 +32,9 @@ MERGED_AT_ONCE = 8
 EVENTS_AT_MOST = 1 << 22  # in a file that merges write
 BATCH_BITS = 32  # a seq is its batch's number, then the place in it
 NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
-WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
+WRITE = pa.ipc.IpcWriteOptions(
+    compression="lz4", use_threads=False
+)  # threads cost a small file more than they give
 
 
 @dataclass(frozen=True)
@@ -173,15 +175,15 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     """Events of each key-group, and (store, key-group, newest event time in ms)."""
     events = rows.filter(rows["time"].is_valid())
     store, key_group, time = (events[name].to_numpy() for name in ("store", "keyGroup", "time"))
+    stores, number = np.unique(store, return_inverse=True)
     width = int(key_group.max(initial=0)) + 1
-    place = store.astype(np.int64) * width + key_group
-    newest = np.full(int(place.max(initial=0)) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(newest, place, time)
+    newest = np.full(len(stores) * width, np.iinfo(np.int64).min)
+    np.maximum.at(newest, number * width + key_group, time)
     there = np.flatnonzero(newest > np.iinfo(np.int64).min)
     counts = np.bincount(key_group, minlength=width)
     held = np.flatnonzero(counts)
     return dict(zip(held.tolist(), counts[held].tolist())), list(
-        zip((there // width).tolist(), (there % width).tolist(), newest[there].tolist())
+        zip(stores[there // width].tolist(), (there % width).tolist(), newest[there].tolist())
     )
 
 
