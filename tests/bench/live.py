@@ -23,7 +23,7 @@ from lab.engine.ends import KafkaLogs
 from lab.machine import broker
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
-LATENCY_TARGETS = {50: 300, 99: 500}  # percentile -> ms
+LATENCY_TARGETS = {50: 70, 99: 120}  # percentile -> ms
 # the first is a rule that some events in a hundred break, so that there is something to time
 TIMED_RULES = [
     rule(1, PAYEE, "30d", 19.6, "MAX"),
