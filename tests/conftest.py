@@ -1,12 +1,21 @@
 """What tests share."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 from lab.machine import broker, jars
 from lab.machine.session import session
+
+collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
+data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own progress; gone at the end
+os.environ["LAB_DATA"] = data.name
+hypothesis.settings.register_profile("unhurried", deadline=None)  # a worker may stand still beside others
+hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,11 +1,14 @@
 """What tests on Kafka topics share."""
 
 import json
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import closing
 
 from lab.engine.ends import LOGS, KafkaLogs
 from lab.logs.cluster import Cluster
+from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import payments, to_json
@@ -46,16 +49,44 @@ def append(logs: KafkaLogs, lines: list[str]) -> None:
     log.close()
 
 
-def expected(logs: KafkaLogs, **settings) -> Reference:
-    """The reference over what the topics hold, in order of append time, control first."""
-    entries = []
+Entry = tuple[int, int, int, int, int, Record]  # batch, effective log time, control first, source, offset
+
+
+def entries(logs: KafkaLogs) -> Iterator[Entry]:
+    """Each record with its effective log time, by the cuts that the stats log tells; what no batch has taken comes last."""
+    told = {line["batch"]: line["cut"] for line in map(json.loads, logs.log("stats").read()) if "cut" in line}
+    cuts = [cut for _, cut in sorted(told.items())]
     for order, kind in enumerate(("control", "events")):
+        sources: defaultdict[int, list[tuple[int, Record]]] = defaultdict(list)
         with closing(logs.log(kind).tail()) as tail:
-            entries += [(record.append_ms, order, record.line.encode()) for record in tail.records()]
+            for record in tail.records():
+                source, offset = map(int, record.place.rpartition("/")[2].split(":"))
+                sources[source].append((offset, record))
+        for source, records in sources.items():
+            newest, ends = 0, [cut[kind].get(str(source), 0) for cut in cuts]
+            for offset, record in sorted(records, key=lambda each: each[0]):
+                batch = bisect_right(ends, offset)
+                newest = max(newest, record.append_ms, cuts[batch]["from"] if batch < len(cuts) else 0)
+                yield batch, newest, order, source, offset, record
+
+
+def expected(logs: KafkaLogs, **settings) -> Reference:
+    """The reference over what the topics hold, in the effective log order."""
+    found = list(entries(logs))
+    ordered = sorted(found, key=lambda entry: entry[1:5])
+    assert ordered == sorted(found, key=lambda entry: entry[:5]), (
+        "the order is not one: it depends on the cuts"
+    )
     reference = Reference(PAYMENTS, **settings)
-    for append_ms, order, line in sorted(entries, key=lambda entry: entry[:2]):
-        reference.event(line, log_time=append_ms) if order else reference.control(line)
+    for _, log_time, order, *_, record in ordered:
+        line = record.line.encode()
+        reference.event(line, log_time=log_time) if order else reference.control(line)
     return reference
+
+
+def turned_up_late(logs: KafkaLogs) -> int:
+    """How many records turned up after the cut that they belonged to, or behind a later one."""
+    return sum(effective > record.append_ms for _, effective, *_, record in entries(logs))
 
 
 def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
@@ -63,7 +94,8 @@ def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
     alerts = {json.loads(line)["alertId"] for line in logs.log("alerts").read()}
     wanted = {alert.alert_id for alert in reference.alerts}
     assert alerts == wanted, (
-        f"{len(wanted - alerts)} of {len(wanted)} missing, {len(alerts - wanted)} too many"
+        f"{len(wanted - alerts)} of {len(wanted)} missing, {len(alerts - wanted)} too many; missing are, among others, "
+        f"{[alert for alert in reference.alerts if alert.alert_id not in alerts][:3]}"
     )
     reasons = {
         json.loads(line)["place"]: json.loads(line)["reason"] for line in logs.log("deadLetters").read()

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.apps.replay import read_rules
-from lab.apps.run import POLL_S, logs_of, schema_of
-from lab.engine.ends import FileLogs
+from lab.apps.run import POLL_S, existing, logs_of, schema_of
 from lab.model.alerts import Alert
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
@@ -109,9 +108,7 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float) -> None:
 def show(options: Namespace) -> None:
     """Prints the rules that the control log gives."""
     logs = logs_of(options)
-    if isinstance(logs, FileLogs) and not logs.path("control").is_dir():
-        path = logs.path("control").absolute()
-        raise FileNotFoundError(f"{path}: there is no control log; `lab rules add` or `lab run` makes one")
+    existing(logs, "control")
     rules = in_force(logs, schema_of(options)).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")

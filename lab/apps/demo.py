@@ -21,7 +21,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import COUNT_WORDS, Report, raise_if_failed
+from lab.apps.report import COUNT_WORDS, Report
+from lab.apps.run import raise_if_failed
+from lab.engine.columns import now_ms
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
@@ -213,10 +215,6 @@ class Show:
 
 def _percentiles(latencies: list[int]) -> list[str]:
     return [f"{value:,.0f}" for value in np.percentile(latencies, (50, 90, 99))] if latencies else ["–"] * 3
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def run(seconds: int, rate: int) -> None:

@@ -14,12 +14,10 @@ from lab.apps.studio import Studio
 from lab.machine import ports
 from lab.model.schema import LOGINS
 from lab.restrict.client import HOST, Enforcement
-from lab.restrict.decide import Decider
+from lab.restrict.decide import POLL_S, Decider
 from lab.restrict.service import serving
 from lab.rulestore import capture
 from lab.rulestore.store import RuleStore
-
-DECIDE_S = 0.05
 
 
 class Guard:
@@ -75,7 +73,7 @@ class Guard:
 
     def _decide(self, logs) -> None:
         with Decider(logs, LOGINS) as decider:
-            while not self._stopped.wait(DECIDE_S):
+            while not self._stopped.wait(POLL_S):
                 decider.step()
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ orders.jsonl ──► what is found at each path ──► fields, id, time ─
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 
@@ -20,6 +20,7 @@ from lab.model.times import NUMBERS, time_ms
 from lab.model.words import plain, shown
 
 SAMPLE = 50_000  # records
+FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
 COVERED = 0.9  # the least share of records that have the id and the time
 ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
@@ -32,7 +33,6 @@ class Proposal:
 
     schema: Schema
     records: int
-    examples: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Proposal:
         ]
         notes = {name: [f"doubt: {doubt}" for doubt in doubts] for name, doubts in self.doubts.items()}
         notes = {name: notes[name] + [note] * bool(note) for name, note in self.notes.items()}
-        return to_toml(self.schema, head, notes, self.examples)
+        return to_toml(self.schema, head, notes)
 
 
 def infer(lines: Iterable[bytes], name: str) -> Proposal:
@@ -70,12 +70,16 @@ def infer(lines: Iterable[bytes], name: str) -> Proposal:
     names = _names([one.path for one, *_ in typed])
     fields = {
         names[one.path]: Field(
-            names[one.path], type, "", () if one.path == (names[one.path],) else one.path, unit
+            names[one.path],
+            type,
+            "",
+            () if one.path == (names[one.path],) else one.path,
+            unit,
+            _examples(one, type, unit),
         )
         for one, type, unit, _ in typed
     }
-    for one, type, unit, doubts in typed:
-        proposal.examples[names[one.path]] = _example(one.example, type, unit)
+    for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = (
             f"in {one.values:,} of {records:,} records, first in record {one.first:,}; null elsewhere"
@@ -91,7 +95,7 @@ def infer(lines: Iterable[bytes], name: str) -> Proposal:
 
 
 def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
-    """A warning for each field whose path none of the first 1,000 JSON records has."""
+    """A warning for each field whose path none of 1,000 JSON records has."""
     found, records, _ = _found(islice(lines, 1000))
     known = {".".join(path) for path in found}
     warnings = []
@@ -100,7 +104,7 @@ def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
         if each.keys not in found:
             close = get_close_matches(path, known, n=1)
             guess = f", did you mean {close[0]}?" if close else ""
-            warnings.append(f"field {each.name}: none of the first {records:,} records has {path}{guess}")
+            warnings.append(f"field {each.name}: none of {records:,} records has {path}{guess}")
     return warnings
 
 
@@ -125,7 +129,7 @@ def _found(lines: Iterable[bytes]) -> tuple[dict[Path, Found], int, list[str]]:
 def _no_records(bad: list[str]) -> str:
     if not bad:
         return "no records, expected JSON lines: one object a line"
-    hint = "a JSON list or an object over several lines becomes that with `jq -c '.[]'` or `jq -c .`, CSV with a header with pandas"
+    hint = "objects over several lines become that with `jq -c .`, CSV with a header with pandas; a JSON list is read as it is"
     return f"no line is a JSON object, the first: {bad[0]}; expected JSON lines: one object a line ({hint})"
 
 
@@ -177,6 +181,14 @@ def _names(paths: list[Path]) -> dict[Path, str]:
         taken[name] += 1
         names[path] = f"{name}_{taken[name]}" if taken[name] > 1 else name
     return names
+
+
+def _examples(one: Found, type: str, unit: str) -> tuple[str, ...]:
+    """All values of a text or a number that has few, else the first one."""
+    few = one.different if type in ("string", "long") else None
+    if few and 1 < len(few) <= FEW_VALUES and one.values >= 5 * len(few):
+        return tuple(_example(value, type, unit) for value in sorted(few, key=str))
+    return (_example(one.example, type, unit),)
 
 
 def _example(value: object, type: str, unit: str) -> str:
@@ -231,7 +243,7 @@ def _time_of(found: dict[str, Found], fields: dict[str, Field], records: int, do
     if not possible:
         for name, one in found.items():  # numbers that are times although their name does not say so
             if fields[name].type == "long" and one.unit in NUMBERS and one.values >= COVERED * records:
-                fields[name] = Field(name, "time", "", fields[name].path, one.unit)
+                fields[name] = replace(fields[name], type="time", unit=one.unit)
                 doubts[name].append(
                     f"taken as times in {one.unit} since the epoch because nothing else is a time"
                 )

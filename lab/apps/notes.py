@@ -3,19 +3,23 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from lab.apps.run import Report
-from lab.engine.checkpoint import Batches, mark
+from lab.apps.infer import unmatched
+from lab.apps.report import Report
+from lab.engine.checkpoint import Batches, mark, read_record
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.model.deadletters import kind_of
+from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 
+JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
 AGAIN_S = 20.0  # a kind of thing is said this often at most
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
+ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
 MEANINGS = {  # count -> what it means
     "duplicates": "with an id and time that their group already has: they do not count again",
     "droppedLate": "older than all that their key-group still holds: dropped",
@@ -27,10 +31,22 @@ class GaveUp(ConnectionError):
     """The brokers have not answered for as long as `--give-up-after` allows."""
 
 
+class TwoEngines(RuntimeError):
+    """An engine with another checkpoint writes the same logs."""
+
+    def __init__(self, log: object, stats: dict):
+        ago = (time.time_ns() // 1_000_000 - stats["times"]["end"]) / 1000
+        super().__init__(
+            f"an engine with another checkpoint wrote to {log} {max(ago, 0):.1f} s ago, so that each alert would come twice: stop one "
+            "of the two, or give this one logs of its own to write (--alerts, --acks, --dead-letters, --stats)"
+        )
+
+
 class Notes:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
     `give_up_s`: how long they may be. `heard`: is told what the engine says of each micro-batch. `clock`: seconds, for tests.
+    `schema`: of the events; one of one's own is compared with what they look like.
     """
 
     def __init__(
@@ -40,18 +56,22 @@ class Notes:
         give_up_s: float = float("inf"),
         heard: Callable[[dict], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        schema: Schema = PAYMENTS,
     ):
-        self.report = Report(logs.log("stats"), heard)
+        self.report, self._started = Report(logs.log("stats"), heard), time.time_ns() // 1_000_000
         self._logs, self._checkpoint, self._clock, self._give_up_s = logs, checkpoint, clock, give_up_s
         self._letters = logs.log("deadLetters").tail(new=True)
         self._away: tuple[float, str] | None = None  # since when, and what the client says
         self._counts: Counter[str] = Counter()  # what is still to say
         self._bad: dict[str, dict] = {}  # kind -> the first such dead letter
         self._said: dict[str, float] = {}
-        self._back = ""
+        self._back, self._second = "", False
+        self._id: str | None = None  # of the checkpoint, once it is made
+        # paths are looked at once; the kit's own schemas have optional fields that nobody misses
+        self._schema = None if schema in SCHEMAS.values() else schema
 
     def read(self) -> Counter[str]:
-        """What the engine did since the last call; nothing while the brokers are away. Raises GaveUp."""
+        """What the engine did since the last call; nothing while the brokers are away. Raises GaveUp, TwoEngines."""
         now = self._clock()
         try:
             new = self.report.read()
@@ -71,7 +91,25 @@ class Notes:
             self._back = f"Kafka answers again after {_time(now - self._away[0])}"
             self._away = None
         self._counts.update({name: new[name] for name in MEANINGS if new[name]})
+        for stats in self._others(self.report.engines.values()):
+            if stats["engine"]["since"] < self._started:
+                raise TwoEngines(self._logs.log("stats"), stats)
+            self._second = True
         return new
+
+    def _others(self, lines: Iterable[dict]) -> list[dict]:
+        """What engines with other checkpoints said."""
+        self._id = mine = self._id or (read_record(self._checkpoint) or {}).get("id")
+        return [stats for stats in lines if stats.get("engine", {}).get("id", mine) != mine]
+
+    def check_alone(self) -> None:
+        """Raises TwoEngines if another engine is at work on the topics, as far as they tell; folders have a lock."""
+        if isinstance(self._logs, FileLogs):
+            return
+        log = self._logs.log("stats")
+        for stats in self._others(map(json.loads, log.newest(1))):
+            if stats["times"]["end"] > self._started - JUST_NOW_MS:
+                raise TwoEngines(log, stats)
 
     def sentences(self) -> Iterator[str]:
         """What there is to say now."""
@@ -87,8 +125,17 @@ class Notes:
         for kind in sorted(self._counts):
             if self._due(kind):
                 yield self._sentence(kind, self._counts.pop(kind))
+        if self._second and self._due("second"):
+            yield "another engine, with another checkpoint, has been started on these logs: it should end by itself, else alerts come twice"
+            self._second = False
+            self.report.engines.clear()
         if ahead := self._ahead():
             yield ahead
+        if self._schema and self.report.total["records"] >= ENOUGH:
+            with suppress(ConnectionError):
+                lines = self._logs.log("events").newest(SAMPLE)
+                yield from unmatched(self._schema, [line.encode() for line in lines])
+                self._schema = None
 
     def _due(self, kind: str) -> bool:
         now = self._clock()

@@ -6,21 +6,19 @@
 Both give the same alerts in the same order, whatever the settings of the engine.
 """
 
-import gzip
 import json
 import time
-import zlib
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lab.apps.sources import Events, source_at
 from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
@@ -83,7 +81,7 @@ class Replayed:
 
 
 def replay(
-    events: Path | str,
+    events: Path | str | Events,
     rules: Rules,
     *,
     engine: str = "spark",
@@ -92,7 +90,7 @@ def replay(
     spark=None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Evaluates a file of events (JSON lines or CSV, also .gz) or the folder of an events log.
+    """Evaluates a file of events (JSON lines or CSV, also .gz), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
 
     `batches`: how many micro-batches to cut it into; few and large is fastest. `spark`: a session to use, else one
     is made. Raises BadRule before anything starts if a rule would be rejected, OSError if the file cannot be read.
@@ -103,7 +101,7 @@ def replay(
         raise ValueError(f"batches: {batches}, expected 1 or more")
     settings = settings or Settings()
     check_rules(rules, settings.schema)
-    source = Source(Path(events))
+    source = events if isinstance(events, Events) else source_at(events)
     if engine == "reference":
         return _one_at_a_time(source, rules, settings, progress or _silent)
     return _on_spark(source, rules, settings, batches, spark, progress or _silent)
@@ -131,42 +129,6 @@ def check_rules(rules: Rules, schema: Schema) -> RuleBook:
     return book
 
 
-class Source:
-    """The lines of a file, or of an events log's folder."""
-
-    def __init__(self, path: Path):
-        if path.is_dir():
-            log = FileLog(path)
-            files = sorted(path.glob("*.jsonl"))
-            self._files = [(file, f"{path.name}/{file.name}") for file in files] if log.end() else []
-        else:
-            self._files = [(path, path.name)]
-        lengths = [sum(1 for _ in self._lines(file)) for file, _ in self._files]
-        self._starts = [0, *accumulate(lengths)]
-
-    def __len__(self) -> int:
-        """How many lines, blank ones included."""
-        return self._starts[-1]
-
-    def __iter__(self) -> Iterator[bytes]:
-        """The lines without their ends."""
-        lines = (line.rstrip(b"\r\n") for file, _ in self._files for line in self._lines(file))
-        return islice(lines, len(self))  # a log may grow meanwhile
-
-    def place(self, index: int) -> str:
-        """Where line `index` stands, for people: `payments.jsonl:1`."""
-        file = bisect_right(self._starts, index) - 1
-        return f"{self._files[file][1]}:{index - self._starts[file] + 1}"
-
-    @staticmethod
-    def _lines(path: Path) -> Iterator[bytes]:
-        try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                yield from file
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise OSError(f"{path} is not a whole gzip file: {error}") from None
-
-
 def _silent(done: int, lines: int) -> None:
     pass
 
@@ -179,7 +141,7 @@ def _sorted(lines: list[str]) -> list[str]:
     return sorted(lines, key=place)
 
 
-def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
+def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
     reference = Reference(
         settings.schema,
         late_policy=settings.late_policy,
@@ -204,7 +166,7 @@ def _one_at_a_time(source: Source, rules: Rules, settings: Settings, progress: P
 
 
 def _on_spark(
-    source: Source, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
+    source: Events, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
     from lab.engine.pipeline import start
     from lab.machine.session import session
@@ -232,7 +194,7 @@ def _on_spark(
     return Replayed("spark", alerts, acks, letters, dict(counts), done, seconds)
 
 
-def _logged(source: Source, log: FileLog) -> dict[str, int]:
+def _logged(source: Events, log: FileLog) -> dict[str, int]:
     """Writes the lines as a log; returns the line that each of its files starts with."""
     lines, starts, first = iter(source), {}, 0
     while some := list(islice(lines, LINES_AT_ONCE)):
@@ -247,13 +209,13 @@ def _per_batch(logs: FileLogs, batches: int) -> int:
     return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
 
 
-def _original(place: str, source: Source, starts: dict[str, int]) -> str:
+def _original(place: str, source: Events, starts: dict[str, int]) -> str:
     """`events/00000000000000000000.jsonl:7` of the log as the place it came from."""
     file, _, line = place.rpartition(":")
     return source.place(starts[file] + int(line) - 1)
 
 
-def _run(engine, logs, source: Source, progress: Progress) -> tuple[int, float]:
+def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:
     """Waits until all is read; returns how many micro-batches it took, and the seconds from first start to last end."""
     stats, done, first = logs.log("stats").tail(), 0, None
     try:

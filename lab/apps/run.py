@@ -1,10 +1,9 @@
 """`lab run`: the engine on logs that grow, as files or Kafka topics."""
 
-import json
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +14,9 @@ from lab.apps.say import Say
 from lab.engine.checkpoint import read_record
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings, saved_schema
-from lab.logs import KAFKA, kafka_place
 from lab.logs.config import found
+from lab.logs.places import KAFKA, kafka_place
 from lab.machine.signals import stop_signals
-from lab.model.reference import COUNTS
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
 
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
 OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
-COUNT_WORDS = {  # what became of the records; together they are all
-    "evaluated": "evaluated",
-    "storedLate": "stored late",
-    "duplicates": "duplicates",
-    "droppedLate": "dropped late",
-    "deadLetters": "dead letters",
-}
 REPORT_S, POLL_S = 1.0, 0.1
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
@@ -71,6 +62,24 @@ def logs_of(options: Namespace):
     return KafkaLogs(cluster, topics | {log: kafka_place(where)[1] for log, where in named.items()})
 
 
+def existing(logs, name: str):
+    """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
+    path: Path | None = logs.path(name) if hasattr(logs, "path") else None
+    if path is None or path.is_dir():  # of a topic, its broker tells
+        return logs.log(name)
+    here = path.absolute().parent
+    if there := [each for each in OPTIONS.values() if (here / each).is_dir()]:
+        raise FileNotFoundError(
+            f"{path}: there is no such log; in {path.parent} there are {', '.join(there)}"
+        )
+    beside = here.parent if here.parent.is_dir() else Path.cwd()
+    places = [
+        each for each in sorted(beside.iterdir()) if any((each / log).is_dir() for log in OPTIONS.values())
+    ]
+    found = f"logs are in {', '.join(map(str, places[:5]))}" if places else "`lab run` makes logs"
+    raise FileNotFoundError(f"{path}: there is no such log; {found}")
+
+
 def schema_of(options: Namespace) -> Schema:
     """The schema of `--schema`; left out, that of the engine that remembers beside the logs, or payments."""
     return options.schema or saved_schema(default_checkpoint(logs_of(options))) or PAYMENTS
@@ -83,55 +92,6 @@ def raise_if_failed(engine) -> None:
 
 
 # -- lab run -----------------------------------------------------------------------------------------------------------
-
-
-class Report:
-    """What an engine did since the report began, read from its stats log; `heard` is told each line once."""
-
-    def __init__(self, stats, heard: Callable[[dict], None] | None = None):
-        self._tail, self.total, self._heard = stats.tail(new=True), Counter(), heard
-        self._last: dict[int, dict] = {}  # by the task's first key-group
-        self._stored: dict[int, Counter[int]] = {}
-
-    @property
-    def held(self) -> int:
-        """Events held in windows, as far as this run has heard of their tasks."""
-        return sum(stats["heldEvents"] for stats in self._last.values())
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of durable state, of the same tasks."""
-        return sum(stats["stateBytes"] for stats in self._last.values())
-
-    @property
-    def state_sizes(self) -> dict[int, int]:
-        """About how many bytes each key-group has: a task's bytes, shared as the events are that this run saw it store."""
-        sizes = {}
-        for low, stats in self._last.items():
-            stored = self._stored[low]
-            sizes |= {kg: stats["stateBytes"] * n // stored.total() for kg, n in stored.items()}
-        return sizes
-
-    def read(self) -> Counter[str]:
-        """What came since the last call."""
-        new: Counter[str] = Counter()
-        for line in self._tail.read():
-            stats = json.loads(line)
-            low = stats["keyGroups"][0]
-            before = self._last.get(low)
-            if (
-                not before or before["batch"] < stats["batch"]
-            ):  # a batch run again after a crash tells it again
-                self._last[low] = stats
-                self._stored.setdefault(low, Counter()).update(
-                    {int(kg): n for kg, n in stats["stored"].items()}
-                )
-                counts = (*COUNTS, "alerts", "datedLikeSeconds")
-                new.update({name: stats.get(name, 0) for name in counts})
-                if self._heard:
-                    self._heard(stats)
-        self.total.update(new)
-        return new
 
 
 @dataclass(frozen=True)
@@ -147,8 +107,10 @@ class Service:
 
 def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
+    from lab.engine.ends import check_reach
     from lab.machine.session import session, submitted
 
+    check_reach(logs, service.master or "local")
     say = Say(service.as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
@@ -187,10 +149,13 @@ def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
 def _serve(
     spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say, give_up_s: float
 ) -> None:
-    from lab.apps.notes import GaveUp, Notes, clock_of
+    from lab.apps.notes import GaveUp, Notes, TwoEngines, clock_of
     from lab.engine.pipeline import start
 
-    with closing(Notes(logs, checkpoint, give_up_s, watched.take if watched else None)) as notes:
+    heard = watched.take if watched else None
+    with closing(Notes(logs, checkpoint, give_up_s, heard, schema=settings.schema)) as notes:
+        notes.check_alone()
+        clock = clock_of(logs)  # once it runs, a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
         except Exception:
@@ -201,8 +166,8 @@ def _serve(
             watched.watch(logs.feed("events"), engine.query)
         try:
             say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
-            if said := clock_of(logs):
-                say("note", said)
+            if clock:
+                say("note", clock)
             started = last = time.monotonic()
             while not stopped.wait(REPORT_S):
                 raise_if_failed(engine)
@@ -214,7 +179,7 @@ def _serve(
                 last = now
         finally:
             engine.stop()
-            with suppress(GaveUp):
+            with suppress(GaveUp, TwoEngines):
                 notes.read()
     total, seconds = notes.report.total, time.monotonic() - started
     say(

@@ -91,7 +91,7 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
     try:
         return parse_message(message_of(enabled, ""), store.schema).rule.describe()
     except BadRule as error:
-        return f"not a rule for {store.schema.name}: {error}"
+        return f"not a rule for {store.schema.name} (another --schema?): {error}"
 
 
 # -- lab cdc -----------------------------------------------------------------------------------------------------------

@@ -25,21 +25,24 @@ from rich.table import Table
 
 from lab.apps.backtest import Past
 from lab.apps.control import key_of
-from lab.apps.run import Report
+from lab.apps.report import Report
+from lab.apps.run import existing
+from lab.apps.sources import source_at
 from lab.apps.watch import Latencies
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages, compile_kernels
+from lab.logs.config import found
 from lab.model import schemafile
 from lab.model.alerts import Alert
 from lab.model.rules import RuleBook
-from lab.model.schema import SCHEMAS, Schema
-from lab.stream.player import SCHEMAS as STREAMS
+from lab.model.schema import Schema
 from lab.stream.player import Player
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
 KEY_GROUPS = 8
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
+PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
 SILENT_S = 10  # this long without a micro-batch while events wait is worth a warning
 SEGMENT_S = 0.1  # the stream reaches a file log this often
 
@@ -69,9 +72,9 @@ class Newest(deque):
 class Studio:
     """Starts a stream of `rate` events per second and an engine, and keeps the newest of what comes out.
 
-    `schema`: payments or logins; with an engine elsewhere any, by name, as a file or as `lab.schema` gives it. `engine`: "kernel" (its stages in this process, no Java), "spark" (on files), "kafka"
+    `schema`: by name, as a file or as `lab.schema` gives it. `engine`: "kernel" (its stages in this process, no Java), "spark" (on files), "kafka"
     (on a real broker of its own), or "elsewhere" (runs already on `logs`; nothing is started). `rules`: messages for the
-    control log. One studio at a time: a new one closes the one before. Raises ValueError for an unknown engine or schema.
+    control log. `events`: recorded ones to play instead of simulated ones: a file, a folder, kafka://HOST:PORT/TOPIC. One studio at a time: a new one closes the one before. Raises ValueError for an unknown engine or schema.
 
     >>> with Studio(rate=50) as studio:
     ...     studio.ask("1,(active),(paymentType),,(paymentAmount),(SUM),(>),(0),(1)")["status"]
@@ -90,6 +93,7 @@ class Studio:
         rate: float = 200,
         rules: Sequence[str | dict] = (),
         logs: FileLogs | KafkaLogs | None = None,
+        events: str | Path | None = None,
         seed: int = 1,
         **player: Any,
     ):
@@ -98,9 +102,8 @@ class Studio:
         if (engine == "elsewhere") != (logs is not None):
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
         self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
-        if engine != "elsewhere" and self.schema not in map(SCHEMAS.get, STREAMS):
-            allowed = f"one of {', '.join(STREAMS)}, which can be played, or engine='elsewhere' and the logs of one that runs"
-            raise ValueError(f"schema: {self.schema.name!r}, expected {allowed}")
+        if events:
+            player["lines"] = source_at(events, found(None))
         if Studio._open and (before := Studio._open()):
             before.close()
         self.engine = engine
@@ -123,7 +126,10 @@ class Studio:
 
             logs = KafkaLogs(self._stack.enter_context(broker.running()).address)
         self.logs = logs or FileLogs(folder / "logs")
-        self.logs.create()
+        if engine == "elsewhere":
+            existing(self.logs, "events").close()
+        else:
+            self.logs.create()
         self.book, self.past = RuleBook(self.schema), Past(self.schema)
         self.alerts, self.acks, self.letters = (
             Newest((), KEPT_ALERTS),
@@ -137,10 +143,11 @@ class Studio:
             name: self.logs.log(name).tail(new=beginning and name != "control")
             for name in ("events", "control", "alerts", "acks", "deadLetters")
         }
-        self.report, self.latencies = Report(self.logs.log("stats")), Latencies(self.logs)
+        self.report, self.latencies = Report(self.logs.log("stats")), Latencies(self.logs, KEPT_ALERTS)
         for tail in self._tails.values():
             self._stack.callback(tail.close)
-        if engine == "elsewhere":
+        if engine == "elsewhere":  # rules are tried on what was there before, too
+            self.past.add(self.logs.log("events").newest(PAST))
             return
         for rule in rules:
             self.publish(rule)
@@ -156,7 +163,7 @@ class Studio:
             self._engine = start(spark, self.logs, folder / "checkpoint", settings)
         self._stack.callback(self._engine.stop)
         self.player = Player(
-            self.schema.name,
+            self.schema,
             self.logs.log("events"),
             rate,
             seed=seed,
@@ -182,7 +189,14 @@ class Studio:
     # -- what widgets ask for ------------------------------------------------------------------------------------------
 
     def publish(self, message: str | dict) -> str:
-        """Sends a control message to the engine and returns its place, which its acknowledgement will name. Raises BadRule."""
+        """Sends a control message to the engine and returns its place, which its acknowledgement will name.
+
+        Raises BadRule, and RuntimeError after `close`.
+        """
+        if self._closed:
+            raise RuntimeError(
+                "the engine has stopped, nobody would answer; the cell that started it starts a new one"
+            )
         text = message.replace("\n", " ") if isinstance(message, str) else json.dumps(message)
         (place,) = self.logs.log("control").publish([text], [key_of(text, self.schema)])
         return place
@@ -225,6 +239,11 @@ class Studio:
             self._heard = time.monotonic()
 
     @property
+    def closed(self) -> bool:
+        """Whether stream and engine have stopped."""
+        return self._closed
+
+    @property
     def lag(self) -> int:
         """Records in the events log that the engine has not told about yet."""
         return max(self.records - self.report.total["records"], 0)
@@ -236,6 +255,11 @@ class Studio:
         if reason := self._failure():
             return "bad", reason
         silent = time.monotonic() - self._heard
+        if self.engine == "elsewhere" and not self.report.total["records"]:
+            return (
+                "warning",
+                f"nothing heard of an engine on {self._place} for {silent:.0f} s: does `lab run` run there, do events come?",
+            )
         if not self.report.total["records"] and silent < SILENT_S:
             return "warning", "the engine starts"
         if silent > SILENT_S and self.lag:
@@ -246,11 +270,15 @@ class Studio:
         where = {
             "kernel": "in this kernel, without Spark",
             "spark": "on Spark, on files",
-            "kafka": f"on Spark, on Kafka at {getattr(self.logs, 'address', '')}",
-            "elsewhere": "elsewhere",
+            "kafka": f"on Spark, on Kafka at {self._place}",
+            "elsewhere": f"elsewhere, on {self._place}",
         }
         paused = ", the stream is paused" if self.player and self.player.paused else ""
         return "good", f"the engine runs {where[self.engine]}{paused}"
+
+    @property
+    def _place(self) -> str:
+        return str(getattr(self.logs, "folder", None) or self.logs.address)
 
     def _failure(self) -> str:
         if self.player and self.player.error:

@@ -7,29 +7,36 @@ Where the time of an alert goes, on the clocks of the broker and of this machine
 """
 
 import json
+import sys
 import time
 from argparse import Namespace
 from collections import deque
 from collections.abc import Iterable
+from contextlib import closing
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import POLL_S, logs_of
+from lab.apps.bookmarks import bookmark, set_bookmark
+from lab.apps.run import POLL_S, existing, logs_of
+from lab.logs.positions import position_text
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, utc
 from lab.model.words import plain
 
 STAGES = ("wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
+AT_ONCE = 5_000  # alerts
 
 
 class Latencies:
-    """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`."""
+    """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`, of
+    alerts and of micro-batches."""
 
     def __init__(self, logs, at_most: int = 100_000):
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
+        self._at_most = at_most
         self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
         self._batches: dict[int, dict[str, int]] = {}  # number -> times
 
@@ -43,6 +50,8 @@ class Latencies:
             stats = json.loads(record.line)
             if "decode" in stats["times"]:
                 self._batches[stats["batch"]] = stats["times"]
+        for batch in list(self._batches)[: -self._at_most]:
+            del self._batches[batch]
         return len(records)
 
     def since(self, ms: int) -> int:
@@ -99,15 +108,25 @@ def percentiles(values: Iterable[float]) -> list[str]:
 
 
 def alerts(options: Namespace) -> None:
-    """Prints the alerts of a log; with `--follow`, those to come, as they come."""
-    tail = logs_of(options).log("alerts").tail(new=options.follow)
-    with stop_signals() as stopped:
+    """Prints the alerts of a log; with `--follow`, those to come, as they come; with `--from`, from a position on."""
+    log = existing(logs_of(options), "alerts")
+    saved = options.start == "saved"
+    at = bookmark(log) if saved else options.start
+    new = options.follow and options.start is None
+    with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
-            for line in tail.read():
-                print(line if options.json else describe(Alert.from_json(line)), flush=True)
-            if not options.follow:
-                return
-            stopped.wait(POLL_S)
+            lines = tail.read(AT_ONCE)
+            for line in lines:
+                print(line if options.json else describe(Alert.from_json(line)))
+            sys.stdout.flush()
+            if saved and lines:
+                set_bookmark(log, tail.positions)
+            if not lines:
+                if not options.follow:
+                    break
+                stopped.wait(POLL_S)
+    if options.follow or options.start is not None:
+        print(f"read up to {position_text(tail.positions)}; --from goes on there", file=sys.stderr)
 
 
 def describe(alert: Alert) -> str:
@@ -119,7 +138,10 @@ def describe(alert: Alert) -> str:
 
 def latency(options: Namespace) -> None:
     """Watches for a while and prints the table."""
-    latencies = Latencies(logs_of(options))
+    logs = logs_of(options)
+    for name in ("alerts", "stats"):
+        existing(logs, name).close()
+    latencies = Latencies(logs)
     console = Console(highlight=False)
     with stop_signals() as stopped, console.status(f"watching for {options.seconds} s") as status:
         end = time.monotonic() + options.seconds

@@ -6,7 +6,9 @@ from importlib import metadata
 from pathlib import Path
 
 from lab.apps.run import Usage
-from lab.cli.options import add_command
+from lab.cli import replay
+from lab.cli.options import add_command, add_config_option, place
+from lab.logs.places import KAFKA
 from lab.model.schema import PAYMENTS
 
 
@@ -53,20 +55,25 @@ what may be wrong is a comment that begins with "doubt". Then give it to any com
 """,
         schema=False,
     )
-    command.add_argument("events", type=Path, help="JSON lines, also .gz; or the folder of an events log")
+    command.add_argument("events", type=place, help=replay.EVENTS.replace(" or CSV", ""))
+    add_config_option(command)
     command.add_argument("--out", type=Path, metavar="FILE", help="written, unless it is there (the screen)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Writes the proposal, and says what it is."""
     from lab.apps.infer import infer
-    from lab.apps.replay import Source
+    from lab.apps.sources import source_at
+    from lab.logs.config import found
 
     if options.out and options.out.exists():
         raise Usage(f"{options.out} is there and may have been mended by hand: remove it, or name another")
-    name = options.events.name.removesuffix(".gz").rpartition(".")[0] or options.events.name
+    name = options.events.rstrip("/").rpartition("/")[2]
+    if not options.events.startswith(KAFKA):
+        name = name.removesuffix(".gz").rpartition(".")[0] or name
+    source = source_at(options.events, found(options.config))
     try:
-        proposal = infer(Source(options.events), name)
+        proposal = infer(source, name)
     except ValueError as error:
         raise ValueError(f"{options.events}: {error}") from None
     schema = proposal.schema

@@ -9,24 +9,28 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from pathlib import Path
 
 from lab.apps.run import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
+from lab.cli import classroom as classroomcli
 from lab.cli import infer as infercli
 from lab.cli import replay as replaycli
+from lab.cli import reset as resetcli
 from lab.cli import restrict as restrictcli
 from lab.cli import rulestore as rulestorecli
 from lab.cli import simulate as simulatecli
+from lab.cli import watch as watchcli
 from lab.cli.options import (
     RULES_FORMAT,
     add_command,
+    add_config_option,
     add_engine_options,
     add_logs_options,
     add_service_options,
     at_least,
     duration,
+    place,
     settings_of,
 )
 from lab.logs.config import BadConfig
@@ -100,13 +104,14 @@ def parser() -> argparse.ArgumentParser:
     replaycli.add_command_to(commands)
     _run(commands)
     _rules(commands)
-    _alerts(commands)
-    _latency(commands)
+    watchcli.add_commands(commands)
     simulatecli.add_command_to(commands)
     brokercli.add_commands(commands)
     rulestorecli.add_commands(commands)
     restrictcli.add_commands(commands)
     checkpointcli.add_commands(commands)
+    classroomcli.add_commands(commands)
+    resetcli.add_command_to(commands)
     commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
     return top
 
@@ -263,7 +268,8 @@ example:
 {RULES_FORMAT}""",
     )
     command.add_argument("rule", help="its text, or a file of rules")
-    command.add_argument("events", type=Path, help="a file of events, or the folder of an events log")
+    command.add_argument("events", type=place, help=replaycli.EVENTS)
+    add_config_option(command)
     command.add_argument(
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"
     )
@@ -275,30 +281,3 @@ def _stored():
     from lab.apps import stored  # and with it SQLAlchemy, when it is needed
 
     return stored
-
-
-# -- lab alerts, lab latency -------------------------------------------------------------------------------------------
-
-WATCHED = {"--alerts": "the engine's alerts", "--stats": "its counts of each micro-batch (beside the alerts)"}
-
-
-def _alerts(commands) -> None:
-    from lab.apps import watch
-
-    command = add_command(
-        commands, "alerts", watch.alerts, "show the alerts of a running engine", schema=False
-    )
-    add_logs_options(command, {"--alerts": WATCHED["--alerts"]})
-    command.add_argument("--follow", action="store_true", help="those to come, until Ctrl-C")
-    command.add_argument("--json", action="store_true", help="as they are in the log, a JSON object a line")
-
-
-def _latency(commands) -> None:
-    from lab.apps import watch
-
-    help = "how long after its event does an alert come, and where does the time go?"
-    command = add_command(commands, "latency", watch.latency, help, schema=False)
-    add_logs_options(command, WATCHED)
-    command.add_argument(
-        "--seconds", type=at_least(1), default=30, metavar="N", help="how long to watch (%(default)s)"
-    )

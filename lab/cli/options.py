@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from lab.apps.run import Usage
 from lab.engine.checkpoint import read_record
 from lab.engine.settings import Settings, saved_schema
-from lab.logs import kafka_place
+from lab.logs.places import kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
@@ -194,6 +195,19 @@ def duration(text: str) -> int:
         return duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def database_url(text: str) -> str:
+    """The type of an argument that is the URL of a database. What it refuses may hold a password: errors do not repeat it."""
+    if text.partition(":")[0] not in ("sqlite", "postgresql"):
+        raise argparse.ArgumentTypeError("expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE")
+    parts = urlsplit(text)
+    if parts.password or "password" in parse_qs(parts.query):
+        raise argparse.ArgumentTypeError(
+            "a password on a command line is seen by everybody on this machine: leave it out, and put it into a file "
+            "that the URL names (postgresql://USER@HOST:PORT/DATABASE?passfile=FILE) or into the variable PGPASSWORD"
+        )
+    return text
 
 
 def at_least(least: int) -> Callable[[str], int]:

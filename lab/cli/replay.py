@@ -5,16 +5,29 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from lab.apps.run import Usage
-from lab.cli.options import RULES_FORMAT, add_command, add_engine_options, at_least, settings_of
+from lab.cli.options import (
+    RULES_FORMAT,
+    add_command,
+    add_config_option,
+    add_engine_options,
+    at_least,
+    place,
+    settings_of,
+)
+from lab.engine.settings import saved_schema
+from lab.logs.places import KAFKA
 from lab.model.alerts import AlertTable, utc
 from lab.model.rules import symbol
-from lab.model.schema import PAYMENTS, SCHEMAS
+from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.words import plain
 
 ALERTS_SHOWN = 20
+LOOKED_AT = 1_000  # lines, whether they have what the schema says
+EVENTS = "JSON lines, a JSON list or CSV, also .gz; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
 
 def add_command_to(commands) -> None:
@@ -29,15 +42,16 @@ examples:
   lab replay datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out alerts.jsonl
   lab replay logins.csv --schema logins --rules rules.txt --out alerts.jsonl --engine reference
   lab replay orders.jsonl --schema orders.toml --rules rules.txt            of your own: `lab infer orders.jsonl --out orders.toml`
+  lab replay kafka://127.0.0.1:9092/events --rules rules.txt                a topic, as far as it goes now
+  lab replay logs/events --rules rules.txt                                  what an engine's log has, with its schema
 
 All rules apply before the first event. The alerts are sorted by event time, event id and rule id. The last line
 of the output is one JSON object that sums the run up.
 
 {RULES_FORMAT}""",
     )
-    command.add_argument(
-        "events", type=Path, help="JSON lines or CSV, also .gz; or the folder of an events log"
-    )
+    command.add_argument("events", type=place, help=EVENTS)
+    add_config_option(command)
     command.add_argument(
         "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
     )
@@ -66,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
     """Replays, writes or shows what came out, and sums up in one JSON object."""
     from lab.apps.replay import read_rules
 
+    options.schema = options.schema or schema_beside(options.events)
     outputs = (options.out, options.dead_letters)
     for path in filter(None, outputs):
         if not path.parent.is_dir():
@@ -78,6 +93,14 @@ def run(options: argparse.Namespace) -> None:
         show_alerts(result.alerts)
     print(json.dumps(result.summary()))
     check_some_good(result, options.events)
+
+
+def schema_beside(events: str) -> Schema | None:
+    """That of the engine whose events these are, as its checkpoint has it; None of a file, or where there is no checkpoint."""
+    if events.startswith(KAFKA):
+        return saved_schema("checkpoint")
+    folder = Path(events).absolute()
+    return saved_schema(folder.parent / "checkpoint") if folder.is_dir() else None
 
 
 def show_alerts(alerts: AlertTable) -> None:
@@ -95,7 +118,7 @@ def show_alerts(alerts: AlertTable) -> None:
     Console(highlight=False).print(table)
 
 
-def check_some_good(result, events: Path) -> None:
+def check_some_good(result, events: str) -> None:
     """Raises ValueError if all records were bad: then it is not they that are wrong."""
     if result.events and result.counts["deadLetters"] == result.events:
         raise ValueError(
@@ -110,12 +133,16 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from lab.apps.infer import unmatched
-    from lab.apps.replay import Source, replay
-    from lab.apps.run import COUNT_WORDS
+    from lab.apps.replay import replay
+    from lab.apps.report import COUNT_WORDS
+    from lab.apps.sources import Source, source_at
+    from lab.logs.config import found
 
-    settings = settings_of(options)
+    settings, source = settings_of(options), source_at(options.events, found(options.config))
     if settings.schema not in SCHEMAS.values():
-        for warning in unmatched(settings.schema, Source(options.events)):
+        # of a file lines all over it: fields may appear late
+        every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
+        for warning in unmatched(settings.schema, islice(source, 0, None, every)):
             print(f"lab: warning: {warning}", file=sys.stderr)
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -126,7 +153,7 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
             bar.update(task, description="Events" if done else "Starting", completed=done, total=lines)
 
         result = replay(
-            options.events,
+            source,
             rules,
             engine=options.engine,
             settings=settings,
@@ -152,6 +179,7 @@ def backtest(options: argparse.Namespace) -> None:
     from lab.apps.replay import check_rules
 
     rules = rules_of(options.rule)
+    options.schema = options.schema or schema_beside(options.events)
     for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
         print(f"rule {rule.rule_id}: {rule.describe()}")
     result = replayed(options, rules)

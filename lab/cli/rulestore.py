@@ -1,11 +1,11 @@
 """`lab cdc` and `lab db`: changes of a rule store on their way to the engine, and a PostgreSQL to keep rules in."""
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from lab.cli.options import add_command, add_logs_options, at_least
+from lab.cli.options import add_command, add_logs_options, at_least, database_url
 from lab.machine import database
 
 STORE_HELP = "the database of the rules: sqlite:///rules.db, or what `lab db start` prints"
@@ -13,13 +13,7 @@ STORE_HELP = "the database of the rules: sqlite:///rules.db, or what `lab db sta
 
 def add_store_option(command: ArgumentParser, required: bool = False) -> None:
     """Adds `--store`."""
-    command.add_argument("--store", type=_store_url, required=required, metavar="URL", help=STORE_HELP)
-
-
-def _store_url(text: str) -> str:
-    if text.partition(":")[0] not in ("sqlite", "postgresql"):  # it may hold a password: do not repeat it
-        raise ArgumentTypeError("expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE")
-    return text
+    command.add_argument("--store", type=database_url, required=required, metavar="URL", help=STORE_HELP)
 
 
 def add_commands(commands) -> None:
@@ -80,7 +74,7 @@ def _db(commands) -> None:
     )
     place = f"its data and passwords ({database.default_folder()})"
     for name, run, help in (
-        ("start", _start, "start it: it goes on when the command has ended"),
+        ("start", _start, "start it, with the tables of a rule store: it goes on when the command has ended"),
         ("stop", _stop, "stop it; its data stay"),
         ("status", _status, "does it run, and where? exit code 1 if not"),
     ):
@@ -92,9 +86,16 @@ def _db(commands) -> None:
 
 
 def _start(options: Namespace) -> None:
+    from lab.model.schema import PAYMENTS
+    from lab.rulestore.store import RuleStore
+
     if not database.status(options.folder):
         print("starting PostgreSQL", file=sys.stderr)
-    _tell(database.start(options.folder, options.port))
+    started = database.start(options.folder, options.port)
+    RuleStore(
+        started.url(), PAYMENTS
+    )  # makes the tables, which are the same for every schema: analysts may begin
+    _tell(started)
 
 
 def _stop(options: Namespace) -> None:

@@ -11,16 +11,14 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from lab.apps.run import Usage
-from lab.cli.options import add_command, add_config_option, at_least
+from lab.cli.options import add_command, add_config_option, at_least, place, schema_of_text
+from lab.cli.replay import EVENTS
+from lab.model.schema import PAYMENTS
 from lab.stream.player import SCHEMAS, Player
 
 SEGMENT_S, KAFKA_S = 0.2, 0.01  # how often events reach a folder, and Kafka
 POLL_S = 0.1
 FASTER = 1.2
-BURST_KEYS = {
-    "payments": {"p": "pair", "b": "beneficiary", "s": "surge"},
-    "logins": {str(number): kind for number, kind in enumerate(SCHEMAS["logins"].kinds, start=1)},
-}
 
 
 def add_command_to(commands) -> None:
@@ -29,18 +27,25 @@ def add_command_to(commands) -> None:
         commands,
         "simulate",
         run,
-        "play a live stream of payments or logins into a log",
+        "play a live stream of simulated or recorded events into a log",
         """\
 examples:
   lab simulate payments --to logs/events                                   then, elsewhere: lab run --logs logs
   lab simulate logins --rate 50 --to kafka://127.0.0.1:9092/logins
+  lab simulate --schema orders.toml --to logs/events                       of your own schema, made from types and examples
+  lab simulate --events orders.jsonl --to logs/events                      your own events, as they are
 
 Keys, in a terminal: + and - change the rate by 20 %, p, b and s plant a burst (pair, beneficiary, surge; for logins
-1 to 5, an episode), space pauses, q quits. A burst comes on top of the rate.
+1 to 5, an episode; for others s, a busy group), space pauses, q quits. A burst comes on top of the rate.
 """,
         schema=False,
     )
-    command.add_argument("schema", choices=SCHEMAS, metavar="payments|logins", help="what the events are")
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "schema", nargs="?", choices=SCHEMAS, metavar="payments|logins", help="with planted fraud"
+    )
+    what.add_argument("--schema", dest="own", type=schema_of_text, metavar="FILE", help="as of `lab infer`")
+    what.add_argument("--events", type=place, metavar="WHERE", help=f"recorded: {EVENTS}")
     command.add_argument("--to", required=True, metavar="WHERE", help="a folder, or kafka://host:port/topic")
     add_config_option(command)
     command.add_argument("--rate", type=_rate, default=500, metavar="N", help="events per second (500)")
@@ -69,37 +74,39 @@ def run(options: Namespace) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from lab.logs import opened
+    from lab.apps.sources import source_at
     from lab.logs.config import found
     from lab.logs.files import FileLog
+    from lab.logs.opened import opened
     from lab.machine.signals import stop_signals
     from lab.restrict.client import Enforcement
 
     try:
-        sink = opened(options.to, found(options.config))
+        config = found(options.config)
+        sink = opened(options.to, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
     try:
         enforcement = Enforcement(options.ask) if options.ask else None
     except ValueError as error:
         raise Usage(f"--ask: {error}") from None
+    lines = source_at(options.events, config) if options.events else None
     sink.create()
-    many: dict[str, Any] = (
-        {"payees": 100_000, "beneficiaries": 100_000} if options.schema == "payments" else {"users": 100_000}
-    )
+    many: dict[str, Any] = {"users": 100_000} if options.schema == "logins" else {}
     player = Player(
-        options.schema,
+        options.schema or options.own or PAYMENTS,
         sink,
         options.rate,
         seed=options.seed,
         every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
         burst_every_s=options.bursts,
         seconds=options.seconds or float("inf"),
+        lines=lines,
         ask=enforcement.allowed if enforcement else None,
         **many,
     )
     console = Console(stderr=True, highlight=False)
-    console.print(f"{options.schema} to {options.to}; Ctrl-C ends it", soft_wrap=True)
+    console.print(f"{options.events or player.schema} to {options.to}; Ctrl-C ends it", soft_wrap=True)
     shown = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
     )
@@ -112,7 +119,7 @@ def run(options: Namespace) -> None:
                     if not pressed(player, key):
                         stopped.set()
                 if display:
-                    display.update(status(player, BURST_KEYS if keys is not no_keys else {}), refresh=True)
+                    display.update(status(player, keys is not no_keys), refresh=True)
         finally:
             player.stop()
             sink.close()
@@ -135,9 +142,16 @@ def pressed(player: Player, key: str) -> bool:
         player.rate = max(player.rate / FASTER, 0.1)
     elif key == " ":
         player.resume() if player.paused else player.pause()
-    elif key in BURST_KEYS[player.schema]:
-        player.burst(BURST_KEYS[player.schema][key])
+    elif kind := burst_keys(player).get(key):
+        player.burst(kind)
     return key != "q"
+
+
+def burst_keys(player: Player) -> dict[str, str]:
+    """Which key plants which burst: its letter, or where those are not different, its number."""
+    letters = {kind[0]: kind for kind in player.kinds}
+    numbers = {str(number): kind for number, kind in enumerate(player.kinds, start=1)}
+    return letters if len(letters) == len(numbers) else numbers
 
 
 def by_kind(refused: Counter[str]) -> str:
@@ -149,7 +163,7 @@ def by_kind(refused: Counter[str]) -> str:
     return ", ".join(f"{kind or 'ordinary'} {count:,}" for kind, count in refused.most_common())
 
 
-def status(player: Player, burst_keys: dict[str, dict[str, str]]) -> str:
+def status(player: Player, has_keys: bool) -> str:
     """What the display says; the second line, if there are keys, which they are."""
     state = "[yellow]paused[/]" if player.paused else "playing"
     behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.rate else ""
@@ -159,8 +173,8 @@ def status(player: Player, burst_keys: dict[str, dict[str, str]]) -> str:
         f"sent {player.sent:,}{behind}  {planted}"
     )
     text += f"  [red]refused: {by_kind(player.refused)}[/]" if player.refused else ""
-    if keys := burst_keys.get(player.schema):
-        plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in keys.items())
+    if has_keys:
+        plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in burst_keys(player).items())
         text += f"\n[dim]keys: [bold]+ -[/] rate  {plant}  [bold]space[/] pause  [bold]q[/] quit[/]"
     return text
 

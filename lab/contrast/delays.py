@@ -35,10 +35,11 @@ from lab.stream.simulate import Burst
 PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
 PLAYER_EVERY_S = 0.1
+# the first micro-batches compile: so many of each query, or so long at most
 WARM_UP_BATCHES, WARM_UP_S = (
     8,
     60,
-)  # the first micro-batches compile: so many of each query, or so long at most
+)
 DRAIN_MS = 4_000
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": KEYS, "aggregateFieldName": "paymentAmount"}
 RULE |= {"aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": LIMIT}
@@ -122,10 +123,14 @@ def race_sliding(
 
 
 def _batch_ms(query: StreamingQuery) -> float:
-    """The median of the newest hundred micro-batches that read something."""
-    return median(
-        batch.durationMs["triggerExecution"] for batch in query.recentProgress if batch.numInputRows
-    )
+    """The median of the newest hundred micro-batches that read something. Raises TimeoutError if none was done."""
+    took = [batch.durationMs["triggerExecution"] for batch in query.recentProgress if batch.numInputRows]
+    if not took:
+        raise TimeoutError(
+            "no micro-batch was done while the stream played: this machine is busy with other things; shut down other "
+            "kernels and run the cell again"
+        )
+    return median(took)
 
 
 def _query(

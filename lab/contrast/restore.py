@@ -132,9 +132,8 @@ class Snapshot:
             raise ValueError(f"way: {way!r}, expected one of {', '.join(WAYS)}")
         layout, new = "groups" if way == "ranges" else "hash", self.keys.subtask(parallelism)
         read = kept = seeks = 0
-        index = {"naive": 0, "index": 16 * len(new), "ranges": 8 * self.keys.key_groups}[
-            way
-        ]  # key or group -> offset
+        # key or group -> offset
+        index = {"naive": 0, "index": 16 * len(new), "ranges": 8 * self.keys.key_groups}[way]
         seconds = 0.0
         for subtask in range(parallelism):
             self._forget_cached(layout)

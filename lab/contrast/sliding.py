@@ -24,20 +24,25 @@ FIELDS = "transactionId long, eventTime long, payeeId long, beneficiaryId long, 
 
 
 def over_limit(
-    events: DataFrame, window_ms: int, slides_ms: Sequence[int], limit: float = LIMIT
+    events: DataFrame,
+    window_ms: int,
+    slides_ms: Sequence[int],
+    limit: float = LIMIT,
+    keys: Sequence[str] = KEYS,
 ) -> DataFrame:
-    """A stream of payments -> windows per pair whose sum is over the limit: slide_ms, payeeId, beneficiaryId, end_ms, total.
+    """A stream of payments -> windows per group whose sum is over the limit: slide_ms, the keys, end_ms, total.
 
-    In append mode a window comes once, when the watermark has passed its end: the newest event time of earlier batches.
+    In append mode a window comes once, when the watermark has passed its end.
+    The watermark is the newest event time of earlier batches.
     """
     timed = events.withColumn("at", F.timestamp_millis("eventTime")).withWatermark("at", "0 seconds")
 
     def of(slide_ms: int) -> DataFrame:
         window = F.window("at", f"{window_ms} milliseconds", f"{slide_ms} milliseconds")
-        sums = timed.groupBy(window.alias("window"), *KEYS).agg(F.sum("paymentAmount").alias("total"))
+        sums = timed.groupBy(window.alias("window"), *keys).agg(F.sum("paymentAmount").alias("total"))
         end = F.unix_millis("window.end").alias("end_ms")
         return sums.where(F.col("total") > limit).select(
-            F.lit(slide_ms).alias("slide_ms"), *KEYS, end, "total"
+            F.lit(slide_ms).alias("slide_ms"), *keys, end, "total"
         )
 
     return reduce(DataFrame.union, map(of, slides_ms))

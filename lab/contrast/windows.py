@@ -99,16 +99,6 @@ def per_event(events: Sequence[Event], window_ms: int) -> list[Window]:
     ]
 
 
-def panes(events: Sequence[Event], window_ms: int, slide_ms: int) -> float:
-    """In how many sliding windows an event is, on average: W / S.
-
-    >>> panes([Event(12, 5, 1), Event(20, 7, 2)], 20, 10)
-    2.0
-    """
-    windows = sliding(events, window_ms, slide_ms)
-    return sum(len(window.events) for window in windows) / len(events)
-
-
 @dataclass(frozen=True)
 class Seen:
     """What one approach made of the events: all its windows, those over the limit, and how long the first of them took."""

@@ -17,7 +17,8 @@ from lab.engine.columns import LOG_TIME, Columns, take
 from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
-from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, rounded
+from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, millionths_of_root, root, rounded
+from lab.model.alerts import cut_key
 from lab.model.rules import Rule
 from lab.model.words import plain
 
@@ -97,7 +98,8 @@ def _keys(
     texts = np.empty(len(first), object)
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
-        texts[mine] = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
+        whole = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
+        texts[mine] = [cut_key(text) for text in whole]
     keys = pa.array(texts, TEXT)
     quoted = _quoted(keys)
     hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts], TEXT)
@@ -106,7 +108,7 @@ def _keys(
 
 
 def _group_keys(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
-    """`lab.model.alerts.group_key` of the groups of the given rows."""
+    """`lab.model.alerts.group_key` of the groups of the given rows, whole."""
     parts: list[pa.Array | str] = ["{"]
     for name in names:
         field = store.schema.field(name)
@@ -141,6 +143,12 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     if aggregate.reported is Decimal:
         return _decimals(alerts[:, HIGH_PART], alerts[:, LOW_PART], scale)
     low, part, parts = (alerts[:, column] for column in (LOW_PART, PART, PARTS))
+    if aggregate.reported is root:
+        measures = alerts[:, HIGH_PART:].tolist()
+        roots = [millionths_of_root(joined(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
+        if max(roots) < SAFE:
+            whole = np.array(roots, np.int64)
+            return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     safe = (alerts[:, HIGH_PART] == low >> 63) & (np.abs(low) < SAFE // factor) & (parts < SAFE // factor)
     if aggregate.reported is not rounded or scale > PLACES or not safe.all():

@@ -15,7 +15,12 @@ from pathlib import Path
 
 from lab.engine.durable import Durable
 
-RECORD, VERSION = "lab.json", 3  # VERSION: of what the engine keeps in a checkpoint; it reads no other
+RECORD, VERSION = "lab.json", 4  # VERSION: of what the engine keeps in a checkpoint; it reads no other
+
+BEFORE = {
+    1: "whose windows are in Spark's state store",
+    3: "which does not tell whether one of its state files is lost",
+}
 
 
 def read_record(checkpoint: Path | str) -> dict | None:
@@ -30,9 +35,9 @@ def read_record(checkpoint: Path | str) -> dict | None:
         raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
     if version < VERSION:
         raise ValueError(
-            f"checkpoint {checkpoint} is of version {version}, whose windows are in Spark's state store; this engine keeps "
-            f"them in files of its own (version {VERSION}). Start with a new checkpoint: it reads the logs from their "
-            "beginning and comes to the same windows, as far as the logs still have the events"
+            f"checkpoint {checkpoint} is of version {version}, {BEFORE.get(version, BEFORE[1])}; this engine reads version "
+            f"{VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
+            "as far as the logs still have the events"
         )
     if version > VERSION:
         raise ValueError(f"checkpoint {checkpoint} is of version {version}, made by a newer engine: use that")
@@ -67,7 +72,9 @@ def _last(log: Durable) -> int | None:
 def mark(checkpoint: Path | str, batch_id: int) -> dict:
     """The mark at the end of a planned micro-batch."""
     text = (Durable(checkpoint) / "offsets").read(str(batch_id))
-    version, _, *marks = (text or b"").decode().splitlines() or [""]
+    if text is None:
+        raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
+    version, _, *marks = text.decode().splitlines()
     if version not in ("v1", "v2"):
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
     found = json.loads(marks[0])

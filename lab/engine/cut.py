@@ -17,15 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.engine import lease, ledger
+from lab.engine.checkpoint import mark
+from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
-from lab.engine.feeds import Feed, Positions
+from lab.engine.feeds import Feed, LogLost, Positions
 from lab.engine.ledger import Change
 from lab.engine.settings import Settings
 
 Ends = tuple[Positions, Positions]  # of events and control
-Mark = (
-    dict  # {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}
-)
+# {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
+# "begin", the mark before it, as Spark writes ahead where a batch ends
+Mark = dict
 
 LOOK_S = 0.1  # sources that wait are looked at this often
 WORTH_SHARING = 5_000  # records; less is read by one task
@@ -36,14 +38,10 @@ class Work:
     """What one reading task does: ranges of the events' sources, between two ledgers."""
 
     ranges: dict[int, tuple[int, int]]
-    floor: int  # no record counts as logged before this, ms
+    cut: dict  # as the stats log tells it: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
     before: str
     after: str
     at: int
-
-
-class LogLost(ValueError):
-    """Records that the engine has not read yet are no longer in the log."""
 
 
 class Planner:
@@ -55,7 +53,10 @@ class Planner:
         self._checked, self._looked = False, 0.0
 
     def initial(self) -> Mark:
-        """Before the first record."""
+        """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
+        if (self.checkpoint / "offsets").read("0") is not None:
+            planned = mark(self.checkpoint.where, 0)
+            return planned.get("begin", planned)  # Spark runs a first batch also of nothing
         return _mark(0, 0, self.events.starts(), self.control.starts(), "")
 
     def target(self) -> tuple[Positions, Positions]:
@@ -70,18 +71,21 @@ class Planner:
         if self.held:
             lease.check(self.checkpoint, self.held)
         try:
-            return self._latest(start, limit, upto)
+            end = self._latest(start, limit, upto)
         except ConnectionError:
             if upto or not self._checked:
                 raise
             return start
+        return {**end, "begin": start} if not start["at"] and end != start else end
 
     def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
         begun = positions(start["events"]), positions(start["control"])
         now = max(self.events.clock(), self.control.clock())
         there = upto or self.target()
         if not self._checked:
-            self._check(begun)
+            self._check(begun, there)
+        if any(of.keys() - at.keys() for at, of in zip(begun, there)):
+            return _mark(start["cut"], now_ms(), *self._entered(begun, there), start["ledger"])
         if _all_taken(begun, there):
             return start
         cut = max(start["cut"] + 1, now)
@@ -97,6 +101,14 @@ class Planner:
         if limit is not None and self._size(begun, ends) > limit:
             cut, ends = self._less(start["cut"], cut, begun, ends, limit)
         return self._mark(start, cut, begun, ends)
+
+    def _entered(self, begun: Ends, there: Ends) -> Ends:
+        """`begun`, and the sources that are new, at their beginnings: the cut after this one takes of them."""
+        events, control = (
+            {**{number: start for number, start in feed.starts().items() if number in of}, **at}
+            for feed, of, at in zip((self.events, self.control), there, begun)
+        )
+        return events, control
 
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
         """How far the sources had come before a log time, and no less than they have been read."""
@@ -118,8 +130,7 @@ class Planner:
 
     def _less(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
         """The latest log time before which at most `limit` records are to take, and the ends there."""
-        before_low = begun
-        before_high = there
+        before_low, before_high = begun, there
         while high - low > 1:
             middle = (low + high) // 2
             before = self._before(middle, there, begun)
@@ -129,10 +140,8 @@ class Planner:
                 low, before_low = middle, before
         if before_low != begun:
             return low, before_low
-        return low, (
-            self._part(begun[0], before_high[0], limit),
-            before_high[1],
-        )  # more than a batch of one log time
+        # more than a batch of one log time
+        return low, (self._part(begun[0], before_high[0], limit), before_high[1])
 
     def _part(self, begun: Positions, ends: Positions, limit: int) -> Positions:
         """The ends of the first `limit` records, source by source."""
@@ -150,7 +159,7 @@ class Planner:
             for change in changes:
                 after.apply(change.message)
             name = ledger.save(self.checkpoint, name, changes, after)
-        return _mark(cut, _now_ms(), *ends, name)
+        return _mark(cut, now_ms(), *ends, name)
 
     def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
         """The control messages of a cut, in log order."""
@@ -164,14 +173,20 @@ class Planner:
         ]
         return sorted(changes, key=lambda change: (change.log_time, change.source))
 
-    def _check(self, begun: Ends) -> None:
+    def _check(self, begun: Ends, there: Ends) -> None:
         """Raises LogLost if what comes next in a source is gone. Readers find out what goes later."""
-        for feed, at, name in zip((self.events, self.control), begun, ("events", "control")):
+        feeds = ("events", self.events), ("control", self.control)
+        for (name, feed), at, ends in zip(feeds, begun, there):
             for number, start in feed.starts().items():
                 if start > at.get(number, start):
                     raise LogLost(
                         f"{name}/{number}: records from {at[number]} up to {start} have expired before the engine read "
                         "them; start with a new checkpoint, and keep the log longer"
+                    )
+                if ends.get(number, start) < at.get(number, 0):
+                    raise LogLost(
+                        f"{name}/{number}: ends at {ends[number]}, but the engine has read up to {at[number]} already: another "
+                        "log has its name; start with a new checkpoint"
                     )
         self._checked = True
 
@@ -179,9 +194,9 @@ class Planner:
         """What the tasks have to do between two marks; a batch with many records is shared among them."""
         begun, ends = positions(start["events"]), positions(end["events"])
         ranges = [
-            (number, begun.get(number, 0), last)
+            (number, begun[number], last)
             for number, last in ends.items()
-            if last > begun.get(number, 0)
+            if last > begun.get(number, last)  # there is nothing of a source where it enters
         ]
         size = sum(self.events.size(*each) for each in ranges)
         tasks = self.settings.parallelism if size > WORTH_SHARING else 1
@@ -197,11 +212,8 @@ class Planner:
                 if room <= 0 and len(shares) < tasks:
                     shares.append({})
                     room = share
-        return [Work(part, start["cut"], start["ledger"], end["ledger"], end["at"]) for part in shares]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
+        return [Work(part, cut, start["ledger"], end["ledger"], end["at"]) for part in shares]
 
 
 def positions(saved: Mapping[str, int]) -> Positions:

@@ -1,6 +1,7 @@
 """Decode: raw bytes → typed columns, a whole run of records at a time; bad records become dead letters."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from lab.engine.arrowjson import arrow_schema, read_lines, typed
 from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
-from lab.model.deadletters import dead_letter
+from lab.model.deadletters import dead_letter, kind_of
 from lab.model.field import Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
@@ -28,6 +29,7 @@ class MicroBatch:
 
     events: list[Columns] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
+    bad: Counter[str] = field(default_factory=Counter)  # what was bad about them: kind -> how many
     records: int = 0
     like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
@@ -39,6 +41,7 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
         columns, kept, bad = decode_records(records, schema, max_future_ms)
         batch.records += len(kept) + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
+        batch.bad.update(kind_of(reason) for reason, _, _ in bad)
         if len(kept):
             columns[LOG_TIME] = records.log_time[kept]
             batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
@@ -59,16 +62,15 @@ def decode_records(
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     """
     lines = Lines(records)
-    read = list(_read_at_once(lines, schema))
-    at_once = np.concatenate([rows for rows, _ in read] or [np.empty(0, np.int64)])
-    table, right = arrow_schema(schema).empty_table(), np.ones(0, bool)
-    if read:
-        table, right = typed(pa.concat_tables(table for _, table in read), schema)
     log_times = np.zeros(len(lines.starts), np.int64)
     log_times[lines.records] = records.log_time
-    fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
-    if not fit.all():
-        at_once, table = at_once[fit], table.filter(pa.array(fit))
+    at_once, table = np.empty(0, np.int64), arrow_schema(schema).empty_table()
+    if read := list(_read_at_once(lines, schema)):
+        at_once = np.concatenate([rows for rows, _ in read])
+        table, right = typed(pa.concat_tables(table for _, table in read), schema)
+        fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
+        if not fit.all():
+            at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
     for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
         try:
@@ -104,7 +106,8 @@ class Lines:
         self._data, self._values = records.data, None
         if not self._data and np.ndim(records.log_time):
             self._values = [value for _, value in records.lines()]
-            self._data = b"\n".join(b"" if b"\n" in value else value for value in self._values)
+            without_end = (value.rstrip(b"\n") for value in self._values)
+            self._data = b"\n".join(b"" if b"\n" in value else value for value in without_end)
         self.text = np.frombuffer(self._data or b" ", np.uint8)
         breaks = np.flatnonzero(self.text == ord("\n"))
         self.starts = np.append(0, breaks + 1)

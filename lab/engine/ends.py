@@ -6,6 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lab.engine.feeds import Feed, FileFeed, Positions
 from lab.logs.files import WEEK_MS, FileLog
 
@@ -42,6 +45,10 @@ class FileLogs:
         for name in LOGS:
             self.path(name).mkdir(parents=True, exist_ok=True)
 
+    def topic(self, name: str) -> str:
+        """What rows for the log are marked with."""
+        return name
+
     def feed(self, name: str) -> Feed:
         """A log as the engine reads it."""
         return FileFeed(self.path(name))
@@ -54,14 +61,12 @@ class FileLogs:
         return output.writeStream.foreachBatch(partial(self._write, writer=writer))
 
     def _write(self, output: "DataFrame", batch_id: int, writer: str) -> None:
-        self.write(output.toArrow().to_pylist(), batch_id, writer)
+        self.write(output.toArrow(), batch_id, writer)
 
-    def write(self, rows: list[dict], batch_id: int, writer: str) -> None:
-        """Appends a micro-batch's rows of `windows.OUTPUT` unless the logs have them."""
-        lines: dict[str, list[str]] = {}
-        for row in rows:
-            lines.setdefault(row["log"], []).extend(row["values"])
-        for name, values in lines.items():
+    def write(self, rows: pa.Table, batch_id: int, writer: str) -> None:
+        """Appends a micro-batch's rows of `source.OUTPUT` unless the logs have them."""
+        for name in rows["topic"].unique().to_pylist():
+            values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
             self.log(name).put(writer, batch_id, values)
 
 
@@ -88,9 +93,10 @@ class KafkaLogs:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
         from lab.logs.kafka import KafkaLog
 
-        return KafkaLog(self.cluster, self._topic(name))
+        return KafkaLog(self.cluster, self.topic(name))
 
-    def _topic(self, name: str) -> str:
+    def topic(self, name: str) -> str:
+        """What the log is called there."""
         return self.topics.get(name, name)
 
     def create(self, partitions: int = 1) -> None:
@@ -109,22 +115,24 @@ class KafkaLogs:
         from lab.logs.cluster import ANSWER_S
 
         patience_s = ANSWER_S if name == "control" else float("inf")
-        return KafkaFeed(self.cluster, self._topic(name), patience_s)
+        return KafkaFeed(self.cluster, self.topic(name), patience_s)
 
     def reached(self, events: Positions) -> None:
         """The consumer group follows."""
         from lab.engine.kafkafeed import follower
 
-        follower(self.cluster, self._topic("events")).reached(events)
+        follower(self.cluster, self.topic("events")).reached(events)
 
     def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
         """A record for each line, keyed; delivered at least once, so `writer` is of no use here."""
-        from pyspark.sql import functions as F
-
-        topics = F.create_map(*(F.lit(text) for name in WRITTEN for text in (name, self._topic(name))))
-        lines = output.select(
-            topics[F.col("log")].alias("topic"), F.explode(F.arrays_zip("keys", "values")).alias("line")
-        )
-        lines = lines.select("topic", F.col("line.keys").alias("key"), F.col("line.values").alias("value"))
         properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
-        return lines.writeStream.format("kafka").options(**properties)
+        return output.writeStream.format("kafka").options(**properties)
+
+
+def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
+    """Raises ValueError if Spark's tasks are where they do not reach the logs."""
+    if isinstance(logs, FileLogs) and not master.startswith("local"):
+        raise ValueError(
+            f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
+            "kafka://HOST:PORT, or Spark on this machine"
+        )

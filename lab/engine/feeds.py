@@ -7,7 +7,6 @@ A feed tells how far a source was at a log time, and reads ranges. Effective log
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,16 @@ from typing import Protocol
 
 import numpy as np
 
-from lab.logs.files import FileLog
+from lab.engine.columns import now_ms
+from lab.logs.files import BYTES_A_RECORD, FileLog
 
 Positions = dict[int, int]  # source -> position
 
-BYTES_A_RECORD = 128  # of a file log's lines count as one record of a batch's limit
 AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
+
+
+class LogLost(ValueError):
+    """Records that the engine has not read yet are no longer in the log."""
 
 
 class Records(Protocol):
@@ -75,6 +78,16 @@ class Feed(Protocol):
         """The records of ranges (source -> start, end)."""
 
 
+def one_a_line(values: Sequence[bytes]) -> bytes:
+    """Records as `Records.data` has them.
+
+    >>> one_a_line([b"a", b"b"]), one_a_line([b"a", b"b\\nc"])
+    (b'a\\nb', b'')
+    """
+    joined = b"\n".join(values)
+    return joined if joined.count(b"\n") == len(values) - 1 else b""
+
+
 @dataclass(frozen=True)
 class Loose:
     """Lines that are in no log: their places are their numbers, from 1."""
@@ -123,7 +136,7 @@ class FileFeed:
 
     divisible = True  # log times never go back
 
-    def __init__(self, folder: Path, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000):
+    def __init__(self, folder: Path, clock: Callable[[], int] = now_ms):
         self.log, self._clock = FileLog(folder), clock
         self._ahead = 0  # the log's time before the clock's: clocks step back
 

@@ -5,7 +5,6 @@ import numpy as np
 from lab.engine.aggregates import mixed
 from lab.engine.layout import (
     EVENTS,
-    FIELDS,
     GROUP,
     GROUPS,
     ID,
@@ -35,22 +34,31 @@ def key_hash(key, i):
 
 
 @bare
-def group_of(store, key_group, key, i):
-    """The group with the key in row `i`, a new one if there is none."""
+def has_key(store, g, key, i):
+    """Whether the key of group `g` is that in row `i`."""
+    for k in range(key.shape[1]):
+        if store.group[g, KEY + k] != key[i, k]:
+            return False
+    return True
+
+
+@bare
+def group_place(store, key, i):
+    """The place in the table of groups of the one with the key in row `i`, or where it would be."""
     last = len(store.table) - 1
     place = np.int64(key_hash(key, i) & np.uint64(last))
-    while True:
-        g = store.table[place]
-        if g == NOTHING:
-            break
-        same = True
-        for k in range(key.shape[1]):
-            if store.group[g, KEY + k] != key[i, k]:
-                same = False
-                break
-        if same:
-            return g
+    while store.table[place] != NOTHING and not has_key(store, store.table[place], key, i):
         place = (place + 1) & last
+    return place
+
+
+@bare
+def group_of(store, key_group, key, i):
+    """The group with the key in row `i`, a new one if there is none."""
+    place = group_place(store, key, i)
+    g = store.table[place]
+    if g != NOTHING:
+        return g
     g = store.size[GROUPS]
     store.size[GROUPS] += 1
     store.table[place] = g
@@ -60,6 +68,29 @@ def group_of(store, key_group, key, i):
         store.group[g, KEY + k] = key[i, k]
     store.place[g, :] = NOTHING
     return g
+
+
+@bare
+def count_new(store, key, seen):
+    """How many groups rows of keys would add; `seen`: an empty hash table, at least twice as large as there are rows."""
+    last, new = len(seen) - 1, 0
+    for i in range(len(key)):
+        if store.table[group_place(store, key, i)] != NOTHING:
+            continue
+        place = np.int64(key_hash(key, i) & np.uint64(last))
+        while seen[place] != NOTHING and not same_key(key, seen[place], i):
+            place = (place + 1) & last
+        new += seen[place] == NOTHING
+        seen[place] = i
+    return new
+
+
+@bare
+def same_key(key, i, j):
+    for k in range(key.shape[1]):
+        if key[i, k] != key[j, k]:
+            return False
+    return True
 
 
 @bare
@@ -89,7 +120,6 @@ def link(store, g, p, seq, batch, i):
     store.event[j, TIME] = batch.time[i]
     store.event[j, ID] = batch.id[i]
     store.event[j, SEQ] = seq
-    store.event[j, FIELDS] = batch.fields[i]
     for c in range(batch.value.shape[1]):
         store.event[j, VALUES + c] = batch.value[i, c]
     q = store.group[g, NEWEST] if p == NOTHING else store.event[p, NEXT]  # the newer neighbour

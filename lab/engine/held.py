@@ -42,9 +42,8 @@ class Held:
                 f"(process {holder.get('pid', 'unknown')}): stop that first"
             ) from None
         note = json.dumps({"pid": os.getpid(), "work": work})
-        os.pwrite(
-            descriptor, note.encode().ljust(128), 0
-        )  # in one call, over what was there: never half a note
+        # in one call, over what was there: never half a note
+        os.pwrite(descriptor, note.encode().ljust(128), 0)
 
     def release(self) -> None:
         """Lets go; a second time does nothing."""

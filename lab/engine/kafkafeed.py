@@ -1,20 +1,24 @@
 """A topic as the engine reads it: its partitions are the sources, read by confluent-kafka (librdkafka) as fast as it can."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.feeds import Positions
+from lab.engine.columns import now_ms
+from lab.engine.feeds import LogLost, Positions, one_a_line
 from lab.logs.cluster import Cluster
 from lab.logs.partitions import Partitions, Reader
 
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S = 1.0
+AT_ONCE = 20_000  # records that are decoded at once
 
 
 @dataclass(frozen=True)
@@ -23,24 +27,22 @@ class Polled:
 
     topic: str
     source: int
-    messages: list[Message]
+    offsets: list[int]
+    values: list[bytes]
     log_time: np.ndarray
 
     @property
     def data(self) -> bytes:
         """One record a line, as far as that is possible; else nothing."""
-        values = [message.value() or b"" for message in self.messages]
-        joined = b"\n".join(values)
-        return joined if joined.count(b"\n") == len(values) - 1 else b""
+        return one_a_line(self.values)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, value) of each record."""
-        for message in self.messages:
-            yield f"{self.topic}/{self.source}:{message.offset()}", message.value() or b""
+        return zip(self.places(range(len(self.values))), self.values, strict=True)
 
     def places(self, lines: Sequence[int]) -> list[str]:
         """Topic, partition and offset of some records, counted from 0."""
-        return [f"{self.topic}/{self.source}:{self.messages[line].offset()}" for line in lines]
+        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
 
 
 class KafkaFeed:
@@ -67,10 +69,10 @@ class KafkaFeed:
         """The newest log time there is, and what has passed since it was seen: brokers' clocks are not this computer's."""
         if self._ahead is None:
             self.look()
-        return _now_ms() + self._ahead - GRACE_MS
+        return now_ms() + self._ahead - GRACE_MS
 
     def look(self) -> None:
-        newest, now = self._partitions.newest(), _now_ms()
+        newest, now = self._partitions.newest(), now_ms()
         self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
 
     def size(self, source: int, start: int, end: int) -> int:
@@ -81,11 +83,36 @@ class KafkaFeed:
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Polled]:
         newest = dict.fromkeys(ranges, floor)
-        for source, messages in _reader(self.cluster, self.topic).read(ranges, self._patience_s):
-            times = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
-            times = np.maximum.accumulate(np.maximum(times, newest[source]))
+        came: defaultdict[int, tuple[list[int], list[bytes], list[int]]] = defaultdict(lambda: ([], [], []))
+
+        def polled(source: int) -> Polled:
+            offsets, values, logged = came.pop(source)
+            times = np.maximum.accumulate(np.maximum(logged, newest[source]))
             newest[source] = int(times[-1])
-            yield Polled(self.topic, source, messages, times)
+            return Polled(self.topic, source, offsets, values, times)
+
+        for source, messages in self._messages(ranges):
+            offsets, values, logged = came[source]
+            offsets += [message.offset() for message in messages]
+            values += [message.value() or b"" for message in messages]
+            logged += [message.timestamp()[1] for message in messages]
+            if len(values) >= AT_ONCE:
+                yield polled(source)
+        yield from map(polled, list(came))
+
+    def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
+        try:
+            yield from _reader(self.cluster, self.topic).read(ranges, self._patience_s)
+        except KafkaException as failure:
+            if failure.args[0].code() not in GONE:
+                raise
+            starts = self.starts()
+            lost = [n for n, (start, _) in ranges.items() if start < starts.get(n, 0)]
+            names = ", ".join(f"{self.topic}/{number}" for number in lost)
+            raise LogLost(
+                f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
+                "longer"
+            ) from None
 
 
 class Follower:
@@ -104,10 +131,6 @@ class Follower:
                 self._consumer.poll(0)
                 self._consumer.commit(offsets=offsets, asynchronous=True)
             self._committed, self._at = events, time.monotonic()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @lru_cache(maxsize=8)

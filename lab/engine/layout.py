@@ -1,10 +1,10 @@
 """How a route's events, groups and running aggregates lie in arrays: what the compiled loop works on.
 
- group            event (in order of arrival)                        running
-┌──────────┐     ┌────┬────┬─────┬────────┬──────┬──────┬─────┐     ┌───────┬───┬──────┬─────┬─
-│ newest ──┼───► │time│ id │ seq │ fields │ prev │ next │ … ◄─┼─────┼─start │ n │ high │ low │ …
-│ key …    │     └────┴────┴─────┴────────┴──┼───┴──────┴─────┘     └───────┴───┴──────┴─────┴─
-└──────────┘                                 └► the neighbour in time order of the same group
+ group            event (in order of arrival)                running
+┌──────────┐     ┌────┬────┬─────┬──────┬──────┬──────┐     ┌───────┬───┬──────┬─────┬─
+│ newest ──┼───► │time│ id │ seq │ prev │ next │ … ◄──┼─────┼─start │ n │ high │ low │ …
+│ key …    │     └────┴────┴─────┴──┼───┴──────┴──────┘     └───────┴───┴──────┴─────┴─
+└──────────┘                        └► the neighbour in time order of the same group
 """
 
 import hashlib
@@ -19,16 +19,26 @@ NOTHING = -1
 NEVER = -(1 << 62)  # a time before all others
 LOW_BITS = 0xFFFFFFFF
 
-# columns of Store.event; FIELDS: a bit for each field that is not null; PREV, NEXT: the group's neighbours in time order
-TIME, ID, SEQ, FIELDS, PREV, NEXT, GROUP, VALUES = range(8)
+# columns of Store.event; PREV, NEXT: the group's neighbours in time order
+TIME, ID, SEQ, PREV, NEXT, GROUP, VALUES = range(7)
 NEWEST, KEY_GROUP, KEY = range(3)  # columns of Store.group: the event at the newer end; from KEY on the key
 OLDER, NEWER = range(2)  # columns of Store.queue
+
+# lanes of a running aggregate. Of all: the event where the window starts, NOTHING while it is not followed
+START = 0
+# of all but queues: how many events count, or how many values they have; of COUNT_SINCE: the SEQ at which its rule last fired
+N, RESET = 1, 2
+# of SUM, MEAN, SQUARES: the sum is HIGH · 2³² + LOW; of SQUARES: the first of four limbs of the sum of squares
+HIGH, LOW, LIMB = 2, 3, 4
+# of queues: the oldest event in the window, the newest, and from which time on OLDER is known
+HEAD, TAIL, KNOWN = 1, 2, 3
+
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
 EVENTS, GROUPS, LANES, RESETS = range(4)  # places in Store.size
 
 # columns of Rules.aggregate
-KIND, RULE_ID, WINDOW, COLUMN, NEEDS, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(11)
+KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
 # columns of Rules.limit: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.upto
@@ -44,7 +54,7 @@ class Store(NamedTuple):
     size: np.ndarray
     # [key-groups] newest event time, ms
     newest: np.ndarray
-    # [events, VALUES + columns] int64; a value is a scaled number or half of a string's digest
+    # [events, VALUES + columns] int64; a value is a scaled number, half of a string's digest, or the bits of fields not null
     event: np.ndarray
     # [events, aggregates with a queue, 2] int32: the neighbours in it
     queue: np.ndarray
@@ -71,8 +81,10 @@ class Rules(NamedTuple):
     with operator `>`, and so on: see `lab.engine.limits`.
     """
 
-    # [aggregates, 11] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
+    # [aggregates, 12] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
     aggregate: np.ndarray
+    # [n, 2] int64: a column of Store.event, and the bits that must be set there; of an aggregate from NEEDS up to NEEDS_END
+    needs: np.ndarray
     # columns of Store.event whose distinct combinations are counted, each from FIRST up to LAST
     unique: np.ndarray
     # [limits, 4] int64
@@ -89,14 +101,13 @@ class Batch(NamedTuple):
     time: np.ndarray
     id: np.ndarray
     key_group: np.ndarray
-    fields: np.ndarray
     # [events, key columns]
     key: np.ndarray
     # [events, columns]
     value: np.ndarray
 
 
-LOOP = ("layout.py", "aggregates.py", "limits.py", "groups.py", "window.py")
+LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "groups.py", "window.py")
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 

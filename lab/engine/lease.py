@@ -18,6 +18,7 @@ from threading import Event, Thread
 from typing import Self
 from uuid import uuid4
 
+from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
 from lab.engine.held import CheckpointInUse, Held
 
@@ -93,7 +94,7 @@ class Lease:
         return f"checkpoint {self._checkpoint} is in use by {_who(note)}: stop that first"
 
     def _renew(self, name: str) -> None:
-        note = self._note | {"renewed_ms": time.time_ns() // 1_000_000}
+        note = self._note | {"renewed_ms": now_ms()}
         self._folder.write(name, json.dumps(note).encode())
 
     def _go_on(self) -> None:

@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import shared, source
+from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
-from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs
+from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
 from lab.engine.held import Held
 from lab.engine.lease import Lease
 from lab.engine.settings import Settings
@@ -52,17 +53,14 @@ def start(
     it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach.
     """
     folder, master = Durable(checkpoint), spark.sparkContext.master
-    if isinstance(logs, FileLogs) and not master.startswith("local"):
-        raise ValueError(
-            f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
-            "kafka://HOST:PORT, or Spark on this machine"
-        )
+    check_reach(logs, master)
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
         for name in WRITTEN if isinstance(logs, FileLogs) else ():
             until_stopped.enter_context(Held(logs.path(name), what="log"))
         writer_id = settings.bind(checkpoint)
-        job = Job(settings, logs, folder.where, f"{os.getpid()}-{uuid4().hex[:8]}", lease.name)
+        start = f"{os.getpid()}-{uuid4().hex[:8]}"
+        job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()))
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
         spark.dataSource.register(source.source_of(job))
         rows = spark.readStream.format(f"lab-{job.start}").load()

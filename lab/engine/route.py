@@ -50,8 +50,10 @@ def _between(
 ) -> Iterator[Envelope]:
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
     unclaimed = np.ones(len(events[LOG_TIME]), bool)
+    events = {name: _numpy(values) for name, values in events.items()}
+    found = Found(events, [plan.route.filter for plan in ledger.plans], settings.schema)
     for plan in ledger.plans:
-        rows = matching(events, plan.route, settings.schema)
+        rows = found.rows(plan.route)
         if not len(rows):
             continue
         columns = routed(events, rows, plan.route, plan.needs, settings.schema)
@@ -77,14 +79,47 @@ def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envel
 
 def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
     """The rows that pass the route's filter and have a group, in order."""
-    keep = np.ones(len(events[LOG_TIME]), bool)
-    for name, values in _stored(route.filter, schema):
-        column = pa.array(events[name])
-        keep &= pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)
-    for name in route.keys:
-        if isinstance(events[name], pa.Array):
-            keep &= events[name].is_valid().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(keep)
+    return Found(events, [route.filter], schema).rows(route)
+
+
+class Found:
+    """The rows that pass filters. A column is looked through once for all filters that begin with it, not once for each."""
+
+    def __init__(self, events: Columns, filters: Iterable[Filter], schema: Schema):
+        self.events, self.schema = events, schema
+        wanted: dict[str, dict] = {}
+        for (name, values), *_ in (list(_stored(filter, schema)) for filter in filters if filter):
+            wanted.setdefault(name, {}).update(dict.fromkeys(values))
+        self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
+
+    def rows(self, route: Route) -> np.ndarray:
+        """Those that pass the route's filter and have a group, in order."""
+        rows = np.arange(len(self.events[LOG_TIME]))
+        for number, (name, values) in enumerate(_stored(route.filter, self.schema)):
+            if number == 0:
+                parts = [self._by_value[name][value] for value in values]
+                rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
+            else:
+                column = pa.array(take(self.events[name], rows))
+                rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
+        for name in route.keys:
+            if isinstance(self.events[name], pa.Array):
+                rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
+        return rows
+
+
+def _rows_by_value(column: np.ndarray | pa.Array, values: list) -> dict[int | str, np.ndarray]:
+    """The rows that have each of some different values, in order.
+
+    >>> {value: rows.tolist() for value, rows in _rows_by_value(np.array([7, 5, 7, 6]), [5, 7, 8]).items()}
+    {5: [1], 7: [0, 2], 8: []}
+    """
+    column = pa.array(column)
+    numbers = pc.fill_null(pc.index_in(column, pa.array(values, column.type)), len(values)).to_numpy()
+    numbers = numbers.astype(np.min_scalar_type(len(values)))  # short ones are sorted faster
+    rows = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[rows], np.arange(len(values) + 1)).tolist()
+    return {value: rows[first:end] for value, (first, end) in zip(values, pairwise(ends))}
 
 
 def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
@@ -132,4 +167,6 @@ def _numbers(
 
 def _numpy(values: np.ndarray | pa.Array) -> np.ndarray | pa.Array:
     """Numbers as NumPy's, unless some are null."""
-    return values if isinstance(values, np.ndarray) or values.null_count else values.to_numpy()
+    if isinstance(values, np.ndarray) or values.null_count or not pa.types.is_int64(values.type):
+        return values
+    return values.to_numpy()

@@ -6,6 +6,8 @@
 4  MAX(amount) over 1 h >= 9    ───►  MAX(amount) over 1 h   limits 9            >=: rule 4
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,6 +20,8 @@ from lab.engine.limits import limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import OPERATORS, Rule
 from lab.model.schema import Schema
+
+BITS = 63  # of an int64 column that say what is not null
 
 
 class Key(NamedTuple):
@@ -45,6 +49,21 @@ def halves(schema: Schema, name: str) -> list[str]:
     return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
 
 
+def not_null(number: int) -> tuple[str, int]:
+    """The column that says whether a kept field is null, by the field's number, and its bit there.
+
+    >>> not_null(2), not_null(63)
+    (('not null/0', 4), ('not null/1', 1))
+    """
+    return f"not null/{number // BITS}", 1 << number % BITS
+
+
+def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
+    """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
+    columns = ((not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields))
+    return list(dict.fromkeys(column for of in columns for column in of))
+
+
 def scale_of(rule: Rule, schema: Schema) -> int:
     """Digits after the point of what the rule measures, in minor units: of a variance twice those of the field."""
     power = AGGREGATES[rule.function].power
@@ -60,8 +79,9 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
             limit = AGGREGATES[rule.function].compared(Fraction(rule.limit)) * 10 ** scale_of(rule, schema)
             at = by_key.setdefault(key, {}).setdefault(limit, [[] for _ in OPERATORS])
             at[OPERATORS.index(rule.operator)].append(row)
-    columns = [column for name in fields for column in halves(schema, name)]
+    columns = value_columns(fields, schema)
     aggregate = np.zeros((len(by_key), layout.POSITIONS + 1), np.int64)
+    needs: list[tuple[int, int]] = []
     unique: list[int] = []
     limits: list[tuple[int, ...]] = []
     upto: list[list[int]] = []
@@ -71,18 +91,22 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         compared = [
             layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
         ]
-        needs = {*key.unique, key.field} - {None}
+        needed: Counter[str] = Counter()
+        for name in {*key.unique, key.field} - {None}:
+            column, bit = not_null(fields.index(name))
+            needed[column] += bit
         aggregate[a, layout.KIND] = key.running.kind
         aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
         aggregate[a, layout.WINDOW] = key.window_ms
         if key.field:
             aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(halves(schema, key.field)[0])
-        aggregate[a, layout.NEEDS] = sum(1 << fields.index(name) for name in needs)
+        aggregate[a, layout.NEEDS], aggregate[a, layout.NEEDS_END] = len(needs), len(needs) + len(needed)
         aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
         aggregate[a, layout.QUEUE] = queues
         aggregate[a, layout.WIDTH] = key.running.lanes
         aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
         queues += key.has_queue
+        needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
         unique += compared
         ascending = sorted(rows_at)
         limits += map(limit_row, ascending)
@@ -93,5 +117,11 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
                 firing += rows_at[limit][operator]
             positions[-1][operator] = len(firing)
         upto += positions
-    shaped = np.array(limits, np.int64).reshape(-1, 4), np.array(upto, np.int64).reshape(-1, len(OPERATORS))
-    return list(by_key), Rules(aggregate, np.array(unique, np.int64), *shaped, np.array(firing, np.int64))
+    return list(by_key), Rules(
+        aggregate,
+        np.array(needs, np.int64).reshape(-1, 2),
+        np.array(unique, np.int64),
+        np.array(limits, np.int64).reshape(-1, 4),
+        np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
+        np.array(firing, np.int64),
+    )

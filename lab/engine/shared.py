@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -24,6 +25,8 @@ Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 HEADER_BYTES = 4096
 ALIGNMENT_BYTES = 64
 ROOM_NEEDED_BYTES = 1 << 30  # containers often give /dev/shm 64 MB: then the temporary folder serves
+
+YOUNG_S = 60.0  # a folder is made faster
 
 PREFIX = "lab-"
 _held: dict[Path, int] = {}  # folder -> the open file whose lock says that it is in use
@@ -81,13 +84,13 @@ def _hold(folder: Path) -> None:
 
 def _make(folder: Path) -> None:
     """Makes the folder, held on to from its first moment, unless somebody is faster."""
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
+    fresh = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getuid()}-", dir=folder.parent))
     with open(fresh / "held", "w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         try:
             fresh.rename(folder)
         except OSError:
-            shutil.rmtree(fresh)
+            shutil.rmtree(fresh, ignore_errors=True)
         else:
             _hold(folder)
 
@@ -96,7 +99,9 @@ def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}{os.getuid()}-*"):
         try:
             file = os.open(folder / "held", os.O_RDWR)
-        except OSError:  # just being made, or just being removed
+        except OSError:  # just being made, or just being removed; or whoever made it was killed
+            if _age_s(folder) > YOUNG_S:
+                shutil.rmtree(folder, ignore_errors=True)
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,6 +110,13 @@ def _sweep(parent: Path) -> None:
             pass
         finally:
             os.close(file)
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def create(path: Path, layout: Layout) -> Arrays:

@@ -12,27 +12,16 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
 
-OUTPUT = StructType(
-    [
-        StructField("log", StringType()),
-        StructField("keys", ArrayType(StringType())),
-        StructField("values", ArrayType(StringType())),
-    ]
-)
+OUTPUT = StructType([StructField(name, StringType()) for name in ("topic", "key", "value")])
 SENT = StructType([StructField("task", IntegerType()), StructField("payload", BinaryType())])
-ARROW_OUTPUT = pa.schema(
-    [
-        ("log", pa.string()),
-        *((name, pa.list_(pa.field("element", pa.string()))) for name in ("keys", "values")),
-    ]
-)
+ARROW_OUTPUT = pa.schema([(name, pa.string()) for name in OUTPUT.names])
 ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
 
 
@@ -94,7 +83,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self.job.settings.parallelism == 1:
-            yield output(alone(self.job, batch_id(), partition.work))
+            yield output(self.job, alone(self.job, batch_id(), partition.work))
             return
         for task, payload in sent(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
@@ -114,13 +103,14 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output(received(job, task, batch_id(), sent_to_it))
+        yield output(job, received(job, task, batch_id(), sent_to_it))
 
 
-def output(lines: Lines) -> pa.RecordBatch:
-    """A task's lines, a row for each log."""
-    keys, values = zip(*lines.values()) if lines else ((), ())
-    return pa.record_batch(
-        [pa.array(list(column), type) for column, type in zip((lines, keys, values), ARROW_OUTPUT.types)],
-        schema=ARROW_OUTPUT,
-    )
+def output(job: Job, lines: Lines) -> pa.RecordBatch:
+    """A task's lines, a row for each."""
+    topics, keys, values = [], [], []
+    for log, (of_keys, of_values) in lines.items():
+        topics += [job.logs.topic(log)] * len(of_values)
+        keys += of_keys
+        values += of_values
+    return pa.record_batch([topics, keys, values], schema=ARROW_OUTPUT)

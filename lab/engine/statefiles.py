@@ -3,8 +3,9 @@
     batch 1   batch 2   …   batch 8        each batch adds one file a task: the events it stored, the resets
       ▪         ▪       …      ▪      ──►  ▬  eight files of a level merge into one of the next
 
-So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. A file is
-written from the arrays in memory; it is read only to rebuild them. Its name says what it covers:
+So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. A batch that
+stored nothing leaves an empty file: a file that is missing is a loss. A file is written from the arrays in memory; it is read
+only to rebuild them. Its name says what it covers:
 
     state/000000017-000000010-00000-00007.arrow       batches 10 … 17 of key-groups 0 … 7
 
@@ -17,9 +18,9 @@ was not committed is passed over, and written again, the same, when that batch r
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +33,35 @@ MERGED_AT_ONCE = 8
 EVENTS_AT_MOST = 1 << 22  # in a file that merges write
 BATCH_BITS = 32  # a seq is its batch's number, then the place in it
 NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
-WRITE = pa.ipc.IpcWriteOptions(
-    compression="lz4", use_threads=False
-)  # threads cost a small file more than they give
+# of events and of resets
+COLUMNS = {"store": pa.int32(), **dict.fromkeys(("time", "id", "seq", "keyGroup"), pa.int64())}
+# threads cost a small file more than they give
+WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
-@dataclass(frozen=True)
-class StateFile:
+NOTHING = pa.table({name: pa.array([], kind) for name, kind in COLUMNS.items()})
+
+
+class FileGone(ValueError):
+    """A file that should be in the checkpoint is not."""
+
+    def __init__(self, what: str):
+        super().__init__(
+            f"{what} is gone: the checkpoint is not whole, restore all of it or start with a new one"
+        )
+
+
+class Overtaken(RuntimeError):
+    """A task runs for a micro-batch that is long done, so the files that it would need may have been merged or removed."""
+
+    def __init__(self, batch_id: int, what: str, newest: int):
+        super().__init__(
+            f"micro-batch {batch_id}: {what} of micro-batch {newest} already, so another engine, "
+            "or another attempt at the task, has gone on without this one"
+        )
+
+
+class StateFile(NamedTuple):
     """One file: the batches and key-groups it covers, its level, what it holds, and the key-groups to be read from it."""
 
     last: int
@@ -87,7 +110,7 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
             served = [kg for kg in covers if file.last <= needed.get(kg, upto)]
             needed |= dict.fromkeys(served, file.first - 1)
             if mine := tuple(kg for kg in served if low <= kg <= high):
-                serving.append(replace(file, serves=mine))
+                serving.append(file._replace(serves=mine))
     return serving[::-1], idle
 
 
@@ -96,7 +119,7 @@ def table(parts: Sequence[tuple[int, Columns, Columns]]) -> pa.Table:
 
     `parts`: (store, events, resets), as `RouteStore.export` gives them; resets also with `joined`.
     """
-    batches = []
+    batches = [NOTHING]
     for store, events, resets in parts:
         order = np.lexsort((resets["rule"], resets["seq"]))
         for columns in (events, {name: take(values, order) for name, values in resets.items()}):
@@ -112,35 +135,41 @@ class StateFiles:
     def __init__(self, checkpoint: Durable, low: int, high: int):
         self.folder, self.low, self.high = checkpoint / FOLDER, low, high
 
-    def find(self, upto: int, sweep: bool = True) -> list[StateFile]:
-        """The files that hold the key-groups after batch `upto`, oldest first; `sweep`: removes those that nobody needs."""
-        files, idle = chosen(self.folder.names(), upto, self.low, self.high)
-        for name in idle if sweep else ():
-            self.folder.remove(name)
-        return [self._described(file) for file in files]
+    def find(self, upto: int, begins: bool = True) -> tuple[list[StateFile], list[str]]:
+        """The files that hold the key-groups after batch `upto`, oldest first, and the names of those that nobody needs.
+
+        `begins`: for a task of the next batch. Raises Overtaken if that batch is long done, FileGone if `upto` left no file.
+        """
+        names = self.folder.names()
+        files, idle = chosen(names, upto, self.low, self.high)
+        newest = max((int(match[1]) for match in map(NAME.fullmatch, names) if match), default=-1)
+        if begins and newest > upto + 1:  # which is begun after the commit of the one before
+            raise Overtaken(upto + 1, f"{self.folder} has files", newest)
+        there = {kg for file in files if file.last == upto for kg in file.serves}
+        if upto >= 0 and (lost := set(range(self.low, self.high + 1)) - there):
+            raise FileGone(
+                f"{self.folder}: what micro-batch {upto} left of key-groups {min(lost)} … {max(lost)}"
+            )
+        return [self._described(file) for file in files], idle
 
     def _described(self, file: StateFile) -> StateFile:
         data = self._data(file.name)
         meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
-        return replace(file, level=meta["level"], bytes=data.size, events=sum(meta["events"].values()))
+        return file._replace(level=meta["level"], bytes=data.size, events=sum(meta["events"].values()))
 
     def newest(self, file: StateFile) -> list[tuple[int, int, int]]:
-        """(store, key-group, newest event time in ms) of what a file holds."""
+        """(store, key-group, newest event time in ms) of what a file holds. Raises FileGone."""
         return _meta(self.folder.where, file.name)["newest"]
 
-    def events(self, file: StateFile) -> dict[int, int]:
-        """Key-group -> how many events a file holds of it."""
-        return {
-            int(key_group): count
-            for key_group, count in _meta(self.folder.where, file.name)["events"].items()
-        }
+    def sizes(self, file: StateFile) -> dict[int, float]:
+        """Key-group -> about how many bytes of a file are its own: a share for each event."""
+        events = _meta(self.folder.where, file.name)["events"]
+        return {int(key_group): file.bytes * count / file.events for key_group, count in events.items()}
 
     def _data(self, name: str) -> pa.Buffer:
         data = self.folder.read(name)
         if data is None:
-            raise ValueError(
-                f"{self.folder}/{name} is gone: the checkpoint is not whole, start with a new one"
-            )
+            raise FileGone(f"{self.folder}/{name}")
         return pa.py_buffer(data)
 
     def read(self, file: StateFile) -> pa.Table:
@@ -160,14 +189,14 @@ class StateFiles:
             writer.write_table(rows)
         data = sink.getvalue()
         self.folder.write(file.name, data)
-        return replace(file, bytes=data.size, events=sum(events.values()))
+        return file._replace(bytes=data.size, events=sum(events.values()))
 
 
 @lru_cache(maxsize=64)
 def _meta(where: str, name: str) -> dict:
     data = Durable(where).read(name)
     if data is None:
-        raise ValueError(f"{where}/{name} is gone: the checkpoint is not whole, start with a new one")
+        raise FileGone(f"{where}/{name}")
     return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
 
 

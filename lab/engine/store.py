@@ -11,7 +11,7 @@ from lab.engine import groups, layout, shared, window
 from lab.engine.aggregates import SCRATCH
 from lab.engine.columns import Columns
 from lab.engine.layout import NOTHING, Batch, Store
-from lab.engine.rulenumbers import Key, halves, numbers
+from lab.engine.rulenumbers import Key, halves, not_null, numbers, value_columns
 from lab.model.rules import Route, Rule
 from lab.model.schema import Schema
 
@@ -46,13 +46,12 @@ class RouteStore:
 
     def _set_rules(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
-        self.value_columns = [column for name in self.fields for column in halves(self.schema, name)]
+        self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.window_ms for rule in rules)
         self.keys, self.numbers = numbers(rules, self.fields, self.schema)
         self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
-        self.own = sum(
-            key.rule_id is not None for key in self.keys
-        )  # aggregates that are reset when their rule fires
+        # aggregates that are reset when their rule fires
+        self.own = sum(key.rule_id is not None for key in self.keys)
 
     def change(self, fields: list[str], rules: tuple[Rule, ...], gone: Collection[int]) -> None:
         """Goes on with other rules; held events keep the fields they have. `gone`: ids of rules that left, if only for a moment."""
@@ -164,6 +163,24 @@ class RouteStore:
             grown["running"] = max(grown["running"], of_all_groups)
             self._lay_out(grown, self.keys)
 
+    def _prepare(self, batch: Batch, max_out_of_orderness_ms: int) -> None:
+        """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
+        rows = len(batch.time)
+        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired(max_out_of_orderness_ms):
+            self.compact(max_out_of_orderness_ms, coming=rows)
+        new = self._new_groups(batch)
+        # of many aggregates a group may use few: no more than the events take
+        lanes = min(new * self.lanes, rows * layout.VALUES)
+        self._make_room(events=rows, groups=new, lanes=lanes)
+
+    def _new_groups(self, batch: Batch) -> int:
+        """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
+        rows = len(batch.time)
+        if self.groups + rows <= len(self.arrays["group"]):
+            return 0
+        seen = np.full(_power_of_two(2 * rows), NOTHING, np.int32)
+        return int(groups.count_new(self.store, batch.key, seen))
+
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -193,9 +210,8 @@ class RouteStore:
 
     def _batch(self, columns: Columns) -> Batch:
         rows = len(columns["time"])
-        fields = np.zeros(rows, np.int64)
         value = np.zeros((rows, len(self.value_columns)), np.int64)
-        for bit, name in enumerate(self.fields):
+        for number, name in enumerate(self.fields):
             valid: np.ndarray | bool = False
             for column in halves(self.schema, name):
                 values = columns.get(f"value:{column}")
@@ -206,10 +222,11 @@ class RouteStore:
                     valid = values.is_valid().to_numpy(zero_copy_only=False)
                     values = pc.fill_null(values, 0).to_numpy()
                 value[:, self.value_columns.index(column)] = values
-            fields |= np.where(valid, 1 << bit, 0)
+            column, bit = not_null(number)
+            value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         key = self._key(columns, rows)
         time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
-        return Batch(time, event_id, key_group, fields, key, value)
+        return Batch(time, event_id, key_group, key, value)
 
     def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)
@@ -225,7 +242,7 @@ class RouteStore:
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
         batch = self._batch(columns)
-        self._make_room(events=len(batch.time))
+        self._prepare(batch, max_out_of_orderness_ms)
         fate = np.empty(len(batch.time), np.uint8)
         found, done = [], 0
         while done < len(batch.time):
@@ -262,8 +279,9 @@ class RouteStore:
             "keyGroup": group[:, layout.KEY_GROUP].copy(),
         }
         columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
-        for bit, name in enumerate(self.fields):
-            valid = (event[:, layout.FIELDS] >> bit) & 1 == 1
+        for number, name in enumerate(self.fields):
+            column, bit = not_null(number)
+            valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
             for column in halves(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
@@ -280,14 +298,20 @@ class RouteStore:
         return columns, reset_columns
 
     def load(
-        self, events: Columns, resets: Columns, since: dict[int, int], max_out_of_orderness_ms: int
+        self,
+        events: Columns,
+        resets: Columns,
+        since: dict[int, int],
+        max_out_of_orderness_ms: int,
+        coming: int = 0,
     ) -> None:
         """Takes back what `export` gave, in order of seq; of several calls, a later one has later seqs.
 
         `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
+        `coming`: for how many more events to have room.
         """
         batch = self._batch(events)
-        self._make_room(events=len(batch.time), groups=len(batch.time))
+        self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
         groups.load(self.store, batch, _plain(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
         pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
@@ -297,21 +321,18 @@ class RouteStore:
         of_reset = (_plain(resets[name]) for name in ("keyGroup", "rule", "seq"))
         groups.load_resets(self.store, key, *of_reset, rows)
 
-    def compact(self, max_out_of_orderness_ms: int) -> None:
-        """Forgets events, groups and resets that are no longer held."""
+    def compact(self, max_out_of_orderness_ms: int, coming: int = 0) -> None:
+        """Forgets events, groups and resets that are no longer held, and has room for some `coming` events."""
         newest = self.newest.copy()
         events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
         self.arrays = self._create(self._room_at_first)
         self.restore_newest(newest)
-        self.load(events, resets, {}, max_out_of_orderness_ms)
+        self.load(events, resets, {}, max_out_of_orderness_ms, coming)
 
     def restore_newest(self, newest: np.ndarray) -> None:
         self.newest[:] = newest
 
-    def mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
-        """Whether more than half of the events in memory are no longer held (looked at when a quarter of the room is left)."""
-        if self.events < ROOM_AT_FIRST or 4 * self.events < 3 * self.arrays["event"].shape[0]:
-            return False
+    def _mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
         held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)
         return 2 * np.count_nonzero(held) < self.events
 

@@ -4,10 +4,11 @@ With one task it is all one. With several, envelopes travel between them as rows
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lab.engine import ledger, shared
+from lab.engine import lease, ledger, shared
 from lab.engine.columns import now_ms, pack, unpack
 from lab.engine.cut import Work
 from lab.engine.decode import decode
@@ -23,7 +24,8 @@ from lab.model.keygroups import flink_range
 class Job:
     """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid.
 
-    `lease`: the one under which the engine plans micro-batches (`lab.engine.lease`), if it has one.
+    `lease`: the one under which the engine plans and runs micro-batches (`lab.engine.lease`), if it has one. `engine`: its
+    checkpoint's id, and since when it runs (ms): tells it from another one that writes the same logs.
     """
 
     settings: Settings
@@ -31,6 +33,7 @@ class Job:
     checkpoint: str
     start: str
     lease: str = ""
+    engine: tuple[str, int] | None = None
 
     @property
     def folder(self) -> Durable:
@@ -42,7 +45,7 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     settings = job.settings
     times = {"start": work.at, "decode": now_ms()}
     batch = decode(
-        job.logs.feed("events").read(work.ranges, work.floor), settings.schema, settings.max_future_ms
+        job.logs.feed("events").read(work.ranges, work.cut["from"]), settings.schema, settings.max_future_ms
     )
     times["route"] = now_ms()
     rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
@@ -52,17 +55,20 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     if batch.like_seconds:
         counts["datedLikeSeconds"] = batch.like_seconds
     times["evaluate"] = now_ms()
-    return envelopes, {"counts": dict(counts), "deadLetters": batch.dead_letters, "times": times}
+    told = {"counts": dict(counts), "deadLetters": batch.dead_letters, "deadLettersBy": dict(batch.bad)}
+    return envelopes, told | {"times": times, "cut": work.cut}
 
 
 def evaluated(
     job: Job, task: int, batch_id: int, work: Work, envelopes: Iterable[Envelope], told: dict
 ) -> Lines:
-    """Evaluates what one task owns of a micro-batch."""
+    """Evaluates what one task owns of a micro-batch. Raises Fenced if another engine has taken over since it was planned."""
     settings = job.settings
+    if job.lease:
+        lease.check(job.folder, job.lease)
     owned = flink_range(task, settings.key_groups, settings.parallelism)
     windows = opened(settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
-    return windows.process(batch_id, work.before, work.after, envelopes, told)
+    return windows.process(batch_id, work.before, work.after, envelopes, told | {"engine": job.engine})
 
 
 def alone(job: Job, batch_id: int, work: Work) -> Lines:
@@ -86,7 +92,7 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
 
 def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> Lines:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
-    told: dict = {"counts": {}, "deadLetters": [], "times": {}}
+    told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []
     for payload in payloads:
         if payload[:1] != b"{":
@@ -94,11 +100,12 @@ def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> L
             parts.append((number, Envelope(after, store, columns)))
             continue
         head = json.loads(payload[1:])
-        for name, count in head.get("counts", {}).items():
-            told["counts"][name] = told["counts"].get(name, 0) + count
+        for name in ("counts", "deadLettersBy"):
+            told[name].update(head.get(name, {}))
         told["deadLetters"] += head.get("deadLetters", [])
+        told["cut"] = head.get("cut")
         for name, time in head.get("times", {}).items():
             told["times"][name] = max(told["times"].get(name, 0), time)
-    work = Work({}, 0, head["before"], head["after"], 0)
+    work = Work({}, {}, head["before"], head["after"], 0)
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
     return evaluated(job, task, batch_id, work, envelopes, told)

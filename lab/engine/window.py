@@ -20,11 +20,6 @@ import numpy as np
 from lab.engine.aggregates import (
     COUNT_SINCE,
     DISTINCT,
-    KNOWN,
-    LIMBS,
-    RESET,
-    START,
-    N,
     best,
     clear,
     enter,
@@ -47,6 +42,7 @@ from lab.engine.layout import (
     HIGH_PART,
     IN_GROUP,
     KIND,
+    KNOWN,
     LANES,
     LOW_PART,
     NEWEST,
@@ -55,18 +51,22 @@ from lab.engine.layout import (
     PART,
     PARTS,
     PREV,
+    RESET,
     RESET_SEQ,
     RESETS,
     ROW,
     RULE,
     RULE_ID,
     SEQ,
+    START,
     TIME,
     WIDTH,
     WINDOW,
+    N,
     bare,
 )
 from lab.engine.limits import fire, search
+from lab.engine.squares import LIMBS
 
 EVALUATE_LATE, STORE_LATE, DROP_LATE = range(3)
 EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE = range(4)  # what became of an event

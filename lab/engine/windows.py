@@ -13,7 +13,7 @@ killed, runs twice or runs again gives the same rows and the same file.
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from uuid import uuid4
@@ -29,12 +29,10 @@ from lab.engine.durable import Durable
 from lab.engine.layout import RULE
 from lab.engine.ledger import Change, Plan, load
 from lab.engine.settings import Settings
-from lab.engine.statefiles import StateFile, StateFiles, first_seq, merging, table
+from lab.engine.statefiles import FileGone, Overtaken, StateFile, StateFiles, first_seq, merging, table
 from lab.engine.store import RouteStore
-from lab.model.deadletters import kind_of
 from lab.model.reference import LATE_POLICIES
 
-OUTPUT = "log string, keys array<string>, values array<string>"
 FATES = {
     window.EVALUATED: "evaluated",
     window.STORED_LATE: "storedLate",
@@ -78,24 +76,23 @@ class Windows:
         self.stored = np.zeros(self.settings.key_groups, np.int64)
         self.out: Lines = {name: ([], []) for name in ("alerts", "acks", "deadLetters", "stats")}
         self.by_rule: Counter[str] = Counter()
-        letters = extra.get("deadLetters", ())
-        self.by_reason = Counter(kind_of(json.loads(letter)["reason"]) for letter in letters)
-        self._say("deadLetters", "", letters)
+        self.by_reason = Counter(extra.get("deadLettersBy", {}))
+        self._say("deadLetters", "", extra.get("deadLetters", ()))
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(self.folder / "lock") as note:
             noted = note.read()
+            newest = json.loads(noted)["batch"] if noted else -1
+            if newest > batch_id:
+                raise Overtaken(batch_id, "memory holds the windows", newest)
             note.write("")
             self._open(noted)
             self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), changes)
             self._save()
-            for store in self.stores.values():
-                if store.mostly_expired(self.late_ms):
-                    store.compact(self.late_ms)
-            chain = [astuple(replace(file, serves=())) for file in self.chain]
+            chain = [file._replace(serves=()) for file in self.chain]
             done = {"batch": batch_id, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
-        self._tell(extra.get("times", {}))
+        self._tell(extra.get("times", {}), extra.get("engine"), extra.get("cut"))
         return {log: lines for log, lines in self.out.items() if lines[1]}
 
     def _say(self, log: str, key: str, lines: Iterable[str]) -> None:
@@ -114,14 +111,11 @@ class Windows:
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         right = note.get("batch") == self.batch_id - 1 and all(map(Path.exists, map(self._path, plans)))
         if right:
-            self.chain, garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
-            for name in garbage:  # the batch that made it so is committed, or this one would not run
-                self.files.folder.remove(name)
+            self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
         else:
             for path in self.folder.glob("*.windows"):
                 shared.forget(path)
-            self.chain = self.files.find(self.batch_id - 1)
-        self.garbage: list[str] = []
+            self.chain, self.garbage = self.files.find(self.batch_id - 1)
         if right and noted == self.opened:
             return
         self.stores = {number: self._store(plan) for number, plan in plans.items()}
@@ -165,42 +159,46 @@ class Windows:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
         first = min((file.first for file in merged), default=self.batch_id)
-        while (
-            taken < len(self.chain) and self.chain[-taken - 1].last >= first
-        ):  # of other tasks, before a rescale
+        # of other tasks, before a rescale
+        while taken < len(self.chain) and self.chain[-taken - 1].last >= first:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first for file in merged)
-        rows = self._rows(first_seq(first))
-        if rows is not None:
-            self.chain = [
-                *self.chain[: len(self.chain) - taken],
-                self.files.write(self.batch_id, first, level, rows),
-            ]
-            self.garbage += [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
-        elif self.rewrite:
-            self.chain = []
-        if self.chain and self._expired(self.chain[0]):
+        if self.rewrite:  # hides every file from before, also those of other tasks that no chain has any more
+            first = 0
+        self.chain = [
+            *self.chain[: len(self.chain) - taken],
+            self.files.write(self.batch_id, first, level, self._rows(first_seq(first))),
+        ]
+        # the batch that made it so is committed, and what is written tells who may still want to read it that it is late
+        for name in self.garbage:
+            self.files.folder.remove(name)
+        self.garbage = [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
+        if len(self.chain) > 1 and self._expired(self.chain[0]):
             self.garbage.append(self.chain.pop(0).name)
 
-    def _rows(self, start: int) -> pa.Table | None:
-        """Events and resets since a seq, as far as they are held; None if the batch itself brought neither."""
+    def _rows(self, start: int) -> pa.Table:
+        """Events and resets since a seq, as far as they are held."""
         joined = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
-        parts, fresh = [], self.rewrite
+        parts = []
         for number, store in self.stores.items():
             events, resets = store.export(start, first_seq(self.batch_id + 1), self.late_ms)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
-            fresh |= any((of["seq"][-1:] >= first_seq(self.batch_id)).any() for of in (events, resets))
             parts.append((number, events, resets))
-        return table(parts) if fresh and any(len(of["seq"]) for _, *two in parts for of in two) else None
+        return table(parts)
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it."""
         if (file.low, file.high) != (self.low, self.high):  # others need it, too
             return False
+        try:
+            held = self.files.newest(file)
+        except FileGone:
+            # a task of another machine, with memory of its own, has found it expired a batch earlier
+            return True
         return all(
             newest < self.stores[number].newest[key_group] - self.stores[number].widest_ms - self.late_ms
-            for number, key_group, newest in self.files.newest(file)
+            for number, key_group, newest in held
             if number in self.stores
         )
 
@@ -263,7 +261,7 @@ class Windows:
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
                 store.change(list(plan.kept.fields), plan.rules, gone)
 
-    def _tell(self, times: dict[str, int]) -> None:
+    def _tell(self, times: dict[str, int], engine: tuple[str, int] | None, cut: dict | None) -> None:
         """A line of statistics, if there is anything to tell."""
         if self.counts or self.answers:
             stores = self.stores.values()
@@ -281,6 +279,10 @@ class Windows:
                 "stateBytes": sum(file.bytes for file in self.chain),
                 "times": {**times, "end": now_ms()},
             }
+            if engine:
+                stats["engine"] = dict(zip(("id", "since"), engine))
+            if cut:
+                stats["cut"] = cut
             self._say("stats", str(self.low), [json.dumps(stats)])
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.logs import checked_address
+from lab.logs.places import checked_address
 from lab.model.times import duration_ms
 
 if TYPE_CHECKING:

@@ -16,17 +16,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from lab.logs import Record
 from lab.logs.index import writer_id
+from lab.logs.positions import Positions, Record, checked_positions
 from lab.logs.segments import BY_END, LogExpired, Segments
 from lab.logs.writer import DAY_MS, Writer
 
 WEEK_MS = 7 * DAY_MS
+BYTES_A_RECORD = 128  # of lines count as one record
 T = TypeVar("T")
 
 
 class FileLog:
-    """A log in a folder, for any number of writers and readers, in threads and processes.
+    """A log in a folder, for any number of writers and readers, in threads and processes. Reading makes no folder.
 
     `keep_ms`: when a segment begins, those go whose lines are all older than the newest line by more than that; None: none goes.
     Raises ValueError for a folder of an older layout.
@@ -44,7 +45,6 @@ class FileLog:
 
     def __init__(self, folder: Path | str, keep_ms: int | None = None):
         self.folder = Path(folder)
-        self.create()
         self._segments = Segments(self.folder)
         self._writer = Writer(self.folder, self._segments, keep_ms)
         self._counted = (0, 0, 1)  # segment, a position in it, the number of the line that begins there
@@ -140,9 +140,20 @@ class FileLog:
         """All lines of the log."""
         return self.tail().read()
 
-    def tail(self, new: bool = False) -> "Tail":
-        """A reader that starts at the oldest line; `new`: at the next one to come."""
-        return Tail(self, self.end() if new else self.start())
+    def newest(self, at_most: int) -> list[str]:
+        """Some of the newest lines: what the last `at_most` KiB hold whole."""
+        begins, end = self.start(), self.end()
+        start = max(begins, end - at_most * 1024)
+        return _lines(self.data(start, end))[start > begins :]
+
+    def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
+        """A reader that starts at the oldest line; `new`: at the next one to come; `at`: at a position, else raises ValueError."""
+        position = self.end() if new else self.start()
+        if at is not None:
+            position = checked_positions(self, at, {0: self.start()}, {0: self.end()})[0]
+            if position > self.start() and self.data(position - 1, position) != b"\n":
+                raise ValueError(f"{self}: no line begins at position {position}")
+        return Tail(self, position)
 
 
 class Tail:
@@ -150,6 +161,11 @@ class Tail:
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position = log, position
+
+    @property
+    def positions(self) -> Positions:
+        """Where the next call begins."""
+        return {0: self._position}
 
     def records(self) -> list[Record]:
         """The lines that came since the last call, with the log time of their append and their place."""
@@ -164,14 +180,17 @@ class Tail:
             found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
         return found
 
-    def read(self) -> list[str]:
-        """The lines that came since the last call."""
-        return [line for data in self._new(self._log.data) for line in _lines(data)]
+    def read(self, at_most: int | None = None) -> list[str]:
+        """The lines that came since the last call; about `at_most`, if there are more: whole appends."""
+        return [line for data in self._new(self._log.data, at_most) for line in _lines(data)]
 
-    def _new(self, get: Callable[[int, int], T]) -> list[T]:
+    def _new(self, get: Callable[[int, int], T], at_most: int | None = None) -> list[T]:
         """What there is to get of what is new, if anything is."""
         while (end := self._log.end()) > self._position:
             try:
+                if at_most:
+                    upto = min(end, self._position + at_most * BYTES_A_RECORD)
+                    end = int(self._log.spans(self._position, upto)[0][-1])
                 found = get(self._position, end)
             except LogExpired:
                 self._position = self._log.start()

@@ -15,10 +15,11 @@ from itertools import repeat
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
-from lab.logs import KAFKA, Record
 from lab.logs import cluster as clusters
 from lab.logs.cluster import AWAY, BadTopic, Cluster, cluster_of
 from lab.logs.partitions import Partitions, Reader
+from lab.logs.places import KAFKA
+from lab.logs.positions import Positions, Record, checked_positions
 
 DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -156,9 +157,17 @@ class KafkaLog:
         with closing(self.tail()) as tail:
             return tail.read()
 
-    def tail(self, new: bool = False) -> "Tail":
-        """A reader that starts at the oldest record; `new`: at the next one to come."""
-        return Tail(self, new)
+    def newest(self, at_most: int) -> list[str]:
+        """Some of the newest records: the last `at_most`, or fewer, each partition its share."""
+        partitions = Partitions(self.cluster, self.topic)
+        starts, ends = partitions.starts(), partitions.ends()
+        share = max(at_most // len(ends), 1)
+        with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
+            return tail.read()
+
+    def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
+        """A reader that starts at the oldest record; `new`: at the next one to come; `at`: at offsets, else raises ValueError."""
+        return Tail(self, new, at)
 
     def close(self) -> None:
         """Sends what is still waiting and lets go of the connection."""
@@ -170,14 +179,23 @@ class KafkaLog:
 class Tail:
     """Reads a topic as it grows; each record once. All it does raises NoBroker where nobody answers, BadTopic."""
 
-    def __init__(self, log: KafkaLog, new: bool):
+    def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
         self._partitions = Partitions(log.cluster, log.topic)
         self._next = self._partitions.ends() if new else self._partitions.starts()
+        if at is not None:
+            self._next = checked_positions(log, at, self._partitions.starts(), self._partitions.ends())
         self._reader = Reader(log.cluster, log.topic)
 
-    def records(self) -> list[Record]:
-        """The records up to now that came since the last call, in order of log time."""
+    @property
+    def positions(self) -> Positions:
+        """Where the next call begins."""
+        return dict(self._next)
+
+    def records(self, at_most: int | None = None) -> list[Record]:
+        """The records up to now that came since the last call, in order of log time; the first `at_most` of each partition."""
         ends = self._partitions.ends()
+        if at_most:
+            ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
         found = []
         for number, messages in self._reader.read(ranges, clusters.ANSWER_S):
@@ -193,9 +211,9 @@ class Tail:
         self._next = ends
         return sorted(found, key=lambda record: record.append_ms)
 
-    def read(self) -> list[str]:
-        """The lines that came since the last call."""
-        return [record.line for record in self.records()]
+    def read(self, at_most: int | None = None) -> list[str]:
+        """The lines that came since the last call, the first `at_most` of each partition."""
+        return [record.line for record in self.records(at_most)]
 
     def end(self) -> int:
         """How many records have been appended in all, read or not."""

@@ -132,6 +132,8 @@ class Segments:
 
     def listed(self) -> tuple[int, ...]:
         """Where the segments begin. A folder that changes is listed again: of several new files one might lack."""
+        if not os.path.isdir(self._folder):
+            return ()
         before, names = None, os.listdir(self._folder)
         while names != before:
             before, names = names, os.listdir(self._folder)

@@ -10,7 +10,7 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.logs.index import NOBODY, Index, Row, write_at
@@ -25,14 +25,17 @@ class Writer:
 
     def __init__(self, folder: Path, segments: Segments, keep_ms: int | None):
         self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
+        # segment, rows read of it, writer -> number
         self._numbers: tuple[int, int, dict[int, int]] = (
             0,
             0,
             {},
-        )  # segment, rows read of it, writer -> number
+        )
 
     def write(self, data: bytes, log_time_ms: int | None, writer: int = NOBODY, number: int = 0) -> int:
         """Appends lines, all or none, unless the log has this or a later number of the writer; returns where they begin."""
+        if not os.path.isdir(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             seen = self._mended()
             if writer != NOBODY and self._has(seen, writer, number):
@@ -48,12 +51,12 @@ class Writer:
 
     def expire(self, keep_ms: int) -> None:
         """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
-        with self._locked():
+        with suppress(FileNotFoundError), self._locked():
             self._expire(keep_ms)
 
     def wait(self) -> None:
         """Comes back when whatever was being written is there."""
-        with self._locked():
+        with suppress(FileNotFoundError), self._locked():
             pass
 
     @contextmanager

@@ -115,7 +115,7 @@ class Broker:
 
 def default_folder() -> Path:
     """Where the broker is when nobody says otherwise: beside the jars' cache."""
-    return jars.cache().parent / "broker"
+    return jars.own() / "broker"
 
 
 def start(folder: Path | str | None = None, port: int = PORT) -> Broker:

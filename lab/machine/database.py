@@ -32,8 +32,9 @@ NAME = "lab"  # of the database
 START_S, STOP_S = 60, 30
 PROGRAMS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
 OLDEST = 15
-NOT_HERE = (
-    f"PostgreSQL {OLDEST} or newer is not on this machine: `apt-get install postgresql` (or `brew install postgresql`); "
+NOT_HERE = f"PostgreSQL {OLDEST} or newer is not on this machine"
+HOW_TO_GET_IT = (
+    "`apt-get install postgresql` (or `brew install postgresql`); "
     "without it, rules can be kept in a file: --store sqlite:///rules.db"
 )
 SETTINGS = f"""\
@@ -97,7 +98,7 @@ class Database:
 
 def default_folder() -> Path:
     """Where the database is when nobody says otherwise: beside the broker; of root, where its other user may go."""
-    return Path("/var/lib/lab-db") if os.geteuid() == 0 else jars.cache().parent / "db"
+    return Path("/var/lib/lab-db") if os.geteuid() == 0 else jars.own() / "db"
 
 
 def programs() -> Path:
@@ -105,10 +106,21 @@ def programs() -> Path:
     found = [path for pattern in PROGRAMS for path in Path("/").glob(pattern[1:])]
     if on_path := shutil.which("pg_ctl"):
         found.append(Path(on_path).resolve().parent)
-    versions = [(version, path) for path in found if (version := _version(path)) >= OLDEST]
+    versions = [(number, path) for path in found if (number := version(path)) >= OLDEST]
     if not versions:
-        raise DatabaseError(NOT_HERE)
+        raise DatabaseError(f"{NOT_HERE}: {HOW_TO_GET_IT}")
     return max(versions)[1]
+
+
+def version(path: Path) -> int:
+    """Of the programs in a folder, as 17; 0 if they are not complete."""
+    if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
+        return 0
+    said = subprocess.run(
+        [path / "postgres", "--version"], check=False, capture_output=True, text=True
+    ).stdout
+    number = said.split()[2].split(".")[0] if len(said.split()) > 2 else ""
+    return int(number) if number.isdecimal() else 0
 
 
 def start(folder: Path | str | None = None, port: int = PORT) -> Database:
@@ -153,6 +165,12 @@ def status(folder: Path | str | None = None) -> Database | None:
     return None
 
 
+def at(port: int) -> Database | None:
+    """The default folder's database, if it runs on this port."""
+    found = status()
+    return found if found and found.port == port else None
+
+
 @contextmanager
 def running() -> Iterator[Database]:
     """A database for the length of the `with`, on a free port and in a folder that is removed at the end.
@@ -175,17 +193,6 @@ def running() -> Iterator[Database]:
 
 def _resolved(folder: Path | str | None) -> Path:
     return Path(folder or default_folder()).expanduser().resolve()
-
-
-def _version(path: Path) -> int:
-    """Of the programs in a folder; 0 if they are not complete."""
-    if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
-        return 0
-    said = subprocess.run(
-        [path / "postgres", "--version"], check=False, capture_output=True, text=True
-    ).stdout
-    number = said.split()[2].split(".")[0] if len(said.split()) > 2 else ""
-    return int(number) if number.isdecimal() else 0
 
 
 def _server_user() -> pwd.struct_passwd | None:

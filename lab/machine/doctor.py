@@ -8,18 +8,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from html import escape
 from importlib import metadata
 from pathlib import Path
 
+from lab.machine.findings import COLOURS, GIB, ROOT, Check, Checks, room
 from lab.machine.java import JavaMissing, java
+from lab.machine.ports import HOST
+from lab.machine.surroundings import (
+    check_environment,
+    check_folder,
+    check_left_over,
+    check_line_ends,
+    check_network,
+)
 
-GIB = 1 << 30
 OLDEST_PYTHON = (3, 11)
-PORTS = {8888: "JupyterLab", 9092: "the Kafka broker"}
-REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements.txt"
-COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
+PORTS = {8888: "JupyterLab", 9092: "the Kafka broker", 5433: "the database", 8707: "the enforcement service"}
+REQUIREMENTS = ROOT / "requirements.txt"
 SPARK_PROGRAM = """
 from pyspark.sql import SparkSession
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -28,29 +33,6 @@ assert spark.range(3).mapInArrow(lambda batches: batches, "id long").count() == 
 spark.stop()
 """
 SPARK_TIMEOUT_S = 120
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the report: what was looked at, `ok`, `warning` or `problem`, what was found, and the fix."""
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
-
-
-class Checks(list[Check]):
-    """The report; a notebook shows it as a table."""
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><td>{escape(c.name)}</td><td style="color:{COLOURS[c.state]}">{c.state}</td>'
-            f'<td style="text-align:left">{escape(c.found)}</td>'
-            f'<td style="text-align:left; white-space:pre-wrap">{escape(c.fix)}</td></tr>'
-            for c in self
-        )
-        return f"<table><tr><th>check</th><th>state</th><th>found</th><th>fix</th></tr>{rows}</table>"
 
 
 def check_python() -> Iterator[Check]:
@@ -77,7 +59,7 @@ def check_memory() -> Iterator[Check]:
     import psutil
 
     free = psutil.virtual_memory().available
-    yield _room("memory", free, f"{free / GIB:.1f} GiB free", enough=3, least=1, fix="close other programs")
+    yield room("memory", free, f"{free / GIB:.1f} GiB free", enough=3, least=1, fix="close other programs")
 
 
 def check_disk() -> Iterator[Check]:
@@ -91,15 +73,7 @@ def check_disk() -> Iterator[Check]:
             + ("TMPDIR" if name == "temporary files" else "LAB_CACHE")
             + " elsewhere"
         )
-        yield _room(name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, least=1, fix=fix)
-
-
-def _room(name: str, free: int, found: str, enough: int, least: int, fix: str) -> Check:
-    if free >= enough * GIB:
-        return Check(name, "ok", found)
-    return Check(
-        name, "warning" if free >= least * GIB else "problem", found, f"{enough} GiB are comfortable: {fix}"
-    )
+        yield room(name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, least=1, fix=fix)
 
 
 def check_shared_memory() -> Iterator[Check]:
@@ -114,12 +88,12 @@ def check_shared_memory() -> Iterator[Check]:
 
 
 def check_ports() -> Iterator[Check]:
-    from lab.machine import broker, ports
+    from lab.machine import broker, database, ports
 
     for port, user in PORTS.items():
         if ports.is_free(port):
             yield Check(f"port {port}", "ok", f"free for {user}")
-        elif port == broker.PORT and (ours := broker.at(port)):
+        elif ours := broker.at(port) or database.at(port):
             yield Check(f"port {port}", "ok", f"{user} has it (pid {ours.pid}), its data in {ours.folder}")
         else:
             fix = f"stop what listens there, or give {user} another port"
@@ -169,17 +143,34 @@ def check_jars() -> Iterator[Check]:
     from lab.machine import jars
 
     absent = [coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing(group)]
-    if absent:
-        yield Check("jars", "warning", "not fetched yet: " + ", ".join(absent), "python -m lab.machine.jars")
+    damaged = [coordinates for coordinates in absent if jars.place(coordinates).exists()]
+    fix = ".venv/bin/python -m lab.machine.jars"
+    if damaged:
+        found = f"damaged in {jars.cache()}: {', '.join(damaged)}"
+        yield Check("jars", "warning", found, f"{fix} fetches them again")
+    elif absent:
+        some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if absent[3:] else "")
+        yield Check("jars", "warning", f"not fetched yet: {some}", fix)
     else:
         yield Check("jars", "ok", f"in {jars.cache()}")
+
+
+def check_postgresql() -> Iterator[Check]:
+    """Only who wants rules in it needs it."""
+    from lab.machine import database
+
+    try:
+        found = database.programs()
+        yield Check("PostgreSQL", "ok", f"{database.version(found)}: {found}")
+    except database.DatabaseError:
+        yield Check("PostgreSQL", "ok", database.NOT_HERE, f"to keep rules in it: {database.HOW_TO_GET_IT}")
 
 
 def check_spark() -> Iterator[Check]:
     """Starts Spark in a process of its own, so that a notebook's session is left alone."""
     started = time.monotonic()
     command = [sys.executable, "-c", SPARK_PROGRAM]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}
     try:
         done = subprocess.run(
             command, env=environment, check=False, capture_output=True, text=True, timeout=SPARK_TIMEOUT_S
@@ -195,8 +186,9 @@ def check_spark() -> Iterator[Check]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
-    *(check_python, check_java, check_memory, check_disk, check_shared_memory),
-    *(check_ports, check_packages, check_worker_python, check_jars, check_spark),
+    *(check_python, check_environment, check_folder, check_line_ends, check_java),
+    *(check_memory, check_disk, check_shared_memory, check_left_over, check_ports),
+    *(check_packages, check_worker_python, check_jars, check_network, check_postgresql, check_spark),
 )
 
 
@@ -219,7 +211,16 @@ def main(arguments: list[str] | None = None) -> int:
         prog="lab doctor", description="Is this machine ready? Says what is wrong and the fix."
     )
     parser.add_argument("--quick", action="store_true", help="do not start Spark")
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="as text to paste into an issue: without passwords, your name, your home folder and this machine's name",
+    )
     options = parser.parse_args(arguments)
+    if options.report:
+        report = run(options.quick)
+        print(report.text())
+        return _exit_code(report)
     from rich.console import Console
     from rich.markup import escape as plain
     from rich.table import Table
@@ -234,6 +235,10 @@ def main(arguments: list[str] | None = None) -> int:
             plain(c.fix),
         )
     Console().print(table)
+    return _exit_code(report)
+
+
+def _exit_code(report: Checks) -> int:
     return int(any(c.state == "problem" for c in report))
 
 

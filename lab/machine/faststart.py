@@ -1,27 +1,20 @@
-"""A faster start of Spark: its classes laid out for Java to map, and a home without a zipped PySpark.
+"""A faster start of Spark: a home without a zipped PySpark, and in it Spark's classes laid out for Java to map.
 
 `lab.apps.faststart` makes the archive. Sessions use it when it is there. Java passes over an archive that does not fit, of
-another Java or other jars.
+another Java or of jars that lie elsewhere: so each installed PySpark has its own.
 """
 
+import shutil
+import tempfile
 from contextlib import suppress
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 
 import pyspark
 
 from lab.machine import jars
 
-
-def archive() -> Path:
-    """Where the archive is, if it has been made."""
-    return jars.cache().parent / f"spark-{version('pyspark')}.jsa"
-
-
-def java_option() -> str:
-    """What tells Java to use the archive; empty while there is none."""
-    return f'"-XX:SharedArchiveFile={archive()}"' if archive().is_file() else ""
+LOADED_FIRST = "bin/load-spark-env.sh"  # by each of Spark's scripts
 
 
 def spark_home() -> Path:
@@ -31,12 +24,38 @@ def spark_home() -> Path:
     program that started it ends it, in order.
     """
     installed = Path(pyspark.__file__).parent
-    home = jars.cache().parent / f"spark-home-{sha256(str(installed).encode()).hexdigest()[:8]}"
-    home.mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "jars", "sbin"):
-        with suppress(FileExistsError):
-            (home / name).symlink_to(installed / name)
-    (home / "conf").mkdir(exist_ok=True)
-    with suppress(FileExistsError), (home / "conf" / "spark-env.sh").open("x") as file:
-        file.write("trap '' TERM\n")
+    name = f"spark-{sha256(str(installed).encode()).hexdigest()[:8]}"
+    home = jars.own() / name
+    for there in (jars.cache().parent / name, home):
+        if there.is_dir():
+            return there
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".spark-", dir=home.parent) as folder:
+        fresh = Path(folder, "home")
+        (fresh / "bin").mkdir(parents=True)
+        # on the class path, and an archive of classes is not used with a folder there that holds something
+        (fresh / "conf").mkdir()
+        for name in ("jars", "sbin", *(f"bin/{file.name}" for file in (installed / "bin").iterdir())):
+            if name != LOADED_FIRST:
+                (fresh / name).symlink_to(installed / name)
+        (fresh / LOADED_FIRST).write_text(f"trap '' TERM\n. '{installed / LOADED_FIRST}'\n")
+        with suppress(OSError):  # somebody was faster
+            fresh.rename(home)
     return home
+
+
+def archive() -> Path:
+    """Where the archive is, if it has been made."""
+    return spark_home() / "classes.jsa"
+
+
+def java_option() -> str:
+    """What tells Java to use the archive; empty while there is none."""
+    return f'"-XX:SharedArchiveFile={archive()}"' if archive().is_file() else ""
+
+
+def sweep() -> None:
+    """Removes homes, with their archives, whose PySpark is there no longer."""
+    for home in jars.own().glob("spark-*/"):
+        if not (home / "jars").exists():
+            shutil.rmtree(home, ignore_errors=True)

@@ -1,11 +1,13 @@
 """Java archives that pip cannot bring: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
 
-Ivy, which ships inside PySpark, does the download, so neither Maven nor a second tool is needed.
+Those that `make prefetch` left in this clone are copied. Ivy, which ships inside PySpark, downloads the others, so neither
+Maven nor a second tool is needed.
 `python -m lab.machine.jars` fetches every group but the large ones, `python -m lab.machine.jars s3` the one it names.
 """
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,7 @@ IVY_MODULE = """<ivy-module version="2.0">
 </ivy-module>"""
 IVY_DEPENDENCY = '<dependency org="%s" name="%s" rev="%s" transitive="false" conf="default->master"/>'
 TIMEOUT_S = 600
+PREFETCHED = Path(__file__).resolve().parents[2] / "prefetched" / "jars"
 
 
 class JarsError(RuntimeError):
@@ -53,11 +56,27 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "jars"
 
 
+def own() -> Path:
+    """The user's own folder, for what is not shared: beside the cache, or `~/.cache/lab` where the cache is for reading only."""
+    base = cache().parent
+    return base if os.access(base, os.W_OK) or not base.exists() else Path.home() / ".cache" / "lab"
+
+
 def fetch(group: str) -> list[Path]:
-    """The group's jars in the cache; those that are absent or damaged are downloaded first."""
+    """The group's jars in the cache; those that are absent or damaged are copied from `prefetched/`, or downloaded, first."""
+    for coordinates, sha256 in missing(group).items():
+        if _sha256(PREFETCHED / _file_name(coordinates)) == sha256:
+            copy(PREFETCHED / _file_name(coordinates), cache())
     if absent := missing(group):
         _download(absent)
-    return [cache() / _file_name(coordinates) for coordinates in GROUPS[group]]
+    return [place(coordinates) for coordinates in GROUPS[group]]
+
+
+def copy(jar: Path, folder: Path) -> None:
+    """Copies a jar into a folder, which is made if need be; other processes see the whole jar or none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder) as beside:
+        os.replace(shutil.copy(jar, beside), folder / jar.name)
 
 
 def present(group: str) -> list[Path]:
@@ -69,7 +88,12 @@ def missing(group: str) -> dict[str, str]:
     """Those of the group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
     if group not in GROUPS:
         raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
-    return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(cache() / _file_name(c)) != sha256}
+    return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(place(c)) != sha256}
+
+
+def place(coordinates: str) -> Path:
+    """Where a jar is in the cache, or would be."""
+    return cache() / _file_name(coordinates)
 
 
 def _file_name(coordinates: str) -> str:
@@ -145,7 +169,7 @@ def _advice(coordinates: str, reason: str) -> str:
         f"{coordinates} could not be fetched: {reason}.\n"
         "Connect to the network and try again (behind a proxy: "
         "export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'),\n"
-        f"or copy the jar into {cache()} from a machine that has it."
+        f"or copy the jar into {cache()} from a machine that has it; `make prefetch` there collects all of them."
     )
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from lab.machine import faststart, jars
 from lab.machine.java import java
 from lab.machine.javalog import JavaLog
+from lab.machine.ports import HOST
 
 STOP_S = 10
 STREAMING = "spark.sql.streaming"
@@ -105,6 +106,10 @@ def _start(
         settings = _everywhere() | settings | ({"spark.master": master} if master else {})
         if master:
             local = master.startswith("local")
+            if local and "SPARK_LOCAL_IP" not in os.environ:
+                # else Spark asks for the address of the machine's name, and not every network knows that name
+                os.environ["SPARK_LOCAL_IP"] = HOST
+                stack.callback(os.environ.pop, "SPARK_LOCAL_IP", None)
             settings |= _on_this_machine(scratch, groups) if local else _on_hosts(conf, groups)
         java_log = stack.enter_context(JavaLog(log or Path(scratch, "spark.log")))
         gateway = _java(SparkConf(loadDefaults=False).setAll((settings | conf).items()), java_log)
@@ -184,7 +189,7 @@ def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
     class_path = ":".join(map(str, jars.fetch("filesystem") + jars.present("kafka") + more))
     return {
         "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.bindAddress": HOST,
         "spark.local.dir": scratch,
         # Hadoop's local file system forks a chmod for each file; this one does not
         "spark.driver.extraClassPath": class_path,

@@ -57,11 +57,15 @@ def root(value: Exact) -> Decimal:
     >>> root(Fraction(2)), root(Fraction(25, 10**14)), root(Fraction(225, 10**14))
     (Decimal('1.414214'), Decimal('0.000000'), Decimal('0.000002'))
     """
-    numerator, denominator = Fraction(value).as_integer_ratio()
+    return Decimal(f"{millionths_of_root(*Fraction(value).as_integer_ratio())}E-{PLACES}")
+
+
+def millionths_of_root(numerator: int, denominator: int) -> int:
+    """`root` of a fraction, not necessarily reduced, in units of its last place."""
     numerator *= 100**PLACES
     below = isqrt(numerator // denominator)
     above_middle = 4 * numerator - (2 * below + 1) ** 2 * denominator
-    return Decimal(f"{below + (above_middle > 0 or (above_middle == 0 and below % 2))}E-{PLACES}")
+    return below + (above_middle > 0 or (above_middle == 0 and below % 2 == 1))
 
 
 def signed_square(limit: Fraction) -> Fraction:

@@ -9,9 +9,13 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 
 from lab.model.field import Value
+from lab.model.rule import symbol
 from lab.model.words import html_table, plain, shown
 
 MAX_ROWS_SHOWN = 50
+MAX_KEY = (
+    2_000  # characters of a group's text; longer ones are cut: a topic takes 1 MiB, a field may be as long
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -100,7 +104,7 @@ class AlertTable(list[Alert]):
                 alert.rule_id,
                 alert.rule_version,
                 alert.key,
-                f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}",
+                f"{alert.aggregate:,f} {symbol(alert.operator)} {alert.limit:,f}",
                 alert.event_id,
                 utc(alert.event_time),
             )
@@ -118,7 +122,20 @@ def group_key(names: tuple[str, ...], values: Iterable[Value]) -> str:
     >>> group_key(("payeeId", "beneficiaryId"), (25, 12))
     '{payeeId=25;beneficiaryId=12}'
     """
-    return "{" + ";".join(f"{name}={plain(value)}" for name, value in zip(names, values, strict=True)) + "}"
+    return cut_key(
+        "{" + ";".join(f"{name}={plain(value)}" for name, value in zip(names, values, strict=True)) + "}"
+    )
+
+
+def cut_key(text: str) -> str:
+    """A group's text as alerts carry it: of more than 2,000 characters the first, and a hash that tells it from others.
+
+    >>> cut_key("{ip=" + "1" * 3_000 + "}")[1_997:]
+    '111…f009b0548fba57f0c1d18163090e7cf8}'
+    """
+    if len(text) <= MAX_KEY:
+        return text
+    return f"{text[:MAX_KEY]}…{blake2b(text.encode(), digest_size=16).hexdigest()}}}"
 
 
 def utc(time: int) -> str:

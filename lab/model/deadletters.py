@@ -26,9 +26,8 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
     """
     try:
         raw.decode()
-        shown: dict[str, int | str] = {
-            "raw": raw[:SHOWN].decode(errors="ignore")
-        }  # without half a character at its end
+        # without half a character at its end
+        shown: dict[str, int | str] = {"raw": raw[:SHOWN].decode(errors="ignore")}
     except UnicodeDecodeError:
         shown = {"rawBase64": base64.b64encode(raw[:SHOWN]).decode()}
     if len(raw) > SHOWN:

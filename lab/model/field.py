@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -30,7 +31,7 @@ class Field:
     | `time` | as `unit` says: `s`, `ms`, `us`, `ns` since the epoch; `iso`: with a zone; `utc`: without | int, ms since the epoch |
 
     `path`: the names of the objects around it, then its own; without one, it is at the top under its name. Of other types
-    than time, `unit` is for people, like `doc`.
+    than time, `unit` is for people, like `doc`. `examples`: some of its values as text, for people and simulated events.
 
     >>> amount = Field("amount", "decimal(18,2)", path=("order", "total", "amount"))
     >>> amount.parse("21.5"), amount.parse(20), amount.parse(None)
@@ -45,6 +46,7 @@ class Field:
     doc: str = ""
     path: tuple[str, ...] = ()
     unit: str = ""
+    examples: tuple[str, ...] = dataclass_field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.-]+", self.name):

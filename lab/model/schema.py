@@ -144,7 +144,10 @@ class Schema:
         >>> Schema.from_dict(PAYMENTS.to_dict()) == PAYMENTS
         True
         """
-        fields = (Field(**field | {"path": tuple(field.get("path", ()))}) for field in given["fields"])
+        fields = (
+            Field(**field | {name: tuple(field.get(name, ())) for name in ("path", "examples")})
+            for field in given["fields"]
+        )
         return cls(given["name"], tuple(fields), given["id_field"], given["time_field"])
 
     def incompatible(self, before: "Schema") -> str | None:

@@ -26,7 +26,7 @@ from lab.model.schema import SCHEMAS, Schema
 from lab.model.words import expected, unknown
 
 TOP = ("name", "id", "time", "fields")
-OF_A_FIELD = ("path", "type", "unit", "doc", "example")
+OF_A_FIELD = ("path", "type", "unit", "doc", "example", "examples")
 
 
 def schema(name: str | Path) -> Schema:
@@ -78,7 +78,10 @@ def _field(name: str, table: dict) -> Field:
             expected(f"{where}path", table["path"], 'names such as "order.id" or ["order", "id"]')
         )
     path = () if path == [name] else tuple(path)
-    return Field(name, type, doc, path, unit)
+    examples = [table["example"]] if "example" in table else table.get("examples", [])
+    if not isinstance(examples, list) or not all(isinstance(example, str) for example in examples):
+        raise ValueError(expected(f"{where}examples", examples, 'texts, such as ["web", "app"]'))
+    return Field(name, type, doc, path, unit, tuple(examples))
 
 
 def _text_at(table: dict, key: str, where: str = "") -> str:
@@ -90,14 +93,11 @@ def _text_at(table: dict, key: str, where: str = "") -> str:
 
 
 def to_toml(
-    schema: Schema,
-    head: Sequence[str] = (),
-    notes: Mapping[str, Sequence[str]] | None = None,
-    examples: Mapping[str, str] | None = None,
+    schema: Schema, head: Sequence[str] = (), notes: Mapping[str, Sequence[str]] | None = None
 ) -> str:
     """The text of a file that `from_toml` reads as this schema.
 
-    `head` and, for a field, `notes` become comments; `examples` are of fields too.
+    `head` and, for a field, `notes` become comments.
     """
     lines = [f"# {_comment(line)}" for line in head]
     lines += [
@@ -111,9 +111,12 @@ def to_toml(
             dotted = any("." in key for key in field.keys)
             path = f"[{', '.join(map(_text, field.keys))}]" if dotted else _text(".".join(field.keys))
             lines.append(f"path = {path}")
-        example = (examples or {}).get(field.name, "")
-        values = {"type": field.type, "unit": field.unit, "doc": field.doc, "example": example}
+        values = {"type": field.type, "unit": field.unit, "doc": field.doc}
         lines += [f"{key} = {_text(value)}" for key, value in values.items() if value]
+        if len(field.examples) == 1:
+            lines.append(f"example = {_text(field.examples[0])}")
+        elif field.examples:
+            lines.append(f"examples = [{', '.join(map(_text, field.examples))}]")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from lab.model.alerts import Alert
+from lab.model.alerts import MAX_KEY, Alert
 from lab.model.field import Field
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.reference import COUNTS
@@ -182,6 +182,9 @@ def _alert(schema: Schema) -> Json:
     for field in fields(Alert):
         first, *rest = field.name.split("_")
         properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
+    properties["key"] = TEXT | {
+        "description": f"the group; of more than {MAX_KEY} characters the first, and a hash of all"
+    }
     properties["eventId"] = LONG if schema.field(schema.id_field).numeric else TEXT
     properties["eventTime"] = MS
     properties["logTime"] = MS | {
@@ -201,6 +204,7 @@ def _ack() -> Json:
     about_all: Json = {
         "controlType": {"enum": list(CONTROLS)},
         "rules": {"type": "array"},
+        "leftOut": COUNT,
         "ruleIds": {"type": "array"},
     }
     return {
@@ -241,6 +245,15 @@ def _stats() -> Json:
         "alertsByRule": by_name | {"description": "by rule id and version, such as 1.3"},
         "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
         "stored": by_name | {"description": "events that each key-group has stored"},
+        "engine": {
+            "type": "object",
+            "properties": {"id": TEXT, "since": COUNT},
+            "description": "its checkpoint's id, and since when it runs, ms",
+        },
+        "cut": _closed({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
+        | {
+            "description": "what the micro-batch took: up to these ends of each source; none of it counts as logged before `from`, ms"
+        },
         "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
     }
     return {"type": "object", "properties": properties, "required": ["batch", "keyGroups", "times"]}

@@ -1,10 +1,13 @@
 """Saying what is wrong, showing what there is."""
 
 import json
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from difflib import get_close_matches
 from html import escape
+
+NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 
 def expected(name: str, value: object, allowed: str) -> str:
@@ -42,8 +45,17 @@ def plain(value: object) -> str:
 
 
 def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A small HTML table for notebooks, every cell escaped."""
-    head = "".join(f"<th>{escape(str(cell))}</th>" for cell in header)
-    cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    """A small HTML table for notebooks, every cell escaped; columns of text stand left, numbers right, as Jupyter has them.
+
+    >>> html_table(["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
+    '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'
+    """
+    names, cells = list(header), [[escape(str(cell)) for cell in row] for row in rows]
+    styles = ["" if all(map(NUMBER.fullmatch, column)) else LEFT for column in zip(*cells)]
+
+    def line(tag: str, row: Iterable[str]) -> str:
+        filled = (f"<{tag}{style}>{cell}</{tag}>" for cell, style in zip(row, styles or [LEFT] * len(names)))
+        return f"<tr>{''.join(filled)}</tr>"
+
+    body = "".join(line("td", row) for row in cells)
+    return f"<table><thead>{line('th', map(escape, names))}</thead><tbody>{body}</tbody></table>"

@@ -9,15 +9,16 @@ It starts from the beginning of its logs; what the restriction log has already, 
 import json
 import re
 from collections import deque
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Self
 
-from lab.model.alerts import Alert
+from lab.model.alerts import MAX_KEY, Alert
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
-from lab.restrict.restrictions import BadRestriction, Restriction, Restrictions, read_message
+from lab.restrict.restrictions import Restriction, folded
 
+POLL_S = 0.02  # how often its logs are looked at
 WAITING = 100_000  # alerts of versions that no acknowledgement has named yet
 
 
@@ -52,9 +53,8 @@ class Decider:
 
     def step(self) -> int:
         """Takes in what came since the last call, and returns how many restrictions it wrote."""
-        alerts = [
-            Alert.from_json(line) for line in self._alerts.read()
-        ]  # before the answers that name their versions
+        # before the answers that name their versions
+        alerts = [Alert.from_json(line) for line in self._alerts.read()]
         acks = self._acks.records()
         for record in self._control.records():
             self._take_message(record.place, record.line)
@@ -113,22 +113,15 @@ class Decider:
         return replace(after, lifted=-1)
 
 
-def folded(log) -> Restrictions:
-    """What a restriction log says up to now; a message that is none says nothing."""
-    found = Restrictions()
-    for line in log.read():
-        with suppress(BadRestriction):
-            found.apply(read_message(line))
-    return found
-
-
 def group_of(key: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """The fields of an alert's group and their values; None if the text may be read in two ways.
+    """The fields of an alert's group and their values; None if the text may be read in two ways, or was cut.
 
     >>> group_of("{userId=7;ip=203.0.113.5}", ("userId", "ip"))
     {'userId': '7', 'ip': '203.0.113.5'}
     >>> group_of("{device=x;ip=1;ip=2}", ("device", "ip"))
     """
+    if len(key) > MAX_KEY:
+        return None
     parts = ";".join(f"{re.escape(name)}=(.*)" for name in names)
     longest_first = re.fullmatch(r"\{" + parts + r"\}", key, re.DOTALL)
     shortest_first = re.fullmatch(r"\{" + parts.replace("(.*)", "(.*?)") + r"\}", key, re.DOTALL)

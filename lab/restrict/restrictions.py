@@ -9,6 +9,7 @@ ends what began before it. So a log compacted by action and subject says the sam
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,10 +97,10 @@ def read_message(text: str) -> Restriction:
 class Restrictions:
     """The fold of a restriction log, and the answer to the question: may this be done?
 
-    >>> folded = Restrictions()
-    >>> folded.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
+    >>> said = Restrictions()
+    >>> said.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
     >>> attempt = {"action": "login", "userId": 7, "ip": "203.0.113.5"}
-    >>> [found.action for found in folded.against(attempt, now=59_999)], list(folded.against(attempt, now=60_000))
+    >>> [found.action for found in said.against(attempt, now=59_999)], list(said.against(attempt, now=60_000))
     (['block_login'], [])
     """
 
@@ -130,3 +131,12 @@ class Restrictions:
         """Everything that stands or stood, the one that lasts longest first."""
         found = [each for subjects in list(self._standing.values()) for each in list(subjects.values())]
         return sorted(found, key=lambda each: (-each.until, each.key))
+
+
+def folded(log) -> Restrictions:
+    """What a restriction log says up to now; a message that is none says nothing."""
+    found = Restrictions()
+    for line in log.read():
+        with suppress(BadRestriction):
+            found.apply(read_message(line))
+    return found

@@ -8,6 +8,7 @@ from its beginning before it answers.
 """
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -183,14 +184,17 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
 def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
     """The service in a thread of this process, for the length of the `with`; it answers from the first moment.
 
+    Raises OSError if the port is taken.
+
     >>> with serving(FileLog("restrictions"), 8707) as enforcer:  # doctest: +SKIP
     ...     Enforcement("http://127.0.0.1:8707").allowed([{"action": "login", "userId": 7}])
     [True]
     """
+    listening = socket.create_server((HOST, port))
     enforcer = Enforcer(log)
     enforcer.start()
-    server = uvicorn.Server(uvicorn.Config(service(enforcer, rate), HOST, port, **SETTINGS))
-    thread = Thread(target=server.run, daemon=True, name="enforcement")
+    server = uvicorn.Server(uvicorn.Config(service(enforcer, rate), **SETTINGS))
+    thread = Thread(target=server.run, args=([listening],), daemon=True, name="enforcement")
     try:
         enforcer.ready.wait()
         thread.start()
@@ -202,6 +206,7 @@ def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
         if thread.is_alive():
             thread.join()
         enforcer.stop()
+        listening.close()
 
 
 def serve(log, port: int) -> None:

@@ -25,10 +25,12 @@ from lab.logs.cluster import NoBroker
 from lab.logs.files import FileLog
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
-from lab.rulestore.feeds import feed_of
+from lab.rulestore.feeds import Feed, TableFeed
+from lab.rulestore.replication import ReplicationFeed
 from lab.rulestore.store import Change, RuleStore, change_of, message_of
 
-WAIT_S, ANSWERS_S, AGAIN_S = 0.05, 0.1, 0.5
+WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes; how often it looks for answers
+AGAIN_S = 0.5
 GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)  # a database or broker that may come back
 
 
@@ -41,7 +43,8 @@ class Capture:
     def __init__(self, store: RuleStore, control, acks):
         self.place = place_of(control)
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
-        self._feed = feed_of(store, self.place)
+        sqlite = store.url.get_backend_name() == "sqlite"
+        self._feed: Feed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
         self._book = RuleBook(store.schema)  # as the control log gives it
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change

@@ -1,6 +1,6 @@
 """Where changes come from, in the order of their commits: a table that is looked at, or PostgreSQL's logical replication.
 
-with feed_of(store, place) as feed:     one at a time for a place: it holds a lock
+with TableFeed(store, place) as feed:    one at a time for a place: it holds a lock
     feed.changes(wait_s)                committed since what was confirmed
     feed.confirm(position)              the log has all that was given: a feed opened later goes on after it
 """
@@ -28,15 +28,6 @@ class Feed(Protocol):
     def __exit__(self, *_: object) -> None: ...
     def changes(self, wait_s: float) -> list[Change]: ...
     def confirm(self, position: int) -> None: ...
-
-
-def feed_of(store: RuleStore, place: str) -> Feed:
-    """The feed of a store for the control log at a place."""
-    if store.url.get_backend_name() == "sqlite":
-        return TableFeed(store, place)
-    from lab.rulestore.replication import ReplicationFeed
-
-    return ReplicationFeed(store, place)
 
 
 class TableFeed:

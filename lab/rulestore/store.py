@@ -11,14 +11,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import func, select, update
 
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import expected, plain
+from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import (
     RULE_ANSWERS,
     RULE_CAPTURES,
@@ -29,8 +27,6 @@ from lab.rulestore.tables import (
     create,
 )
 
-DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
-INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
 
 
@@ -57,16 +53,21 @@ class RuleStore:
     [(1, 'ann', 'ACTIVE'), (2, 'bob', 'PAUSE')]
     >>> store.put("2,(active),(payee),,(paymentAmount),(SUM),(>),(50),(20)")
     Traceback (most recent call last):
-    lab.model.rules.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
+    lab.model.messages.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
     """
 
     def __init__(self, url: str, schema: Schema):
-        self.url, self.schema = _url(url), schema
-        self.engine = _engine(self.url)
+        try:
+            self.url, self.schema = database_url(url), schema
+        except ValueError:
+            raise ValueError(
+                f"--store: not the URL of a rule store, expected one such as {EXAMPLES}"
+            ) from None
+        self.engine = connected(self.url, json_deserializer=read_row)
         create(self.engine)
 
     def __repr__(self) -> str:
-        return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
+        return shown(self.url)
 
     # -- edits
 
@@ -256,29 +257,3 @@ def change_of(message: str) -> tuple[str, int] | None:
 def read_row(document: str | bytes) -> dict[str, Any]:
     """A row as JSON; numbers stay exact."""
     return json.loads(document, parse_float=Decimal)
-
-
-# -- databases ---------------------------------------------------------------------------------------------------------
-
-
-def _url(given: str) -> URL:
-    try:
-        url = make_url(given)
-        if not url.database or url.database == ":memory:":  # a capture is another process
-            raise KeyError(given)
-        return url.set(drivername=DRIVERS[url.drivername])
-    except (ArgumentError, KeyError):
-        raise ValueError(f"--store: not the URL of a rule store, expected one such as {EXAMPLES}") from None
-
-
-def _engine(url: URL) -> Engine:
-    engine = create_engine(url, json_deserializer=read_row)
-    if url.get_backend_name() == "sqlite":
-
-        @event.listens_for(engine, "connect")
-        def set_up(connection, _record) -> None:
-            connection.execute(
-                "PRAGMA journal_mode = WAL"
-            )  # readers and the writer do not wait for each other
-
-    return engine

@@ -34,8 +34,10 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.sql.expression import ColumnElement
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
 
 METADATA = MetaData()
@@ -60,7 +62,10 @@ RULES = Table(
     Column("action", String(20)),
     Column("ttl_seconds", BIG),
     Column(
-        "disabled", Boolean(create_constraint=True, name="disabled"), nullable=False, server_default=false()
+        "disabled",
+        Boolean(create_constraint=True, name="disabled is true or false"),
+        nullable=False,
+        server_default=false(),
     ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
 )
@@ -101,48 +106,60 @@ RULE_STORE = Table("rule_store", METADATA, Column("identity", String(20), primar
 # -- what a row must be ------------------------------------------------------------------------------------------------
 
 _ROW = RULES.c
-_SUMS = ("SUM", "AVG", "MIN", "MAX")
+_OF_FIELD = [name for name, aggregate in AGGREGATES.items() if aggregate.of == "field"]
+_LONGEST = f"is 1 to {MAX_WINDOW_SECONDS}"
 
 
 def _between(column: Column) -> ColumnElement:
     return column.is_(None) | column.between(1, MAX_WINDOW_SECONDS)
 
 
+# a name is what a client is told: it says what would be right, in 63 bytes, all that PostgreSQL keeps
 _CHECKS: dict[str, ColumnElement | str] = {
-    "rule_id_is_positive": _ROW.rule_id > 0,
-    "rule_state": _ROW.rule_state.in_(("ACTIVE", "PAUSE")),
-    "aggregator_function_type": _ROW.aggregator_function_type.in_(FUNCTIONS),
-    "limit_operator_type": _ROW.limit_operator_type.in_(OPERATORS),
-    "window_seconds": _between(_ROW.window_seconds),
-    "sum_of_a_field": _ROW.aggregator_function_type.not_in(_SUMS) | _ROW.aggregate_field_name.is_not(None),
-    "action": _ROW.action.in_(ACTIONS),
-    "action_has_ttl": _ROW.action.is_(None) == _ROW.ttl_seconds.is_(None),
-    "ttl_seconds": _between(_ROW.ttl_seconds),
-    "changed_by": func.length(_ROW.changed_by) > 0,
+    "rule_id is a positive number": _ROW.rule_id > 0,
+    "rule_state is ACTIVE or PAUSE": _ROW.rule_state.in_(("ACTIVE", "PAUSE")),
+    "aggregator_function_type is SUM, COUNT, or another function": _ROW.aggregator_function_type.in_(
+        FUNCTIONS
+    ),
+    "limit_operator_type is GREATER, LESS_EQUAL, or another name": _ROW.limit_operator_type.in_(OPERATORS),
+    f"window_seconds {_LONGEST}": _between(_ROW.window_seconds),
+    "aggregate_field_name is needed by all functions but counts": (
+        _ROW.aggregator_function_type.not_in(_OF_FIELD) | _ROW.aggregate_field_name.is_not(None)
+    ),
+    f"action is {', '.join(ACTIONS)} or null": _ROW.action.in_(ACTIONS),
+    "action and ttl_seconds need each other": _ROW.action.is_(None) == _ROW.ttl_seconds.is_(None),
+    f"ttl_seconds {_LONGEST}": _between(_ROW.ttl_seconds),
+    "changed_by is somebody": func.length(_ROW.changed_by) > 0,
 }
+_KEYS = "grouping_key_names is a list of texts"
+_UNIQUE = "unique_fields is a list of texts"
+_UNIQUE_NEEDED = "unique_fields is needed by UNIQUE_COUNT"
+_SOMEBODY = "grouping_key_names is needed by all actions but notify"
+_FILTER = "filter is an object without nulls of at most 50000 characters"
+_LIMIT = "limit_value is below 1e24 and has at most 12 decimal places"
 _POSTGRESQL = {
-    "grouping_key_names": """jsonb_typeof(grouping_key_names) = 'array'
+    _KEYS: """jsonb_typeof(grouping_key_names) = 'array'
         AND NOT grouping_key_names @? '$[*] ? (@.type() != "string")'""",
-    "unique_fields": """unique_fields IS NULL OR jsonb_typeof(unique_fields) = 'array'
+    _UNIQUE: """unique_fields IS NULL OR jsonb_typeof(unique_fields) = 'array'
         AND NOT unique_fields @? '$[*] ? (@.type() != "string")'""",
-    "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
+    _UNIQUE_NEEDED: """aggregator_function_type <> 'UNIQUE_COUNT'
         OR unique_fields IS NOT NULL AND jsonb_array_length(unique_fields) > 0""",
-    "action_for_somebody": "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
-    "filter": """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
+    _SOMEBODY: "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
+    _FILTER: """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
         AND length(filter::text) <= 50000""",
-    "limit_value": "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
+    _LIMIT: "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
 }
 _SQLITE = {
-    "whole_numbers": """typeof(rule_id) = 'integer' AND typeof(window_seconds) = 'integer'
-        AND typeof(ttl_seconds) IN ('integer', 'null')""",
-    "grouping_key_names": "json_valid(grouping_key_names) AND json_type(grouping_key_names) = 'array'",
-    "unique_fields": "unique_fields IS NULL OR json_valid(unique_fields) AND json_type(unique_fields) = 'array'",
-    "unique_of_fields": """aggregator_function_type <> 'UNIQUE_COUNT'
+    "rule_id, window_seconds and ttl_seconds are whole numbers": """typeof(rule_id) = 'integer'
+        AND typeof(window_seconds) = 'integer' AND typeof(ttl_seconds) IN ('integer', 'null')""",
+    _KEYS: "json_valid(grouping_key_names) AND json_type(grouping_key_names) = 'array'",
+    _UNIQUE: "unique_fields IS NULL OR json_valid(unique_fields) AND json_type(unique_fields) = 'array'",
+    _UNIQUE_NEEDED: """aggregator_function_type <> 'UNIQUE_COUNT'
         OR unique_fields IS NOT NULL AND json_array_length(unique_fields) > 0""",
-    "action_for_somebody": "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
-    "filter": """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'
+    _SOMEBODY: "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
+    _FILTER: """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'
         AND length(filter) <= 50000""",
-    "limit_value": """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'
+    _LIMIT: """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'
         AND limit_value NOT GLOB '*[^-0-9.]*' AND limit_value NOT GLOB '?*-*' AND limit_value NOT GLOB '*.*.*'
         AND length(limit_value) - instr(limit_value || '.', '.') <= 12
         AND instr(ltrim(limit_value, '-') || '.', '.') <= 25""",
@@ -225,8 +242,15 @@ for _dialect, _statements in (
 
 
 def create(engine: Engine) -> None:
-    """Makes the tables, triggers and rights, all or none of them, unless they are there."""
-    if not inspect(engine).has_table(RULE_STORE.name):
+    """Makes the tables, triggers and rights, all or none of them, unless they are there. Raises ValueError if it may not."""
+    if inspect(engine).has_table(RULE_STORE.name):
+        return
+    try:
         with engine.begin() as connection:
             METADATA.create_all(connection)
             connection.execute(RULE_STORE.insert().values(identity=secrets.token_hex(4)))
+    except ProgrammingError as error:
+        raise ValueError(
+            f"there is no rule store in {engine.url.database} yet, and {engine.url.username} may not make one "
+            f"({str(error.orig).splitlines()[0]}): any command with its owner's --store does, say `lab cdc status`"
+        ) from None

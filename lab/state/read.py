@@ -8,7 +8,6 @@ Nothing is changed or locked. Without Spark: the files are Arrow.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from lab.engine.checkpoint import Batches, mark, read_record
 from lab.engine.durable import Durable
 from lab.engine.ledger import Ledger, Plan
 from lab.engine.settings import Settings
-from lab.engine.statefiles import NAME, StateFile, StateFiles
+from lab.engine.statefiles import NAME, FileGone, StateFile, StateFiles
 from lab.engine.store import halves
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rules import Rule
+from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.model.words import html_table, plain
 from lab.state.placement import by_range
@@ -103,7 +102,7 @@ class State:
         )
 
     def _repr_html_(self) -> str:
-        rules = [(rule.rule_id, rule.version, rule.state, rule.describe()) for rule in self.rules]
+        rules = [(rule.rule_id, rule.version, rule.state, meaning(rule)) for rule in self.rules]
         tables = html_table(("rule", "version", "state", "meaning"), rules), html_table(COLUMNS, self.table())
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
@@ -115,18 +114,25 @@ class Reader:
         record = read_record(checkpoint)
         if record is None:
             raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-        done = Batches.read(checkpoint).done
-        if done is None:
-            raise ValueError(f"checkpoint {checkpoint}: no micro-batch was completed yet, there is no state")
-        self.batch = done if batch is None else batch
         self.settings = Settings.of_record(record)
         self.files = StateFiles(Durable(checkpoint), 0, self.settings.key_groups - 1)
-        self._check(checkpoint, done)
-        folder = Durable(checkpoint)
+        self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
-        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.batch)["ledger"], self.settings.schema)
+        while True:
+            done = Batches.read(checkpoint).done
+            if done is None:
+                raise ValueError(
+                    f"checkpoint {checkpoint}: no micro-batch was completed yet, there is no state"
+                )
+            self.batch = done if batch is None else batch
+            try:
+                self._read(checkpoint, done)
+                return
+            except FileGone:  # a running engine may have gone on meanwhile
+                if batch is not None or Batches.read(checkpoint).done == done:
+                    raise
 
-    def _check(self, checkpoint: Path | str, done: int) -> None:
+    def _read(self, checkpoint: Path | str, done: int) -> None:
         names = filter(None, map(NAME.fullmatch, self.files.folder.names()))
         merged = any(int(name[2]) <= self.batch < int(name[1]) <= done for name in names)
         if self.batch > done or merged:
@@ -134,25 +140,22 @@ class Reader:
             raise ValueError(
                 f"checkpoint {checkpoint}: micro-batch {self.batch} {why}; the last one is {done}"
             )
-
-    @cached_property
-    def chain(self) -> list[StateFile]:
-        """The files that hold the state."""
-        return self.files.find(self.batch, sweep=False)
+        self.chain = self.files.find(self.batch, begins=False)[0]
+        self._rows = [self.files.read(file) for file in self.chain]
+        folder = Durable(checkpoint)
+        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.batch)["ledger"], self.settings.schema)
 
     def held(self) -> Iterator[tuple[Plan, pa.Table]]:
         """The events held on each route."""
-        rows = [self.files.read(file) for file in self.chain]
-        table = pa.concat_tables(rows, promote_options="default") if rows else None
+        table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
-            if table is not None:
-                mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
-                events = table.filter(mine)
-                key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
-                newest = np.zeros(self.settings.key_groups, np.int64)
-                np.maximum.at(newest, key_group, time)
-                reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
-                yield plan, events.filter(pa.array(time >= newest[key_group] - reach))
+            mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
+            events = table.filter(mine)
+            key_group, time = events["keyGroup"].to_numpy(), events["time"].to_numpy()
+            newest = np.zeros(self.settings.key_groups, np.int64)
+            np.maximum.at(newest, key_group, time)
+            reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
+            yield plan, events.filter(pa.array(time >= newest[key_group] - reach))
 
 
 def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
@@ -173,9 +176,9 @@ def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
         groups += np.bincount(key_group[first], minlength=count)
     files, sizes = np.zeros(count, np.int64), np.zeros(count)
     for file in reader.chain:
-        for number, share in reader.files.events(file).items():
+        for number, size in reader.files.sizes(file).items():
             files[number] += 1
-            sizes[number] += file.bytes * share / max(file.events, 1)
+            sizes[number] += size
     found = [
         KeyGroupState(
             number,

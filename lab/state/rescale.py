@@ -6,15 +6,16 @@ A state file holds a range of key-groups and says so in its name. After a rescal
 own range; as it goes on, its own files replace them. Source: "A Deep Dive into Rescalable State".
 """
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.engine.checkpoint import Batches, read_record, write_record
 from lab.engine.durable import Durable
 from lab.engine.lease import Lease
+from lab.engine.statefiles import StateFiles
 from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
-from lab.state.read import read_state
 
 COLUMNS = ("partition", "key-groups", "bytes", "key-groups after", "bytes after")
 
@@ -107,10 +108,19 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
             )
         if to == before:
             raise CannotRescale(f"checkpoint {checkpoint} has {to} partitions already")
-        sizes = (0,) * key_groups
-        if Batches.read(checkpoint).done is not None:
-            sizes = tuple(group.bytes for group in read_state(checkpoint).key_groups)
+        sizes = _sizes(checkpoint, key_groups)
         if not dry_run:
             write_record(checkpoint, record | {"parallelism": to})
     old, new = (Layout(p, tuple(by_range(key_groups, p).tolist()), sizes) for p in (before, to))
     return Rescaled(checkpoint, old, new, moves(old.partition, new.partition, sizes), dry_run)
+
+
+def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
+    """About how many bytes each key-group has."""
+    sizes: Counter[int] = Counter()
+    done = Batches.read(checkpoint).done
+    if done is not None:
+        files = StateFiles(Durable(checkpoint), 0, key_groups - 1)
+        for file in files.find(done, begins=False)[0]:
+            sizes.update(files.sizes(file))
+    return tuple(round(sizes[number]) for number in range(key_groups))

@@ -14,15 +14,18 @@ import heapq
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Event, Lock, Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from lab.stream.simulate import SPIKES, Burst, Label, Logins, Payments, stamp, to_json
+from lab.model.schema import SCHEMAS as KNOWN
+from lab.model.schema import Schema
+from lab.stream.logins import Logins
+from lab.stream.own import Own, Recorded
+from lab.stream.simulate import Burst, Label, Payments, spike, stamp
 
 CHUNK = 5_000  # events that are appended at once, at most: a change of the rate need not wait longer
 CLOCK_JUMP_MS = 1_000  # the real clock was set, or the machine slept
-SPIKE_MS = 2_000
 SCHEMAS: dict[str, Any] = {"payments": Payments, "logins": Logins}
 Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episode
 
@@ -30,7 +33,7 @@ Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episod
 class Sink(Protocol):
     """What a player writes to, such as a `FileLog`."""
 
-    def append(self, lines: Sequence[str]) -> object:
+    def append(self, lines: Sequence[str | bytes]) -> object:
         """Takes JSON lines without line ends."""
 
 
@@ -68,8 +71,9 @@ class Metronome:
 class Player(Thread):
     """A thread that appends due events to a sink every `every_s`; all its methods may be called from any thread.
 
-    `schema`: payments or logins; `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
-    `simulate.Logins`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
+    `schema`: payments, logins, or any schema: its events are made from types and examples; `lines`: recorded ones, played as
+    they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
+    `logins.Logins`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
     one kind after the other (0: none). It ends after `seconds`. A sink that raises ends it, too: `error` is what it
     raised. `ask` is told the events that are due and says which may happen; the others do not: `refused` counts them by
     the kind of their burst ("" for ordinary ones). `clock` (s) and `wall` (ms since the epoch) are for tests.
@@ -87,7 +91,7 @@ class Player(Thread):
 
     def __init__(
         self,
-        schema: str,
+        schema: str | Schema,
         sink: Sink,
         rate: float = 500,
         *,
@@ -95,30 +99,37 @@ class Player(Thread):
         every_s: float = 0.01,
         burst_every_s: float = 10,
         seconds: float = float("inf"),
+        lines: Iterable[str | bytes] | None = None,
         ask: Callable[[list[dict]], list[bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         **settings: int,
     ):
         super().__init__(daemon=True, name="player")
-        if schema not in SCHEMAS:
-            raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}")
-        self.schema = schema
+        if isinstance(schema, str) and schema not in SCHEMAS:
+            raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}, or a schema")
+        self.schema = schema if isinstance(schema, str) else schema.name
+        made = SCHEMAS.get(self.schema) if schema in (self.schema, KNOWN.get(self.schema)) else None
         self.error: Exception | None = None
         self.sent, self.planted = 0, 0  # events; those of them that are of bursts
         self._ask, self.refused = ask, Counter()
-        self._make = SCHEMAS[schema](seed, **settings)
+        if lines is not None:
+            self._make: Any = Recorded(lines)
+        else:
+            self._make = made(seed, **settings) if made else Own(cast(Schema, schema), seed)
         self.bursts = Counter(dict.fromkeys(self.kinds, 0))
         self._sink, self._every_s, self._seconds = sink, every_s, seconds
         self._clock, self._wall, self._lock, self._stopping = clock, wall, Lock(), Event()
-        self._kinds, self._burst_every_s = itertools.cycle(self.kinds), burst_every_s or float("inf")
+        self._kinds = itertools.cycle(self.kinds)
+        self._burst_every_s = burst_every_s if burst_every_s and self.kinds else float("inf")
         self._asked: deque[str | Burst] = deque()
         # later steps of ordinary scripts, and all of the planted ones: their time in s, as the player counts it
         self._waiting: list[tuple[float, int, dict]] = []
         self._bursting: list[tuple[float, int, dict, Label]] = []
         self._order = itertools.count()
         self._due: deque[Due] = deque()
-        self._stamped = stamp(self._make.disorder, iter(self._due.popleft, None), self._make.id_field)
+        names = self._make.id_field, self._make.time_field
+        self._stamped = stamp(self._make.disorder, iter(self._due.popleft, None), *names)
         self._newest_ms = 0
         self._paused_at: float | None = None
         self._begin(rate)
@@ -224,7 +235,7 @@ class Player(Thread):
         self._plant(now)
         due = self._allowed(list(self._play(times, times[-1] if len(times) == CHUNK else now)))
         self._due.extend(due)
-        lines = [to_json(event) for event, _ in itertools.islice(self._stamped, len(due))]
+        lines = [self._make.line(event) for event, _ in itertools.islice(self._stamped, len(due))]
         if lines:
             self._sink.append(lines)
         self.sent += len(lines)
@@ -260,8 +271,8 @@ class Player(Thread):
             burst = self._asked.popleft()
             kind = burst.kind if isinstance(burst, Burst) else burst
             self.bursts[kind] += 1
-            if self.schema == "payments" and kind == burst:
-                burst = Burst(kind, 0, SPIKE_MS, *SPIKES[kind])
+            if isinstance(self._make, Payments) and kind == burst:
+                burst = spike(kind, self.rate)
             _, steps, label = self._make.planted(self.bursts.total(), 0, burst)
             for offset_ms, fields in steps:
                 heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))
@@ -273,7 +284,11 @@ class Player(Thread):
             if self._waiting and self._waiting[0][0] <= at:  # a session goes on before another begins
                 fields = heapq.heappop(self._waiting)[2]
             else:
-                _, (first, *others), _ = self._make.ordinary(0)
+                script = self._make.ordinary(0)
+                if script is None:
+                    self._end = min(self._end, self._clock())
+                    break
+                _, (first, *others), _ = script
                 for offset_ms, later in others:
                     heapq.heappush(self._waiting, (at + offset_ms / 1000, next(self._order), later))
                 fields = first[1]

@@ -2,7 +2,7 @@
 
 A generator plays *scripts*. A script starts at one moment and is a list of steps `(offset_ms, fields)`: an
 ordinary payment is a script of one step, a login session has a few, an account takeover has its own.
-`_play` interleaves them in time order, `stamp` numbers the events and shakes their times a little:
+`play` interleaves them in time order, `stamp` numbers the events and shakes their times a little:
 
     arrival    1      2      3      4      5            event 3 is late, event 4 repeats the newest time;
     time     ──●──────●──────┊──────●──────●──►         no event trails the newest time by more than
@@ -17,6 +17,7 @@ ordinary payment is a script of one step, a login session has a few, an account 
 import heapq
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -56,21 +57,27 @@ def to_json(event: Event) -> str:
     >>> to_json({"eventId": 1, "action": "payment", "amount": Decimal("3.50")})
     '{"eventId":1,"action":"payment","amount":3.50}'
     """
-    return "{" + ",".join(f'"{name}":{_json_value(value)}' for name, value in event.items()) + "}"
+    return "{" + ",".join(f'"{name}":{json_value(value)}' for name, value in event.items()) + "}"
 
 
-def _json_value(value: int | str | Decimal | None) -> str:
+def json_value(value: int | str | Decimal | None) -> str:
+    """A value as JSON."""
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
 
 
-def _amount(minor_units: int) -> Decimal:
+def amount(minor_units: int) -> Decimal:
+    """In units of money.
+
+    >>> amount(350)
+    Decimal('3.50')
+    """
     return Decimal(minor_units).scaleb(-2)
 
 
 # ---------------------------------------------------------------- time
 
 
-def _ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]) -> Iterator[int]:
+def ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Endless: one time in each slot of 1/rate s, none inside a lull `(ms after the start, span_ms)`."""
     for slot in itertools.count():
         first, end = int(slot * 1000 / rate_per_s), int((slot + 1) * 1000 / rate_per_s)
@@ -79,7 +86,7 @@ def _ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[
             yield start_ms + tick
 
 
-def _play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
+def play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
     """The steps of all scripts in time order. Scripts come by start time and may be endless."""
     waiting: list[tuple[int, int, Event, Label | None]] = []
     order = itertools.count()
@@ -94,7 +101,10 @@ def _play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]
 
 
 def stamp(
-    rng: Random, played: Iterable[tuple[int, Event, Label | None]], id_field: str
+    rng: Random,
+    played: Iterable[tuple[int, Event, Label | None]],
+    id_field: str,
+    time_field: str = "eventTime",
 ) -> Iterator[Labelled]:
     """Numbers the events from 1 and gives them their times: mostly in order, some equal, some late."""
     newest = -1
@@ -105,15 +115,15 @@ def stamp(
         elif newest >= 0 and roll < LATE_SHARE + EQUAL_SHARE:
             time = newest
         newest = max(newest, time)
-        yield {id_field: number, "eventTime": time, **fields}, label
+        yield {id_field: number, time_field: time, **fields}, label
 
 
-def _generators(seed: int) -> tuple[Random, Random, Random]:
-    """Ordinary events, planted episodes, disorder: one does not disturb the draws of another."""
+def generators(seed: int) -> tuple[Random, Random, Random]:
+    """Draws ordinary events, planted episodes, disorder: one does not disturb the draws of another."""
     return Random(f"{seed}/ordinary"), Random(f"{seed}/planted"), Random(f"{seed}/disorder")
 
 
-def _by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
+def by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
     return heapq.merge(*scripts, key=lambda script: script[0])
 
 
@@ -159,21 +169,35 @@ class Burst:
 
 
 SPIKES = {"pair": (3, 21_000_000), "beneficiary": (12, 10_500_000), "surge": (120, 0)}  # payments, total
+SPIKE_MS = 2_000
+
+
+def spike(kind: str, rate_per_s: float) -> Burst:
+    """A short burst for a live stream of this rate, from now on: a surge more than doubles the payments of its type.
+
+    >>> spike("surge", 200).payments, spike("pair", 200).payments
+    (240, 3)
+    """
+    count, total = SPIKES[kind]
+    if kind == "surge":
+        count = max(count, math.ceil(1.2 * rate_per_s))
+    return Burst(kind, 0, SPIKE_MS, count, total)
 
 
 def spikes(every_ms: int = 10_000) -> Iterator[Burst]:
     """Endless short bursts for a live stream, one kind after the other."""
     for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
-        yield Burst(kind, number * every_ms, min(2_000, every_ms), count, total)
+        yield Burst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
 
 
 class Payments:
     """Makes the scripts of payments: ordinary ones, and those of bursts."""
 
-    id_field, kinds = "transactionId", tuple(BURSTS)
+    id_field, time_field, kinds = "transactionId", "eventTime", tuple(BURSTS)
+    line = staticmethod(to_json)
 
     def __init__(self, seed: int, payees: int = 100_000, beneficiaries: int = 100_000):
-        self.random, self._planted, self.disorder = _generators(seed)
+        self.random, self._planted, self.disorder = generators(seed)
         self._payees, self._beneficiaries = payees, beneficiaries
 
     def ordinary(self, time: int) -> Script:
@@ -190,7 +214,7 @@ class Payments:
         for i, weight in enumerate(weights):
             given = dict(shared)
             if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
-                given["paymentAmount"] = _amount(-(-burst.total * 100 * weight // sum(weights)))
+                given["paymentAmount"] = amount(-(-burst.total * 100 * weight // sum(weights)))
             steps.append((burst.span_ms * i // max(burst.payments - 1, 1), self._payment(rng) | given))
         return start, steps, Label(number, burst.kind, tuple(shared.items()))
 
@@ -199,7 +223,7 @@ class Payments:
             "payeeId": rng.randrange(self._payees),
             "beneficiaryId": rng.randrange(self._beneficiaries),
             "paymentType": rng.choice(("CSH", "CRD")),
-            "paymentAmount": _amount(rng.randint(5_00, 20_00)),
+            "paymentAmount": amount(rng.randint(5_00, 20_00)),
         }
 
 
@@ -215,11 +239,11 @@ def labelled_payments(
 ) -> Iterator[Labelled]:
     """`payments`, each with the label of its burst (None: an ordinary payment)."""
     make = Payments(seed, payees, beneficiaries)
-    scripts = _by_start(
-        map(make.ordinary, _ticks(make.random, start_ms, rate_per_s, lulls)),
+    scripts = by_start(
+        map(make.ordinary, ticks(make.random, start_ms, rate_per_s, lulls)),
         (make.planted(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
     )
-    return itertools.islice(stamp(make.disorder, _play(scripts), make.id_field), events)
+    return itertools.islice(stamp(make.disorder, play(scripts), make.id_field), events)
 
 
 def payments(seed: int, events: int | None, **settings) -> Iterator[Event]:
@@ -259,107 +283,3 @@ def write_payments(
             rows = zip(*(column.tolist() for column in columns), strict=True)
             out.write("".join([line % row for row in rows]))
     return Path(path)
-
-
-# ---------------------------------------------------------------- logins
-
-COUNTRIES = ("KR", "JP", "US", "DE", "BR", "IN", "FR", "VN")
-DEVICES = ("android", "ios", "windows", "mac", "linux")
-EPISODES = ("guessing_one_ip", "guessing_many_ips", "stuffing", "takeover", "traveller")  # the last: harmless
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a user's actions come from."""
-
-    ip: str
-    device: str
-    country: str
-
-    def event(self, user: int, action: str, minor_units: int | None = None) -> Event:
-        amount = None if minor_units is None else _amount(minor_units)
-        return {"userId": user, "action": action, **vars(self), "amount": amount}
-
-
-class Logins:
-    """Makes the scripts of logins: ordinary sessions, and planted episodes."""
-
-    id_field, kinds = "eventId", EPISODES
-
-    def __init__(self, seed: int, users: int = 2_000):
-        self.random, self._planted, self.disorder = _generators(seed)
-        self._homes = [self._home() for _ in range(users)]
-
-    def _home(self) -> Place:
-        rng = self.random
-        ip = f"198.18.{rng.randrange(256)}.{rng.randrange(1, 255)}"
-        return Place(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
-
-    def ordinary(self, time: int) -> Script:
-        """Now and then a wrong password or a reset; a login; up to three payments."""
-        rng, homes = self.random, self._homes
-        user = rng.randrange(len(homes))
-        actions = ["login_failed"] * rng.choices((0, 1, 2), (88, 11, 1))[0]
-        actions += ["password_reset"] * (len(actions) == 2) + ["login"]
-        steps = [(i * 15_000, homes[user].event(user, action)) for i, action in enumerate(actions)]
-        for i in range(1, 1 + rng.choices((0, 1, 2, 3), (40, 35, 20, 5))[0]):
-            cents = rng.randint(5_00, 150_00)
-            steps.append((i * 4 * MINUTE_MS, homes[user].event(user, "payment", cents)))
-        return time, steps, None
-
-    def planted(self, number: int, start: int, kind: str) -> Script:
-        """The actions of an episode, from `start` on."""
-        rng, users, homes = self._planted, len(self._homes), self._homes
-        user = rng.randrange(users)
-        who: dict[str, int | str] = {"userId": user}
-        at_home, country = homes[user], rng.choice([c for c in COUNTRIES if c != homes[user].country])
-        ips = [f"203.0.113.{host}" for host in rng.sample(range(1, 255), 20)]
-        away, *others = [Place(ip, rng.choice(DEVICES), country) for ip in ips]
-        if kind == "guessing_one_ip":  # 8-20 wrong passwords, one each 10 s, and then perhaps the right one
-            steps = [(i * 10_000, away.event(user, "login_failed")) for i in range(rng.randint(8, 20))]
-            steps += [(steps[-1][0] + 10_000, away.event(user, "login"))] * rng.randint(0, 1)
-        elif kind == "guessing_many_ips":  # a botnet guesses, and logs in from six addresses when it knows
-            steps = [(i * 12_000, bot.event(user, "login_failed")) for i, bot in enumerate(others)]
-            steps += [(240_000 + i * 20_000, bot.event(user, "login")) for i, bot in enumerate(others[:6])]
-        elif kind == "stuffing":  # one address tries a list of stolen passwords, one per user
-            who, victims = {"ip": away.ip}, rng.sample(range(users), 15)
-            steps = [(i * 8_000, away.event(victim, "login_failed")) for i, victim in enumerate(victims)]
-        elif kind == "takeover":  # at home; then from abroad: login, new password, money gone
-            later = rng.randint(10, 30) * MINUTE_MS
-            steps = [(0, at_home.event(user, "login")), (later, away.event(user, "login"))]
-            steps.append((later + 60_000, away.event(user, "password_reset")))
-            for offset in (180_000, 240_000):
-                steps.append((later + offset, away.event(user, "payment", rng.randint(400_00, 900_00))))
-        elif kind == "traveller":  # harmless: the own device shows up in another country
-            away = Place(away.ip, at_home.device, country)
-            steps = [(0, at_home.event(user, "login")), (40 * MINUTE_MS, away.event(user, "login"))]
-            steps.append((43 * MINUTE_MS, away.event(user, "payment", rng.randint(5_00, 150_00))))
-        else:
-            raise ValueError(f"unknown episode kind {kind!r}: one of {', '.join(EPISODES)}")
-        return start, steps, Label(number, kind, tuple(who.items()), fraud=kind != "traveller")
-
-
-def labelled_logins(
-    seed: int,
-    events: int | None,
-    start_ms: int = START_MS,
-    rate_per_s: float = 0.02,
-    users: int = 2_000,
-    planted: Iterable[tuple[int, str]] = (),
-) -> Iterator[Labelled]:
-    """`logins`, each with the label of its episode (None: an ordinary session)."""
-    make = Logins(seed, users)
-    scripts = _by_start(
-        map(make.ordinary, _ticks(make.random, start_ms, rate_per_s, ())),
-        (make.planted(number, start_ms + at, kind) for number, (at, kind) in enumerate(planted, start=1)),
-    )
-    return itertools.islice(stamp(make.disorder, _play(scripts), make.id_field), events)
-
-
-def logins(seed: int, events: int | None, **settings) -> Iterator[Event]:
-    """Login sessions, `rate_per_s` of them, with the `planted` episodes `(at_ms, kind)` among them.
-
-    `settings` are those of `labelled_logins`; `events=None` is endless; `planted` comes in order of `at_ms`.
-    Addresses are from ranges reserved for tests and documentation.
-    """
-    return (event for event, _ in labelled_logins(seed, events, **settings))

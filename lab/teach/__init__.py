@@ -1,13 +1,16 @@
 """What lessons use: predictions before results, exercises that check themselves, and figures that fit any theme."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from html import escape
 from importlib import import_module
 from pathlib import Path
 
+from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Value, Verdict
 
 ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
@@ -15,7 +18,7 @@ _wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
 _hinted: Counter[str] = Counter()
 
 
-def check(exercise: str, answer: object, *given: object) -> Verdict:
+def check(exercise: str | float, answer: object, *given: object) -> Verdict:
     """Judges the answer to an exercise, such as "3.4"; `given`: what else its check looks at. `...` or None: not answered yet.
 
     A wrong answer is told what is wrong with it; the second one gets a hint, the third another. Raises KeyError for an
@@ -26,10 +29,10 @@ def check(exercise: str, answer: object, *given: object) -> Verdict:
     >>> check("3.4", 864_000)
     ✗ That is in ms. The answer is in whole seconds.
     """
-    return _with_hints(exercise, exercise_of(exercise).judge(answer, *given), repr(answer))
+    return _with_hints(str(exercise), exercise_of(exercise).judge(answer, *given), repr(answer))
 
 
-def check_function(exercise: str, function: Callable) -> Verdict:
+def check_function(exercise: str | float, function: Callable) -> Verdict:
     """The same for an exercise whose answer is a function: it is tried on cases, and the first difference is shown.
 
     >>> check_function("3.2", lambda time, end, width: end - width < time <= end)
@@ -37,11 +40,12 @@ def check_function(exercise: str, function: Callable) -> Verdict:
     <lambda>(0, 20, 20) gave False, expected True
     """
     verdict = exercise_of(exercise).judge(function)
-    return _with_hints(exercise, verdict, verdict.text)
+    return _with_hints(str(exercise), verdict, verdict.text)
 
 
-def hint(exercise: str) -> Verdict:
+def hint(exercise: str | float) -> Verdict:
     """The next hint to an exercise."""
+    exercise = str(exercise)
     hints = exercise_of(exercise).hints
     given, _hinted[exercise] = _hinted[exercise], min(_hinted[exercise] + 1, len(hints))
     if given < len(hints):
@@ -49,10 +53,10 @@ def hint(exercise: str) -> Verdict:
     return Verdict(OPEN, f'{hints[-1]}\nThat was the last hint. lab.solution("{exercise}") shows a solution.')
 
 
-def solution(exercise: str) -> Verdict:
+def solution(exercise: str | float) -> Verdict:
     """A solution of an exercise."""
     exercise_of(exercise)
-    return Verdict(RIGHT, _answers()["solutions"][exercise])
+    return Verdict(RIGHT, _answers()["solutions"][str(exercise)], is_code=True)
 
 
 def predict(question: str, options: Sequence[str]):
@@ -75,19 +79,38 @@ def predict(question: str, options: Sequence[str]):
     return widgets.VBox([label, buttons, said])
 
 
-def exercise_of(name: str) -> Value | Function:
+class NoExercise(KeyError):
+    """No lesson has it; a notebook shows one line instead of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyError: {self.args[0]}"]
+
+
+def exercise_of(name: str | float) -> Value | Function:
     """An exercise by its name: lesson, dot, number. Raises KeyError."""
+    name = str(name)
     lesson = name.partition(".")[0]
     try:
         return import_module(f"lab.teach.exercises.lesson{lesson}").EXERCISES[name]
     except (KeyError, ModuleNotFoundError):
-        raise KeyError(
-            f"exercise {name!r}: no lesson has it; expected lesson and number, such as 3.4"
-        ) from None
+        there = [known for known in titles() if known.startswith(f"{lesson}.")]
+        known = f"one of {', '.join(there)}" if there else "lesson and number, such as 3.4"
+        raise NoExercise(f"exercise {name!r}: no lesson has it, expected {known}") from None
+
+
+def titles() -> dict[str, str]:
+    """What lessons and exercises are called: "3" and "3.2"."""
+    return _answers()["titles"]
 
 
 def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
-    """A wrong verdict with the hint that is due: none at the first wrong answer, then one after the other."""
+    """A wrong verdict with the hint that is due: none at the first wrong answer, then one after the other.
+
+    With `LAB_GRADING` in the environment what is not right raises AssertionError, as a grader such as nbgrader expects.
+    """
+    if "LAB_GRADING" in os.environ:
+        assert verdict.state == RIGHT, verdict.text
+    _progress.note(exercise, verdict, answer)
     if verdict.state == OPEN:
         return Verdict(OPEN, f'{verdict.text}; lab.hint("{exercise}") gives a hint')
     if verdict.state == RIGHT:
@@ -100,7 +123,8 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
     if not due:
         return verdict
     last = f'lab.solution("{exercise}") shows a solution.'
-    return Verdict(WRONG, f"{verdict.text}\n{f'Hint: {hints[due - 1]}' if due <= len(hints) else last}")
+    said = f"{verdict.text}\n{f'Hint: {hints[due - 1]}' if due <= len(hints) else last}"
+    return replace(verdict, text=said)
 
 
 @cache

@@ -15,9 +15,13 @@ from typing import Any
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
+TRUTHS = {"True": True, "False": False}
 COLOURS = {RIGHT: "#009E73", OPEN: "#E69F00", WRONG: "#D55E00"}
 KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
+CODE = ";font-family:var(--jp-code-font-family,monospace)"
 SHOWN = 3  # differing entries
+GROUPED = 10_000  # a number from here on is written with commas
+MAX_SHOWN = 120  # characters of an answer
 Case = tuple  # (arguments, expected) or (arguments, expected, why)
 
 
@@ -27,10 +31,12 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found; a notebook shows it in a coloured box."""
+    """What a check found; a notebook shows it in a coloured box, with a picture (HTML) below, if there is one."""
 
     state: str
     text: str
+    picture: str = ""
+    is_code: bool = False
 
     def __repr__(self) -> str:
         return f"{MARKS[self.state]} {self.text}"
@@ -38,8 +44,9 @@ class Verdict:
     def _repr_html_(self) -> str:
         style = (
             f"border-left:6px solid {COLOURS[self.state]};padding:.5em 1em;margin:.5em 0;white-space:pre-wrap"
+            f"{CODE * self.is_code}"
         )
-        return f'<div role="status" style="{style}"><b>{MARKS[self.state]}</b> {escape(self.text)}</div>'
+        return f'<div role="status" style="{style}"><b>{MARKS[self.state]}</b> {escape(self.text)}</div>{self.picture}'
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,10 @@ class Value:
     def judge(self, answer: object, *given: object) -> Verdict:
         """Never raises on account of the answer."""
         if is_open(answer):
-            return Verdict(OPEN, "not answered yet")
+            several = answer if isinstance(answer, dict) else {}
+            missing = [str(name) for name in several if several[name] is ...]
+            some = 0 < len(missing) < len(several)
+            return Verdict(OPEN, "not answered yet" + f": {', '.join(missing)}" * some)
         expected = self.right(*given) if callable(self.right) else self.right
         answer, word = as_meant(answer, expected)
         try:
@@ -76,10 +86,11 @@ class Value:
         except Refused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
-            said = f"{answer!r} cannot be read: {type(error).__name__}: {error}"
+            said = f"{cut(answer)} cannot be read: {type(error).__name__}: {error}"
             return Verdict(WRONG, self._typical(answer, None, given) or said)
         if same(got, expected):
-            return Verdict(RIGHT, f"right: {answer}. {self.because}{word}")
+            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer
+            return Verdict(RIGHT, f"right: {told}. {self.because}{word}")
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
     def _typical(self, answer: object, got: object, given: tuple) -> str:
@@ -104,16 +115,17 @@ class Value:
         unit = f" ({self.unit})" if self.unit else ""
         kind = KINDS.get(type(expected))
         if kind and kind != KINDS.get(type(got)):
-            return f"{kind}{unit} is expected, not {got!r}"
+            return f"{kind}{unit} is expected, not {cut(got)}"
         if isinstance(expected, dict):
             wrong = [str(name) for name in expected if not same(got.get(name), expected[name])]
             return f"{len(wrong)} of {len(expected)} are not right: {', '.join(wrong)}"
         if isinstance(expected, list):
             extra = [entry for entry in got if entry not in expected]
             missing = sum(entry not in got for entry in expected)
-            parts = [f"not in it: {listed(extra)}"] * bool(extra) + [f"missing: {missing}"] * bool(missing)
-            return f"not quite. {'; '.join(parts) or 'The order, or how often something is in it, differs'}"
-        return f"{got!r} is not right{unit}"
+            parts = [f"{are(extra)} not in the right list"] * bool(extra)
+            parts += [f"{entries(missing)} of it {'is' if missing == 1 else 'are'} missing"] * bool(missing)
+            return f"not quite: {'; '.join(parts) or 'the order, or how often something is in it, differs'}"
+        return f"{cut(got)} is not right{unit}"
 
 
 @dataclass(frozen=True)
@@ -132,18 +144,23 @@ class Function:
         if not callable(function):
             return Verdict(WRONG, f"a function is expected, not {function!r}")
         answers = self._answers(function)
+        name = getattr(function, "__name__", "it")
+        if all(answer is None for answer in answers):
+            return Verdict(
+                WRONG, f"{name} gives nothing back: write return before the answer (print only shows it)"
+            )
         if all(is_open(answer) for answer in answers):
             return Verdict(OPEN, "not answered yet")
         wrong = next((n for n, (_, right, *_) in enumerate(self.cases) if not same(answers[n], right)), None)
         if wrong is None:
             return Verdict(RIGHT, f"right in all {len(self.cases)} cases. {self.because}")
         arguments, expected, *why = self.cases[wrong]
-        call = f"{getattr(function, '__name__', 'it')}({', '.join(map(repr, arguments))})"
+        call = f"{name}({', '.join(map(repr, arguments))})"
         said = f"{call} {difference(answers[wrong], expected)}"
         for mistake in self.mistakes:
             if self._answers(mistake.answer) == answers:
                 return Verdict(WRONG, f"{mistake.says}\n{said}")
-        return Verdict(WRONG, said + (f": {why[0]}" if why else ""))
+        return Verdict(WRONG, said + (f" ({why[0]})" if why else ""))
 
     def _answers(self, function: Callable) -> list:
         """What it gives for each case; for an error, its text."""
@@ -186,7 +203,14 @@ def as_meant(answer: object, expected: object) -> tuple[object, str]:
     (21, ' (A number is written without quotes: 21.)')
     >>> as_meant((4, 8), [4])
     ([4, 8], '')
+    >>> as_meant({"a": "True"}, {"a": False})
+    ({'a': True}, ' (True and False are written without quotes.)')
     """
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        texts = {name: value for name, value in answer.items() if isinstance(value, str)}
+        meant = {name: TRUTHS[text] for name, text in texts.items() if text in TRUTHS}
+        if any(isinstance(expected.get(name), bool) for name in meant):
+            return answer | meant, " (True and False are written without quotes.)"
     if isinstance(expected, int) and isinstance(answer, str):
         try:
             number = int(answer.replace(",", "").replace("_", ""))
@@ -216,22 +240,48 @@ def difference(got: object, expected: object) -> str:
     >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
     'gave other entries: at place 2 it is 3, expected 4'
     >>> difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
-    'gave 5 entries, expected 4: too many are 5'
+    'gave 5 entries, expected 4: 5 is too many'
+    >>> difference({8, 4}, [4, 8])
+    'gave {8, 4}, expected a list: [4, 8]'
     """
     if isinstance(got, Raised):
         return f"raised {got}, expected {expected!r}"
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
-        return f"gave {got!r}, expected {expected!r}"
+        kind = KINDS.get(type(expected))
+        a_kind = f"{kind}: " if kind and kind != KINDS.get(type(got)) else ""
+        return f"gave {got!r}, expected {a_kind}{expected!r}"
     if len(got) == len(expected):
         places = [n for n, (one, other) in enumerate(zip(got, expected)) if one != other]
         told = [f"at place {n} it is {got[n]!r}, expected {expected[n]!r}" for n in places[:SHOWN]]
         return f"gave other entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
     extra = [entry for entry in got if entry not in expected]
     missing = [entry for entry in expected if entry not in got]
-    parts = [f"too many are {listed(extra)}"] * bool(extra) + [f"missing are {listed(missing)}"] * bool(
-        missing
-    )
-    return f"gave {len(got)} entries, expected {len(expected)}: {'; '.join(parts) or 'some come twice'}"
+    parts = [f"{are(extra)} too many"] * bool(extra) + [f"{are(missing)} missing"] * bool(missing)
+    return f"gave {entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some come twice'}"
+
+
+def entries(count: int) -> str:
+    """A number of entries, for people."""
+    return f"{count} {'entry' if count == 1 else 'entries'}"
+
+
+def are(some: Sequence) -> str:
+    """The first of some entries, and the verb.
+
+    >>> are([16]), are([1, 2, 3, 4])
+    ('16 is', '1, 2, 3, … are')
+    """
+    return f"{listed(some)} {'is' if len(some) == 1 else 'are'}"
+
+
+def cut(answer: object) -> str:
+    """An answer as it reads, its beginning if it is long.
+
+    >>> cut([1, 2]), len(cut("x" * 1000))
+    ('[1, 2]', 120)
+    """
+    text = repr(answer)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
 def listed(entries: Sequence) -> str:

@@ -11,6 +11,7 @@ and docs/glossary.md. Nothing is run and no output is written.
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,25 @@ from lab.teach import ANSWERS, glossary
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
 GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
+    "exercise": {"grade": False, "locked": False, "solution": True},
+    "check": {"grade": True, "locked": True, "solution": False, "points": 1},
+}
 ASKED = "lab.predict("
+EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
 def built(source: Path, solved: bool = False) -> NotebookNode:
     """The notebook of a source; `solved`: with the solutions run after the exercises' stubs."""
-    cells = []
+    cells, lesson, exercises = [], _lesson(source), 0
     for number, cell in enumerate(_cells(source, solved)):
-        cell.source = _asked(cell.source)[0]
-        cell.metadata = {"tags": tags} if (tags := _tags(cell)) else {}
+        tags = _tags(cell)
+        exercises += "exercise" in tags
+        cell.source = _without_answer(cell.source)
+        cell.metadata = {"tags": tags} if tags else {}
+        if graded := GRADED.get(next(iter(tags), "")):
+            name = f"{tags[0]}-{lesson}-{exercises}"
+            cell.metadata["nbgrader"] = {"grade_id": name, "schema_version": 3, "task": False, **graded}
         cell["id"] = f"cell-{number}"
         cells.append(cell)
     made = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
@@ -40,16 +51,26 @@ def built(source: Path, solved: bool = False) -> NotebookNode:
 
 
 def answers() -> dict[str, dict]:
-    """What the notebooks do not tell: solutions by exercise, and of each prediction the right option and why."""
-    found: dict[str, dict] = {"solutions": {}, "predictions": {}}
+    """What the notebooks do not tell: solutions by exercise, and of each prediction the right option and why; and titles."""
+    found: dict[str, dict] = {"titles": {}, "solutions": {}, "predictions": {}}
     for source in sources():
         cells = _cells(source, solved=True)
         solutions = [cell.source for cell in cells if "solution" in _tags(cell)]
-        lesson = source.stem.partition("-")[0].lstrip("0") or "0"
+        lesson = _lesson(source)
         found["solutions"] |= {f"{lesson}.{n}": code for n, code in enumerate(solutions, 1)}
+        text = source.read_text()
+        if solutions:
+            found["titles"][lesson] = text.splitlines()[0].partition(" · ")[2]
+        found["titles"] |= {f"{lesson}.{number}": title for number, title in EXERCISE.findall(text)}
         for cell in cells:
-            found["predictions"] |= _asked(cell.source)[1]
+            if asked := prediction(cell.source):
+                question, _, right, because = asked
+                found["predictions"][question] = [right, because]
     return found
+
+
+def _lesson(source: Path) -> str:
+    return source.stem.partition("-")[0].lstrip("0") or "0"
 
 
 def _cells(source: Path, solved: bool) -> list[NotebookNode]:
@@ -60,18 +81,32 @@ def _tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
-def _asked(code: str) -> tuple[str, dict[str, list[str]]]:
-    """A cell without the answer to its prediction, and that answer: question -> right option, why."""
-    at = code.find(ASKED)
-    if at < 0:
-        return code, {}
-    statement: Any = ast.parse(code[at:]).body[0]
-    call = statement.value
-    question, options = (ast.get_source_segment(code[at:], argument) for argument in call.args)
+def prediction(code: str) -> tuple[str, list[str], str, str] | None:
+    """What a cell lets the reader predict: question, options, the right one, why; None if nothing.
+
+    >>> prediction('lab.predict("Odd?", ["1", "2"], right=0, because="It is.")')
+    ('Odd?', ['1', '2'], '1', 'It is.')
+    """
+    if ASKED not in code:
+        return None
+    call = _call(code)
+    question, options = map(ast.literal_eval, call.args)
     told = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    right = ast.literal_eval(call.args[1])[told["right"]]
-    stripped = f"{code[:at]}{ASKED}\n    {question},\n    {options},\n)"
-    return stripped, {ast.literal_eval(call.args[0]): [right, told["because"]]}
+    return question, options, options[told["right"]], told["because"]
+
+
+def _without_answer(code: str) -> str:
+    """A cell without the answer to its prediction."""
+    if ASKED not in code:
+        return code
+    at = code.index(ASKED)
+    question, options = (ast.get_source_segment(code[at:], argument) for argument in _call(code).args)
+    return f"{code[:at]}{ASKED}\n    {question},\n    {options},\n)"
+
+
+def _call(code: str) -> ast.Call:
+    statement: Any = ast.parse(code[code.index(ASKED) :]).body[0]
+    return statement.value
 
 
 def sources() -> list[Path]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lab.apps.run import Report, raise_if_failed
+from lab.apps.report import Report
+from lab.apps.run import raise_if_failed
 from lab.engine.columns import now_ms
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start

@@ -1,1 +1,8 @@
 """Widgets to tune rules and watch alerts: each stands alone, on a running engine or on recorded data; ControlRoom has them all."""
+
+from IPython import get_ipython
+
+from lab.widgets.onethread import handle_on_the_main_thread
+
+if kernel := getattr(get_ipython(), "kernel", None):
+    handle_on_the_main_thread(kernel)

@@ -1,6 +1,7 @@
 """What another limit, another window would have raised on past events: two sliders, a sentence, a curve."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -57,12 +58,14 @@ class Backtest(widgets.VBox):
         self.past, self._changed = past, changed
         self._rule: Rule | None = None
         self._known: tuple[Any, Aggregates] | None = None  # what they were computed for
+        self._rests_until = 0.0
         self.limit = Slider("limit", self._limit_moved)
         self.window = Slider("window", self._window_moved)
         self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider
         self._windows: list[int] = []  # ms, of the window's slider
         self.said = widgets.HTML()
-        self.figure = figure("", x="limit", y="alerts", height=230)
+        self.figure = figure("", x="limit", y="alerts", height=150)
+        self.figure.layout.yaxis.tickformat = ","  # in full, also on a logarithmic scale
         self.figure.add_scatter(
             x=[], y=[], mode="lines", name="alerts at a limit", line={"color": BLUE, "shape": "hv"}
         )
@@ -77,15 +80,20 @@ class Backtest(widgets.VBox):
         self.show(None)
 
     def again(self) -> None:
-        """Counts anew if events have come."""
-        if self._rule and (self._known is None or self._known[0][-1] != self.past.arrived):
+        """Counts anew if events have come, and does nothing else than that for a tenth of the time at most."""
+        new = self._rule and (self._known is None or self._known[0][-1] != self.past.arrived)
+        if new and (began := time.monotonic()) >= self._rests_until:
             self.show(self._rule)
+            self._rests_until = time.monotonic() + 9 * (time.monotonic() - began)
 
     def show(self, rule: Rule | None) -> None:
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
         if rule is None or not len(self.past):
-            self.said.value = sentence("No past events yet." if rule else "No rule to try.")
+            nothing = (
+                "No past events yet: what the rule would have raised shows here as soon as some have come."
+            )
+            self.said.value = sentence(nothing if rule else "No rule to try: mend it above.")
             self.limit.disabled = self.window.disabled = True
             return
         wanted = (*_essence(rule), self.past.arrived)

@@ -1,32 +1,28 @@
-"""All widgets on one studio: as a cell of a notebook, or as a page of its own."""
+"""All widgets on one studio: as a cell of a notebook, or as a page of its own.
 
-from collections.abc import Callable, Sequence
+┌ how it goes ──────────────────────────────── buttons ┐
+│ Stream     │ Rules                 │ what was chosen │      the third column is there while something is chosen;
+│            │                       │                 │      a narrow room has two columns, or one
+│ Latency    │ Alerts                │                 │
+└────────────┴───────────────────────┴─────────────────┘
+"""
+
+from collections.abc import Sequence
 
 import ipywidgets as widgets
 
-from lab.apps.demo import first_rules
-from lab.apps.replay import read_rules
 from lab.apps.studio import KEY_GROUPS, Studio
-from lab.stream.datasets import dataset
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
-from lab.widgets.look import sentence
+from lab.widgets.part import Part
 from lab.widgets.pulse import Pulse
 from lab.widgets.ruledesk import RuleDesk
+from lab.widgets.side import Side
 from lab.widgets.streampanel import StreamPanel
 
-RATE = 200
+COLUMNS = (("Stream", "Latency"), ("Rules", "Alerts"))
 PANELS = ("Stream", "Rules", "Alerts", "Latency", "Key-groups")
-ENGINES = {
-    "in this kernel: no Java needed, nothing durable": "kernel",
-    "Spark, on files": "spark",
-    "Spark, on a Kafka broker of its own": "kafka",
-}
-STREAMS: dict[str, Callable[[], Sequence]] = {
-    "payments": lambda: first_rules(RATE),
-    "logins": lambda: read_rules(dataset("logins") / "rules.json"),
-}
 
 
 class Room(widgets.VBox):
@@ -36,13 +32,24 @@ class Room(widgets.VBox):
         self.studio, self.parts = studio, parts
         refresh = [studio.read, *(lambda part=part: part.update(studio) for part in parts.values())]
         self.pulse = Pulse(refresh, studio.state)
-        self.stop = widgets.Button(description="Stop", icon="stop", layout={"width": "auto"})
+        self.stop = widgets.Button(description="Stop", icon="stop")
         self.stop.tooltip = "stop stream and engine; what is shown stays"
         self.stop.on_click(lambda _: self.end())
+        self.head = widgets.HBox([*self.title(), self.pulse, *self.tools(), self.stop])
+        self.head.add_class("lab-head")
         panels = {name: panel(name, part) for name, part in parts.items()}
-        super().__init__([widgets.HBox([self.pulse, self.stop]), *self.layout_of(panels)])
+        super().__init__([self.head, *self.layout_of(panels)])
+        self.add_class("lab")
         self.add_class("lab-room")
         self.pulse.start()
+
+    def title(self) -> list[widgets.Widget]:
+        """What stands before the line at the top."""
+        return []
+
+    def tools(self) -> list[widgets.Widget]:
+        """Buttons at the top, beside *Stop*."""
+        return []
 
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
         """The panels, one below the other."""
@@ -57,9 +64,11 @@ class Room(widgets.VBox):
 
 
 class ControlRoom(Room):
-    """Rule desk, alert feed, latency scope, stream panel and key-group scope on one page, or some of these `panels`."""
+    """Stream, rules, alerts and latency on one page, or some of these `panels`; what is chosen opens beside them."""
 
     def __init__(self, studio: Studio, panels: Sequence[str] = PANELS):
+        if unknown := set(panels) - set(PANELS):
+            raise ValueError(f"panels: {', '.join(sorted(unknown))}, expected some of {', '.join(PANELS)}")
         parts = {
             "Stream": StreamPanel(studio),
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
@@ -67,53 +76,54 @@ class ControlRoom(Room):
             "Latency": LatencyScope(),
             "Key-groups": KeyGroupScope([0] * KEY_GROUPS, 2, 3),
         }
-        if unknown := set(panels) - set(parts):
-            raise ValueError(f"panels: {', '.join(sorted(unknown))}, expected some of {', '.join(parts)}")
         super().__init__(studio, {name: parts[name] for name in panels})
 
+    def title(self) -> list[widgets.Widget]:
+        """The room's name."""
+        return [widgets.HTML("<h2>Control room</h2>")]
+
+    def tools(self) -> list[widgets.Widget]:
+        """What may be opened beside without choosing a row."""
+        if "Key-groups" not in self.parts:
+            return []
+        key_groups = widgets.Button(description="Key-groups", icon="th")
+        key_groups.tooltip = (
+            "which task has which part of the state, and what moves when there are more tasks"
+        )
+        key_groups.on_click(lambda _: self.side.show("Key-groups", "Key-groups"))
+        return [key_groups]
+
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
-        """Two columns: what is steered on the left, what comes out on the right."""
+        """Two columns, what flows on the left and what comes out on the right; and the panel beside."""
         columns = [
-            widgets.VBox(
-                [panels[name] for name in names if name in panels],
-                layout={"width": "49%", "min_width": "30em"},
-            )
-            for names in (PANELS[:2], PANELS[2:])
+            widgets.VBox(boxes)
+            for names in COLUMNS
+            if (boxes := [panels[name] for name in names if name in panels])
         ]
-        return [widgets.HBox(columns, layout={"flex_flow": "row wrap", "justify_content": "space-between"})]
+        for column in columns:
+            column.add_class("lab-column")
+        details = {
+            name: part.detail if isinstance(part, Part) else part
+            for name, part in self.parts.items()
+            if not isinstance(part, Part) or part.detail
+        }
+        self.side = Side(details, self._left)
+        for name in details.keys() & {"Rules", "Alerts"}:
+            self.parts[name].opens = lambda title, name=name: self.side.show(name, title)
+        main = widgets.HBox([*columns, self.side])
+        main.add_class("lab-main")
+        return [main]
 
-
-class FrontDoor(widgets.VBox):
-    """Asks which stream and which engine, starts them, and opens the control room; again, if that is wanted."""
-
-    def __init__(self):
-        wide = {"style": {"description_width": "6em"}, "layout": {"width": "36em"}}
-        self.stream = widgets.Dropdown(options=list(STREAMS), description="stream", **wide)
-        self.engine = widgets.Dropdown(options=list(ENGINES.items()), description="engine", **wide)
-        self.start = widgets.Button(description="Start", icon="play", button_style="primary")
-        self.start.on_click(lambda _: self._open())
-        self.said, self.room = widgets.HTML(), None
-        super().__init__([self.stream, self.engine, self.start, self.said])
-        self.add_class("lab")
-
-    def _open(self) -> None:
-        self.start.disabled = True
-        self.said.value = sentence("Starting…")
-        rules = STREAMS[self.stream.value]()
-        try:
-            if self.room:
-                self.room.end()
-            self.room = ControlRoom(Studio(self.stream.value, self.engine.value, rate=RATE, rules=rules))
-            self.children = [self.stream, self.engine, self.start, self.said, self.room]
-            self.said.value = ""
-        except Exception as error:  # noqa: BLE001  (no Java, no room, no jars: a button's errors go nowhere else)
-            self.said.value = sentence(str(error), "bad")
-        finally:
-            self.start.disabled, self.start.description = False, "Start anew"
+    def _left(self, name: str) -> None:
+        if isinstance(part := self.parts[name], Part):
+            part.leave()
 
 
 def panel(name: str, part: widgets.Widget) -> widgets.Widget:
-    """A part under its heading."""
-    box = widgets.VBox([widgets.HTML(f"<h3>{name}</h3>"), part])
+    """A part under its heading, which its tools stand beside."""
+    tools, body = (part.tools, part.body) if isinstance(part, Part) else ((), (part,))
+    head = widgets.HBox([widgets.HTML(f"<h3>{name}</h3>"), *tools])
+    head.add_class("lab-tools")
+    box = widgets.VBox([head, *body])
     box.add_class("lab-panel")
     return box

@@ -1,14 +1,17 @@
 // A plotly figure that is ready at once and draws when plotly is there. The first figure of a kernel asks it for plotly's
 // bundle, of five megabytes, and all share it: a page that is loaded again makes all its figures in the same second.
 // Then it asks for its state: what the kernel changed while the bundle came is in it.
+const AGAIN_MS = 5000;
 function ask(model, wanted, answered) {
   const heard = (message, buffers) => {
     if (message.answer !== wanted) return;
+    clearInterval(again);
     model.off("msg:custom", heard);
     answered(buffers);
   };
   model.on("msg:custom", heard);
   model.send({ wanted });
+  const again = setInterval(() => model.send({ wanted }), AGAIN_MS);  // a kernel that just begins may miss it
 }
 function bundle(model) {
   const shared = (globalThis.labPlotly ??= {});
@@ -18,6 +21,15 @@ function bundle(model) {
       resolve(import(/* webpackIgnore: true */ address));
     });
   }));
+}
+// Plotly looks at a figure's size only when the window changes.
+function follow(el) {
+  const place = new ResizeObserver(() => {
+    clearTimeout(globalThis.labPlotly.resizing);
+    globalThis.labPlotly.resizing = setTimeout(() => window.dispatchEvent(new Event("resize")), 60);
+  });
+  place.observe(el);
+  return place;
 }
 export default () => {
   let ready;
@@ -32,9 +44,13 @@ export default () => {
       }));
     },
     render({ el }) {
-      let remove = () => {}, removed = false;
-      ready.then((figure) => { if (!removed) remove = figure.render({ el }); });
-      return () => { removed = true; remove(); };
+      let remove = () => {}, removed = false, place = null;
+      ready.then((figure) => {
+        if (removed) return;
+        remove = figure.render({ el });
+        setTimeout(() => { if (!removed) place = follow(el); }, 200);  // as soon as it is drawn
+      });
+      return () => { removed = true; place?.disconnect(); remove(); };
     },
   };
 };

@@ -28,12 +28,8 @@ class Figure(go.FigureWidget):
     [1, 2, 3]
     """
 
-    _esm, _css = Path(__file__).with_name("figure.js"), Path(__file__).with_name("lab.css")
+    _esm, _css = Path(__file__).with_name("figure.js"), Path(__file__).with_name("figure.css")
     _process = traitlets.Unicode(PROCESS).tag(sync=True)
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.on_msg(self._asked)
 
     def get_state(self, key=None, drop_defaults=False) -> dict:
         """The widget's traits for the page. Plotly sends changes as differences, and leaves the whole as it was made."""
@@ -46,8 +42,10 @@ class Figure(go.FigureWidget):
         }
         return state | present
 
-    def _asked(self, _figure, message: dict, _buffers) -> None:
-        wanted = message.get("wanted")
+    def _handle_custom_msg(self, content: dict, buffers: list) -> None:
+        """Here and not in `on_msg`: JupyterLab's messages come in a thread of their own, so the first while the figure is made."""
+        super()._handle_custom_msg(content, buffers)
+        wanted = content.get("wanted")
         if wanted == "plotly":
             self.send({"answer": wanted}, [str(BaseFigureWidget._esm).encode()])
         elif wanted == "state":

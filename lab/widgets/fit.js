@@ -1,10 +1,13 @@
-// Figures look at their width only when the window changes; they were made before they had a place.
-// The kernel may have the box brought into view.
+// Brings the style sheet, and gives the handles of Jupyter's sliders the name that stands beside them.
 function render({ model, el }) {
   el.style.display = "none";
-  const place = new ResizeObserver(() => window.dispatchEvent(new Event("resize")));
-  requestAnimationFrame(() => { if (el.parentElement) place.observe(el.parentElement); });
-  model.on("msg:custom", () => requestAnimationFrame(() => el.parentElement?.scrollIntoView({ block: "nearest" })));
-  return () => place.disconnect();
+  const name = () => {
+    for (const slider of el.parentElement?.querySelectorAll(".widget-slider") ?? []) {
+      const label = slider.querySelector("label")?.textContent ?? "";
+      for (const handle of slider.querySelectorAll("[role=slider]")) handle.setAttribute("aria-label", label);
+    }
+  };
+  const timers = [0, 500, 2000].map((ms) => setTimeout(name, ms));
+  return () => timers.forEach(clearTimeout);
 }
 export default { render };

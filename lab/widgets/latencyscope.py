@@ -8,7 +8,8 @@ import numpy as np
 
 from lab.apps.watch import PERCENTILES, STAGES
 from lab.engine.columns import now_ms
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Fit, figure, sentence
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts, figure
+from lab.widgets.part import Part
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -22,39 +23,38 @@ COLOURS = dict(zip(STAGES, (GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
 PATTERNS = dict(zip(STAGES, ("", "/", "x", ".", "\\", "+")))
 
 
-class LatencyScope(widgets.VBox):
-    """A histogram of the newest alerts' latencies with the budget as a line, and the stages stacked for each percentile.
+class LatencyScope(Part):
+    """The newest alerts' latencies: percentiles, a histogram with the budget as a line, and the stages stacked for each percentile.
 
     >>> scope = LatencyScope()
     >>> scope.show(np.array([100, 200, 600]), {})
-    >>> scope.said.value.count("p50 200 ms"), "1 of 3 over 500 ms" in scope.said.value
-    (1, True)
+    >>> "<b>200</b><span>p50, ms</span>" in scope.ranks.value, "1 of 3 alerts over 500 ms" in scope.said.value
+    (True, True)
     """
 
     def __init__(self, budget_ms: int = BUDGET_MS):
         self.budget_ms = budget_ms
-        self.said = widgets.HTML()
-        self.histogram = figure(
-            "", x="ms from the append of the event to that of its alert", y="alerts", height=240
-        )
+        self.ranks, self.said = widgets.HTML(), widgets.HTML()
+        self.histogram = figure("", y="alerts", height=None)
         self.histogram.add_bar(x=[], y=[], width=BINS_MS * 0.9, name="alerts", marker={"color": BLUE})
         self.histogram.add_vline(
             x=budget_ms, line={"color": RED, "dash": "dash"}, annotation_text=f"{budget_ms} ms"
         )
-        self.histogram.layout.showlegend = False
-        self.stages = figure(
-            "", x="ms, by stage, of the alerts around each percentile", height=250, barmode="stack"
+        self.histogram.update_layout(
+            showlegend=False, margin_t=12, xaxis={"ticksuffix": " ms", "nticks": 5}, yaxis_nticks=4
         )
-        self.stages.layout.legend.traceorder = "normal"
-        self.stages.layout.xaxis.rangemode = "tozero"
+        self.stages = figure("", height=None, barmode="stack", bargap=0.25)
+        axis = {"rangemode": "tozero", "ticksuffix": " ms", "nticks": 5}
+        self.stages.update_layout(margin={"t": 5}, showlegend=False, xaxis=axis, yaxis_autorange="reversed")
         for stage in STAGES:
             marker = {
                 "color": COLOURS[stage],
                 "pattern": {"shape": PATTERNS[stage], "fgcolor": "white", "size": 5},
             }
             self.stages.add_bar(x=[], y=[], name=stage, orientation="h", marker=marker)
-        super().__init__([self.said, self.histogram, self.stages, Fit()])
-        self.add_class("lab")
+        key = "".join(f'<span><i style="background:{COLOURS[stage]}"></i>{stage}</span>' for stage in STAGES)
+        legend = widgets.HTML(f'<div class="lab-key">{key}</div>')
+        super().__init__([], [self.ranks, self.said, self.histogram, legend, self.stages])
         self._warm_ms = 0  # ms since the epoch, as soon as there is an alert
         self.show(np.empty(0), {})
 
@@ -77,17 +77,18 @@ class LatencyScope(widgets.VBox):
         """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known;
         `when`: from which time they are, in words."""
         if not len(total):
-            self._say("No alert yet.")
+            self._say("No alert yet: plant a burst, or lower a rule's limit.")
             return
         over = int((total > self.budget_ms).sum())
-        ranks = ", ".join(
-            f"p{p:g} {value:,.0f} ms" for p, value in zip(PERCENTILES, np.percentile(total, PERCENTILES))
-        )
-        self._say(f"{ranks}; {over:,} of {len(total):,} over {self.budget_ms} ms{when}")
+        ranks = zip(PERCENTILES, np.percentile(total, PERCENTILES))
+        meaning = "from the append of the event to that of its alert, {} % of the alerts at most"
+        self.ranks.value = facts({f"p{p:g}, ms": (f"{ms:,.0f}", meaning.format(p)) for p, ms in ranks})
+        self.said.value = f"<p>{over:,} of {len(total):,} alerts over {self.budget_ms} ms{when}</p>"
         end = SHOWN_BUDGETS * self.budget_ms
         counts, edges = np.histogram(np.clip(total, 0, end), np.arange(0, end + 2 * BINS_MS, BINS_MS))
         with self.histogram.batch_update():
             self.histogram.data[0].update(x=(edges[:-1] + BINS_MS / 2).tolist(), y=counts.tolist())
+            self.histogram.layout.yaxis.range = [0, max(counts.max() * 1.1, 4)]
         if stages and len(stages["wait"]):
             with self.stages.batch_update():
                 around = around_percentiles(stages)
@@ -95,7 +96,8 @@ class LatencyScope(widgets.VBox):
                     trace.update(x=around[trace.name], y=[f"p{p:g}" for p in PERCENTILES[:3]])
 
     def _say(self, text: str) -> None:
-        self.said.value = sentence(text)
+        self.ranks.value = facts({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})
+        self.said.value = f"<p>{text}</p>"
 
 
 def around_percentiles(stages: Mapping[str, np.ndarray]) -> dict[str, list[float]]:

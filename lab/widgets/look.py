@@ -1,5 +1,6 @@
 """How the widgets look: colours that colour-blind people can tell apart, figures that fit a light and a dark theme."""
 
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -12,17 +13,13 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
 FAINT = "rgba(138, 138, 138, 0.25)"
-CSS = Path(__file__).with_name("lab.css")
+CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.css", "lab.css"))
 
 
 class Fit(anywidget.AnyWidget):
-    """Beside figures in a box: has them take the width that the box gets, and brings the kit's style sheet."""
+    """In a box: brings the kit's style sheet, and names the handles of the box's sliders for screen readers."""
 
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
-
-    def reveal(self) -> None:
-        """Scrolls the box into view, as little as that takes."""
-        self.send({})
 
 
 def sentence(text: str, kind: str = "") -> str:
@@ -34,28 +31,44 @@ def sentence(text: str, kind: str = "") -> str:
     return f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
 
 
-def figure(title: str = "", x: str = "", y: str = "", height: int = 320, **layout) -> Figure:
-    """An empty live figure; add traces to it. `x`, `y`: titles of the axes, with their units.
+def facts(values: Mapping[str, tuple[str, str]]) -> str:
+    """Large figures over their names, for an `ipywidgets.HTML`: {name: (figure, meaning)}. They change often: not read aloud.
+
+    >>> facts({"lag": ("7", "events not judged yet")})
+    '<div class="lab-facts"><div title="events not judged yet"><b>7</b><span>lag</span></div></div>'
+    """
+    cells = "".join(
+        f'<div title="{escape(meaning)}"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for name, (value, meaning) in values.items()
+    )
+    return f'<div class="lab-facts">{cells}</div>'
+
+
+def figure(title: str = "", x: str = "", y: str = "", height: int | None = 320, **layout) -> Figure:
+    """An empty live figure; add traces to it. `x`, `y`: titles of the axes, with their units; `height`: px, None as its box is.
 
     >>> figure("Alerts", x="time", y="per minute").layout.xaxis.title.text
     'time'
     """
+    axis = {"gridcolor": FAINT, "zerolinecolor": FAINT, "automargin": True}
     made = Figure(
         layout={
             "title": {"text": title, "font": {"size": 15}},
             "height": height,
-            "margin": {"l": 60, "r": 20, "t": 40 if title else 15, "b": 45},
+            "margin": {"l": 10, "r": 10, "t": 40 if title else 15, "b": 10},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": "#7a7a7a", "size": 12},
             "colorway": PALETTE,
-            "legend": {"orientation": "h", "y": 1.12, "x": 1, "xanchor": "right", "yanchor": "bottom"},
-            "xaxis": {"title": {"text": x}, "gridcolor": FAINT, "zerolinecolor": FAINT},
-            "yaxis": {"title": {"text": y}, "gridcolor": FAINT, "zerolinecolor": FAINT},
+            "legend": {"orientation": "h", "y": 1, "x": 1, "xanchor": "right", "yanchor": "bottom"},
+            "xaxis": {"title": {"text": x, "standoff": 4}, "ticklabelstandoff": 5, **axis},
+            "yaxis": {"title": {"text": y, "standoff": 4}, **axis},
             "hovermode": "closest",
         }
     )
     made.update_layout(**layout)
-    made._config = {"responsive": True, "displaylogo": False}
+    made._config = {"responsive": True, "displaylogo": False, "displayModeBar": False}
     made.add_class("lab")
+    if height is None:
+        made.add_class("lab-fill")
     return made

@@ -8,20 +8,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ipywidgets import FloatSlider, VBox
+from ipywidgets import FloatSlider, IntSlider, VBox
 
 from lab.widgets.figures import Figure
-from lab.widgets.look import GREY, PALETTE, RED, figure
+from lab.widgets.look import GREY, PALETTE, RED, Fit, figure
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "x")
 PATTERNS = ("", "/", "x", ".", "-")
+DECADES = range(-3, 10)  # of a logarithmic axis
 OVERLAID = 0.6  # opacity
 
 
-def _axes(log: str) -> dict[str, Any]:
-    """`log`: the axes with a logarithmic scale, such as "xy"."""
-    return {f"{axis}axis_type": "log" for axis in log}
+def _axes(log: str, digits: Sequence[int] = (1, 2, 5)) -> dict[str, Any]:
+    """`log`: the axes with a logarithmic scale, such as "xy"; `digits`: which of each decade are written, all in full."""
+    ticks = [digit * 10.0**power for power in DECADES for digit in digits]
+    names = [f"{tick:,.10g}" for tick in ticks]
+    return {f"{axis}axis": {"type": "log", "tickvals": ticks, "ticktext": names} for axis in log}
 
 
 def _look(n: int) -> tuple[str, str]:
@@ -51,10 +54,29 @@ def lines(
     if level:
         picture.add_hline(
             y=level[0],
-            line={"color": RED, "dash": "dash"},
+            line={"color": RED, "width": 1},
             annotation_text=level[1],
             annotation_position="bottom left",
         )
+    return picture
+
+
+def pairs(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str = "",
+    *,
+    at: Sequence[float] | None = None,
+    x: str = "",
+    y: str = "",
+) -> Figure:
+    """Two lines of one colour for each series over `at`, the first solid, the second dotted."""
+    picture = figure(title, x=x, y=y, height=380)
+    for n, (name, both) in enumerate(series.items()):
+        for values, dash in zip(both, ("solid", "dot")):
+            line = {"color": PALETTE[n % len(PALETTE)], "dash": dash}
+            picture.add_scatter(
+                x=at, y=values, name=name, line=line, showlegend=dash == "solid", legendgroup=name
+            )
     return picture
 
 
@@ -71,7 +93,7 @@ def bars(
 ) -> Figure:
     """Bars side by side for each series over `at`; `texts`: the numbers, or texts, on them; `marks`: upright lines."""
     named = all(isinstance(place, str) for place in at or ())
-    picture = figure(title, x=x, y=y, barmode="group", **_axes(log))
+    picture = figure(title, x=x, y=y, barmode="group", **_axes(log, digits=(1,)))
     for n, (name, values) in enumerate(series.items()):
         colour, pattern = _look(n)
         written = [f"{value:,.0f}" for value in values] if texts is True else texts or None
@@ -117,7 +139,11 @@ def shares(series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "
 
 
 def moved(
-    slider: FloatSlider, drawn: Callable[[float], tuple[str, Sequence[float]]], *, x: str = "", y: str = ""
+    slider: FloatSlider | IntSlider,
+    drawn: Callable[[float], tuple[str, Sequence[float]]],
+    *,
+    x: str = "",
+    y: str = "",
 ) -> VBox:
     """Bars that follow a slider: `drawn` gives title and values for its value."""
     title, values = drawn(slider.value)
@@ -130,4 +156,4 @@ def moved(
             picture.layout.title.text, picture.data[0].y = title, values
 
     slider.observe(redraw, "value")
-    return VBox([slider, picture])
+    return VBox([slider, picture, Fit()])

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.rules import BadRule, Rule, RuleBook, parse_message
+from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence
+from lab.widgets.part import Part
 from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import Table
 
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
 EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
-SHOWN_ACKS = 4
 BACKTEST_EVERY = 4  # updates
+NO_RULE = "No rule is in force. New rule, above, opens a form for the first one."
 
 
-class RuleDesk(widgets.VBox):
+class RuleDesk(Part):
     """Rules of a book, and what changes them: `publish(message)` sends a control message; without it the desk's own book
     answers, so that it works on recorded data.
 
@@ -37,7 +38,7 @@ class RuleDesk(widgets.VBox):
     >>> desk.text.value = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     >>> desk.publish.click()
     >>> desk.table.rows
-    [['1', '1', '1', 'ACTIVE', 'SUM(paymentAmount) per payeeId over 20 min > 50', '0']]
+    [['1', '1 v1', 'ACTIVE', 'SUM(paymentAmount) per payeeId over 20 min > 50']]
     """
 
     def __init__(
@@ -50,31 +51,27 @@ class RuleDesk(widgets.VBox):
     ):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
-        self._acks_seen, self._acks, self._fired, self._updates = 0, [], Counter(), 0
+        self._acks_seen, self._fired, self._updates = 0, Counter(), 0
+        self._place = ""  # of what was published here last
         self._draft: Rule | None = None
         self._proposed: str | None = (
             None  # the text of a proposal; while it is untouched, its id follows the book
         )
         self._own: set[int] = set()  # ids that were published here: to replace them needs no question
-        self.table = Table(
-            ("rule", "version", "state", "meaning", "alerts"), "Rules", (0, 1, 4), (3,), "no rule is in force"
-        )
+        columns = ("rule", "state", "alerts when", "alerts")[
+            : 4 if publish else 3
+        ]  # nothing fires without an engine
+        self.table = Table(columns, "Rules", (3,), (2,), NO_RULE)
         self.table.observe(self._chosen, "selected")
         self.backtest = Backtest(Past(schema) if past is None else past, self._load)
         self.said, self.acks = widgets.HTML(), widgets.HTML()
         self._make_controls()
-        super().__init__(
-            [
-                self.table,
-                widgets.HBox([self.activate, self.pause, self.delete, self.new]),
-                self.editor,
-                self.said,
-                widgets.HBox([self.publish, self.replace, self.keep]),
-                self.acks,
-                self.backtest,
-            ]
-        )
-        self.add_class("lab")
+        change = widgets.HBox([self.publish, self.replace, self.keep, self.activate, self.pause, self.delete])
+        change.add_class("lab-tools")
+        foot = widgets.VBox([self.said, change, self.acks])
+        foot.add_class("lab-foot")
+        detail = widgets.VBox([self.editor, self.backtest, foot])
+        super().__init__([self.new], [self.table], detail)
         self.show()
         self._propose()
 
@@ -84,25 +81,21 @@ class RuleDesk(widgets.VBox):
             placeholder=EXAMPLE,
             rows=5,
             description="text",
-            layout={"width": "98%"},
-            style={"description_width": "3em"},
         )
+        self.text.add_class("lab-text")
         self.text.observe(lambda change: self._judge(), "value")
         self.editor = widgets.Tab([self.form, self.text], titles=["Form", "Text"])
-        button = {"layout": {"width": "auto"}}
-        self.publish = widgets.Button(
-            description="Publish", icon="paper-plane", button_style="primary", **button
-        )
-        self.new = widgets.Button(description="New rule", icon="plus", **button)
-        self.activate = widgets.Button(description="Activate", icon="play", **button)
-        self.pause = widgets.Button(description="Pause", icon="pause", **button)
-        self.delete = widgets.Button(description="Delete", icon="trash", **button)
-        self.replace = widgets.Button(description="Replace it", button_style="warning", **button)
-        self.keep = widgets.Button(description="Leave it alone", **button)
+        self.publish = widgets.Button(description="Publish", icon="paper-plane", button_style="primary")
+        self.new = widgets.Button(description="New rule", icon="plus")
+        self.activate = widgets.Button(description="Activate", icon="play")
+        self.pause = widgets.Button(description="Pause", icon="pause")
+        self.delete = widgets.Button(description="Delete", icon="trash")
+        self.replace = widgets.Button(description="Replace it", button_style="warning")
+        self.keep = widgets.Button(description="Leave it alone")
         self.publish.on_click(lambda _: self._publish_draft())
         self.replace.on_click(lambda _: self._publish(self.text.value))
         self.keep.on_click(lambda _: self._judge())
-        self.new.on_click(lambda _: self._propose())
+        self.new.on_click(lambda _: self._new())
         for control, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
             control.on_click(lambda _, state=state: self._change(state))
 
@@ -115,49 +108,41 @@ class RuleDesk(widgets.VBox):
         self._acks_seen = studio.acks.total
         self.show()
         self._updates += 1
-        if self._updates % BACKTEST_EVERY == 1:
+        if self._updates % BACKTEST_EVERY == 1 and self.detail.layout.display != "none":
             self.backtest.again()
 
     def show(self) -> None:
         """Shows the book as it is now."""
         rows = [
-            [
-                str(r.rule_id),
-                str(r.rule_id),
-                str(r.version),
-                r.state,
-                r.describe(),
-                f"{self._fired[r.rule_id]:,}",
-            ]
+            [str(r.rule_id), f"{r.rule_id} v{r.version}", r.state, meaning(r), f"{self._fired[r.rule_id]:,}"]
             for r in self.book.sorted()
         ]
+        rows = [row[: 1 + len(self.table.columns)] for row in rows]
         if rows != self.table.rows:
             self.table.rows = rows
         if self.text.value == self._proposed and self._draft.rule_id in self.book.versions:
             self._propose()
-        chosen = self.table.selected in {row[0] for row in rows}
-        for button in (self.activate, self.pause, self.delete):
-            button.disabled = not chosen
+        rule = self.book.rules.get(int(self.table.selected or 0))
+        for button, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
+            button.disabled = rule is None or rule.state == state
+            button.layout.display = "none" if button.disabled else ""
 
     def _answered(self, acks: Sequence[Mapping]) -> None:
-        if not acks:
-            return
-        self._acks = [*self._acks, *acks][-SHOWN_ACKS:]
-        lines = []
-        for ack in reversed(self._acks):
-            good = ack["status"] == "accepted"
-            what = (
-                f"rule {ack.get('ruleId')} version {ack.get('version')}: {ack.get('ruleState')}"
-                if "ruleId" in ack
-                else str(ack.get("controlType", ""))
-            )
-            text = f"accepted {what}" if good else f"rejected: {ack['reason']}"
-            lines.append(sentence(text, "good" if good else "bad"))
-        self.acks.value = f'<div role="log" aria-label="Acknowledgements">{"".join(lines)}</div>'
+        """Shows the answer to what was published here last."""
+        for ack in acks:
+            if ack["place"] == self._place:
+                good = ack["status"] == "accepted"
+                what = (
+                    f"rule {ack.get('ruleId')} version {ack.get('version')}: {ack.get('ruleState')}"
+                    if "ruleId" in ack
+                    else str(ack.get("controlType", ""))
+                )
+                text = f"accepted {what}" if good else f"rejected: {ack['reason']}"
+                self.acks.value = sentence(text, "good" if good else "bad")
 
     def _apply(self, message: str) -> str:
         """Without an engine: the desk's own book answers."""
-        self._answered([self.book.apply(message)])
+        self._answered([self.book.apply(message) | {"place": ""}])
         self.show()
         return ""
 
@@ -166,7 +151,12 @@ class RuleDesk(widgets.VBox):
     def _chosen(self, change: dict) -> None:
         if rule := self.book.rules.get(int(self.table.selected or 0)):
             self._load(rule)
+            self.opens(f"Rule {rule.rule_id}")
         self.show()
+
+    def leave(self) -> None:
+        """No rule is chosen any more; what was written stays."""
+        self.table.selected = ""
 
     def _change(self, state: str) -> None:
         """The whole rule is sent: a compacted topic keeps only the last message of each."""
@@ -176,6 +166,10 @@ class RuleDesk(widgets.VBox):
             self._publish(json.dumps(message | {"ruleState": state}))
 
     # -- the draft -------------------------------------------------------------------------------------------------------
+
+    def _new(self) -> None:
+        self._propose()
+        self.opens("New rule")
 
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
@@ -217,7 +211,7 @@ class RuleDesk(widgets.VBox):
         if problem:
             self._say(f"Not a rule yet: {problem}", "bad")
         elif self._draft:
-            self._say(self._draft.describe() + self._replaces(), "good")
+            self._say(meaning(self._draft) + self._replaces(), "good")
             self.form.fill(self._draft)
         else:
             self._say(f"A {message.kind} message", "good")
@@ -238,7 +232,7 @@ class RuleDesk(widgets.VBox):
         if before:
             free = max(self.book.versions) + 1
             self._say(
-                f"Rule {rule.rule_id} is in force: {before.describe()}. Replace it? (Free: id {free})", "bad"
+                f"Rule {rule.rule_id} is in force: {meaning(before)}. Replace it? (Free: id {free})", "bad"
             )
             self._ask(True)
         else:
@@ -250,8 +244,9 @@ class RuleDesk(widgets.VBox):
 
     def _publish(self, message: str) -> None:
         self._ask(False)
+        self.acks.value = ""  # the answer to what was published before
         try:
-            self._to_engine(message)
+            self._place = self._to_engine(message)
             self._say("Published; the engine's answer appears below.", "good")
             self._own |= {self._draft.rule_id} if self._draft and message == self.text.value else set()
         except Exception as error:  # noqa: BLE001  (a bad rule, a broker that is away)

@@ -14,7 +14,7 @@ from lab.model.words import plain
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
-class Picks(widgets.VBox):
+class Picks(widgets.HBox):
     """Buttons that stay down, in the order in which they were pressed: `value`.
 
     >>> picks = Picks("grouped by", ["payeeId", "beneficiaryId"])
@@ -26,12 +26,13 @@ class Picks(widgets.VBox):
     value = traitlets.Tuple()
 
     def __init__(self, label: str, names: Sequence[str]):
-        look = {"layout": {"width": "auto"}, "tooltip": f"{label} this field"}
-        self.buttons = {name: widgets.ToggleButton(description=name, **look) for name in names}
+        tooltip = f"{label} this field"
+        self.buttons = {name: widgets.ToggleButton(description=name, tooltip=tooltip) for name in names}
         for name, button in self.buttons.items():
             button.observe(lambda change, name=name: self._pressed(name, change["new"]), "value")
-        row = widgets.HBox(list(self.buttons.values()), layout={"flex_flow": "row wrap"})
+        row = widgets.HBox(list(self.buttons.values()))
         super().__init__([widgets.Label(label), row])
+        self.add_class("lab-picks")
 
     def _pressed(self, name: str, down: bool) -> None:
         if down != (name in self.value):
@@ -44,7 +45,10 @@ class Picks(widgets.VBox):
             button.value = name in self.value
 
 
-class RuleForm(widgets.HBox):
+EVENTS = ""  # instead of a field; with None a dropdown shows nothing
+
+
+class RuleForm(widgets.VBox):
     """Controls for the attributes of a rule on events of a schema; `changed` is called when somebody changes one.
 
     >>> from lab.model.schema import PAYMENTS
@@ -58,23 +62,29 @@ class RuleForm(widgets.HBox):
         self.schema, self._changed, self._filling = schema, changed, False
         numeric = [field.name for field in schema.fields if field.numeric]
         names = [name for name in schema.names if name not in (schema.id_field, schema.time_field)]
-        style = {"style": {"description_width": "6em"}, "layout": {"width": "24em"}}
-        self.rule_id = widgets.BoundedIntText(1, min=1, max=(1 << 53) - 1, description="rule id", **style)
+        self.rule_id = widgets.BoundedIntText(1, min=1, max=(1 << 53) - 1, description="rule id")
         self.group_by, self.unique = Picks("grouped by", names), Picks("unique", names)
-        self.filter = widgets.Text(description="only where", placeholder="paymentType=CSH", **style)
-        self.function = widgets.Dropdown(options=FUNCTIONS, description="function", **style)
-        of = [("events", None), *zip(numeric, numeric)]
-        self.field = widgets.Dropdown(options=of, description="of", **style)
-        self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if", **style)
-        self.limit = widgets.Text(description="limit", **style)
-        self.window = widgets.Text(description="window", placeholder="10s, 20m, 24h, 30d", **style)
-        left = (self.rule_id, self.group_by, self.filter, self.function, self.field)
-        right = (self.operator, self.limit, self.window, self.unique)
-        for control in (*left, *right):
+        self.filter = widgets.Text(description="only where", placeholder="paymentType=CSH")
+        self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
+        of = [("events", EVENTS), *zip(numeric, numeric)]
+        self.field = widgets.Dropdown(options=of, description="of")
+        self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if")
+        self.limit = widgets.Text(description="limit")
+        self.window = widgets.Text(description="within", placeholder="10s, 20m, 24h, 30d")
+        controls = (self.rule_id, self.group_by, self.filter, self.function, self.field)
+        for control in (*controls, self.operator, self.limit, self.window, self.unique):
             control.observe(self._on_change, "value")
-        super().__init__([widgets.VBox(left), widgets.VBox(right)], layout={"flex_flow": "row wrap"})
+        self._show_unique()
+        pairs = ((self.rule_id, self.window), (self.function, self.field), (self.operator, self.limit))
+        first, *others = (widgets.HBox(pair) for pair in pairs)
+        super().__init__([first, self.group_by, self.filter, *others, self.unique])
+        self.add_class("lab-form")
+
+    def _show_unique(self) -> None:
+        self.unique.layout.display = "" if self.function.value == "UNIQUE_COUNT" else "none"
 
     def _on_change(self, change: dict) -> None:
+        self._show_unique()
         if not self._filling:
             self._changed()
 
@@ -86,7 +96,7 @@ class RuleForm(widgets.HBox):
             self.group_by.value, self.unique.value = rule.keys, rule.unique
             self.function.value, self.field.value, self.operator.value = (
                 rule.function,
-                rule.field,
+                rule.field or EVENTS,
                 rule.symbol,
             )
             parts = (f"{name}={'|'.join(plain(value) for value in values)}" for name, values in rule.filter)
@@ -106,7 +116,7 @@ class RuleForm(widgets.HBox):
             "ruleState": state,
             "groupingKeyNames": list(self.group_by.value),
             "filter": filter or None,
-            "aggregateFieldName": self.field.value,
+            "aggregateFieldName": self.field.value or None,
             "aggregatorFunctionType": self.function.value,
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,

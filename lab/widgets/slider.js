@@ -3,16 +3,26 @@ const EVERY_MS = 40;
 function render({ model, el }) {
   const row = document.createElement("label");
   row.className = "lab-slider";
-  const name = document.createElement("span"), range = document.createElement("input"), text = document.createElement("output");
+  const make = (kind) => document.createElement(kind);
+  const name = make("span"), track = make("span"), range = make("input"), ends = make("span"), text = make("output");
   range.type = "range";
-  row.append(name, range, text);
+  ends.className = "lab-ends";
+  ends.setAttribute("aria-hidden", "true");
+  track.append(range, ends);
+  row.append(name, track, text);
   el.append(row);
   let held = false, waiting = null;
 
   const show = () => {
     name.textContent = model.get("label");
     range.disabled = model.get("disabled");
-    range.max = Math.max(model.get("texts").length - 1, 0);
+    const texts = model.get("texts");
+    range.max = Math.max(texts.length - 1, 0);
+    ends.replaceChildren(...(texts.length ? [texts[0], texts[texts.length - 1]] : []).map((end) => {
+      const place = make("span");
+      place.textContent = end;
+      return place;
+    }));
     if (held) return;
     range.value = model.get("position");
     text.textContent = model.get("text");

@@ -6,28 +6,23 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.widgets.look import BLUE, ORANGE, Fit, figure
+from lab.widgets.look import BLUE, ORANGE, facts, figure
+from lab.widgets.part import Part
+from lab.widgets.slider import Slider
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
 KEPT_S = 120
+RATES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)  # events per second
 BURSTS = {
     "pair": "a few large payments of one payer to one beneficiary",
     "beneficiary": "payments of many payers to one beneficiary, large together",
     "surge": "very many payments of one type within two seconds",
 }
-FACTS = {
-    "events/s sent": "what the generator sends",
-    "events/s evaluated": "what the engine judges",
-    "lag, events": "events that have come and are not judged yet",
-    "held events": "events that a window may still need",
-    "state, bytes": "the size of what the engine remembers",
-    "dead letters": "records that could not be read",
-}
 
 
-class StreamPanel(widgets.VBox):
+class StreamPanel(Part):
     """Start, pause, rate and bursts of a studio's stream; events per second, lag, held events, bytes of state."""
 
     def __init__(self, studio: "Studio"):
@@ -35,47 +30,48 @@ class StreamPanel(widgets.VBox):
         self._samples: deque[tuple[float, int, int]] = deque()  # s since the start, records evaluated, lag
         self._started = time.monotonic()
         self.facts = widgets.HTML()
-        self.rates = figure("", x="s", y="events/s", height=220)
-        self.rates.add_scatter(x=[], y=[], name="evaluated per second", mode="lines", line={"color": BLUE})
-        lag = {"color": ORANGE, "dash": "dash"}
-        self.rates.add_scatter(x=[], y=[], name="lag, events", mode="lines", line=lag, yaxis="y2")
+        self.rates = figure("", height=None)
+        self.rates.add_scatter(x=[], y=[], name="evaluated/s", mode="lines", line={"color": BLUE})
+        lag = {"color": ORANGE, "dash": "dot"}
+        self.rates.add_scatter(x=[], y=[], name="lag", mode="lines", line=lag)
         self.rates.update_layout(
-            margin={"r": 60},
-            yaxis2={
-                "title": {"text": "lag, events"},
-                "overlaying": "y",
-                "side": "right",
-                "rangemode": "tozero",
-            },
+            margin={"t": 22}, yaxis={"rangemode": "tozero", "nticks": 5}, xaxis={"range": [-KEPT_S, 0]}
         )
-        self.rates.layout.yaxis.rangemode = "tozero"
-        super().__init__([self._controls(), self.facts, self.rates, Fit()])
-        self.add_class("lab")
+        self.rates.layout.xaxis.ticksuffix = " s"
+        self.paused = widgets.ToggleButton(description="Pause", icon="pause")
+        self.paused.tooltip = "lets time stand still: no event comes"
+        self.rate = Slider("events/s", self._set_rate)
+        self.bursts = [self._burst(kind) for kind in studio.player.kinds] if studio.player else []
+        tools = [self.paused] if studio.player else []
+        super().__init__(tools, [*self._controls(), self.facts, self.rates])
 
-    def _controls(self) -> widgets.Widget:
+    def _controls(self) -> list[widgets.Widget]:
         player = self.studio.player
         if player is None:
-            return widgets.Label("The stream comes from elsewhere: it is watched, not steered.")
-        self.paused = widgets.ToggleButton(description="Pause", icon="pause", layout={"width": "auto"})
+            return [widgets.HTML("<p>The stream comes from elsewhere: it is watched, not steered.</p>")]
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
-        self.rate = widgets.FloatLogSlider(
-            value=player.rate, min=1, max=3.7, step=0.05, description="events/s", readout_format=",.0f",
-            continuous_update=False,
-        )  # fmt: skip
-        self.rate.observe(lambda change: setattr(player, "rate", change["new"]), "value")
-        self.bursts = [self._burst(kind) for kind in player.kinds]
-        row = {"layout": {"flex_flow": "row wrap"}}
-        bursts = widgets.HBox([widgets.Label("Plant a burst:"), *self.bursts], **row)
-        return widgets.VBox([widgets.HBox([self.paused, self.rate], **row), bursts])
+        self._rates = sorted({*RATES, player.rate})
+        self.rate.texts = [f"{rate:,.0f}" for rate in self._rates]
+        self.rate.position = self._rates.index(player.rate)
+        self.rate.text, self.rate.disabled = f"{player.rate:,.0f}", False
+        bursts = widgets.HBox([widgets.Label("plant"), *self.bursts])
+        bursts.add_class("lab-tools")
+        return [self.rate, bursts] if self.bursts else [self.rate]
+
+    def _set_rate(self, position: int) -> None:
+        self.studio.player.rate = self._rates[position]
 
     def _burst(self, kind: str) -> widgets.Button:
-        button = widgets.Button(description=kind.replace("_", " "), icon="bolt", layout={"width": "auto"})
+        button = widgets.Button(description=kind.replace("_", " "), icon="bolt")
         button.tooltip = BURSTS.get(kind, f"plant a burst: {kind}")
         button.on_click(lambda _: self.studio.player.burst(kind))
         return button
 
     def update(self, studio: "Studio") -> None:
         """Shows what went through since the last time."""
+        if studio.closed:
+            for control in (self.paused, self.rate, *self.bursts):
+                control.disabled = True
         now, done = time.monotonic() - self._started, studio.report.total["records"]
         self._samples.append((now, done, studio.lag))
         while self._samples[0][0] < now - KEPT_S:
@@ -83,23 +79,38 @@ class StreamPanel(widgets.VBox):
         then, before, _ = next(sample for sample in self._samples if sample[0] >= now - 3)
         rate = (done - before) / (now - then) if now > then else 0.0
         report = studio.report
-        facts = (
-            f"{studio.player.actual_rate:,.0f}" if studio.player else "–",
-            f"{rate:,.0f}",
-            f"{studio.lag:,}",
-            f"{report.held:,}",
-            f"{report.state_bytes:,}",
-            f"{report.total['deadLetters']:,}",
+        sent = {}
+        if studio.player:
+            sent = {"sent/s": (f"{studio.player.actual_rate:,.0f}", "what the generator sends")}
+        self.facts.value = facts(
+            sent
+            | {
+                "evaluated/s": (f"{rate:,.0f}", "what the engine judges"),
+                "lag": (f"{studio.lag:,}", "events that have come and are not judged yet"),
+                "held": (short(report.held), f"{report.held:,} events that a window may still need"),
+                "state, bytes": (short(report.state_bytes), "the size of what the engine remembers"),
+                "dead letters": (f"{report.total['deadLetters']:,}", "records that could not be read"),
+            }
         )
-        cells = "".join(
-            f'<div title="{meaning}" style="margin-right:2em"><div style="font-size:20px">{value}</div>{name}</div>'
-            for (name, meaning), value in zip(FACTS.items(), facts)
-        )
-        self.facts.value = f'<div style="display:flex;flex-wrap:wrap">{cells}</div>'
         seconds, totals, lags = zip(*self._samples)
+        ago = [second - now for second in seconds]
         with self.rates.batch_update():
-            self.rates.data[0].update(x=seconds[1:], y=per_second(seconds, totals))
-            self.rates.data[1].update(x=seconds, y=lags)
+            self.rates.data[0].update(x=ago[1:], y=per_second(seconds, totals))
+            self.rates.data[1].update(x=ago, y=lags)
+            self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
+
+
+def short(number: int) -> str:
+    """A number in at most four digits, and its unit.
+
+    >>> short(950), short(13_988), short(520_392), short(7_300_000_000)
+    ('950', '14.0 k', '520 k', '7.30 G')
+    """
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"
+    return f"{number:,}"
 
 
 def per_second(seconds: tuple[float, ...], totals: tuple[int, ...], over: int = 4) -> list[float]:

@@ -1,14 +1,20 @@
 // A table of which a row can be chosen, with the mouse or the keyboard (arrows, Enter); rows may change at any time.
+// Rows that stay are left alone. A steady table waits while somebody points at it or moves in it with the keyboard.
 function render({ model, el }) {
   const box = document.createElement("div");
   box.className = "lab-table";
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
   const body = table.createTBody();
+  const note = document.createElement("div");
+  note.className = "lab-held";
+  note.textContent = "held while you are here";
+  note.hidden = true;
   table.setAttribute("role", "grid");
-  box.append(table);
   el.classList.add("lab-grid");
   el.append(box);
+  box.append(table);
+  el.append(note);
 
   const choose = (key) => { model.set("selected", key); model.save_changes(); };
   const header = () => {
@@ -21,31 +27,54 @@ function render({ model, el }) {
       return cell;
     }));
   };
+  const stop = (row) => {  // one stop for the Tab key in the whole table
+    for (const other of body.rows) other.tabIndex = other === row ? 0 : -1;
+  };
   const mark = () => {
     for (const row of body.rows) row.setAttribute("aria-selected", String(row.dataset.key === model.get("selected")));
+    stop([...body.rows].find((row) => row.tabIndex === 0) ?? body.rows[0]);
   };
-  const rows = () => {
-    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  const made = (key) => {
+    const row = document.createElement("tr");
+    row.dataset.key = key;
+    row.tabIndex = -1;
+    row.onclick = () => { stop(row); choose(key); };
+    row.onfocus = () => stop(row);
+    row.onkeydown = (event) => {
+      const all = body.rows;
+      const next = {
+        ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling, Home: all[0], End: all[all.length - 1],
+      }[event.key];
+      if (next) next.focus();
+      else if (event.key === "Enter" || event.key === " ") choose(key);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    return row;
+  };
+  const filled = (row, values) => {
     const numeric = model.get("numeric"), wide = model.get("wide");
-    body.replaceChildren(...model.get("rows").map(([key, ...values]) => {
-      const row = document.createElement("tr");
-      row.dataset.key = key;
-      row.tabIndex = 0;
-      values.forEach((value, i) => {
-        const cell = row.insertCell();
-        cell.textContent = value;
-        cell.className = numeric.includes(i) ? "number" : wide.includes(i) ? "wide" : "";
-      });
-      row.onclick = () => choose(key);
-      row.onkeydown = (event) => {
-        const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
-        if (next) next.focus();
-        else if (event.key === "Enter" || event.key === " ") choose(key);
-        else return;
-        event.preventDefault();
-      };
-      return row;
-    }));
+    values.forEach((value, i) => {
+      const cell = row.cells[i] ?? row.insertCell();
+      if (cell.textContent === value) return;
+      cell.textContent = value;
+      cell.className = numeric.includes(i) ? "number" : wide.includes(i) ? "wide" : "";
+      if (wide.includes(i)) cell.title = value;
+    });
+    return row;
+  };
+  const busy = () => model.get("steady") && body.querySelector("tr[data-key]")
+    && (body.matches(":hover") || body.contains(document.activeElement));
+  const rows = () => {
+    const waits = Boolean(busy());
+    note.hidden = !waits;
+    if (waits) return;
+    const known = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+    const wanted = model.get("rows").map(([key, ...values]) => filled(known.get(key) ?? made(key), values));
+    const kept = new Set(wanted);
+    for (const row of [...body.rows]) if (!kept.has(row)) row.remove();
+    wanted.forEach((row, i) => { if (body.rows[i] !== row) body.insertBefore(row, body.rows[i] ?? null); });
     if (!body.rows.length) {
       const cell = body.insertRow().insertCell();
       cell.colSpan = model.get("columns").length;
@@ -53,7 +82,6 @@ function render({ model, el }) {
       cell.textContent = model.get("empty");
     }
     mark();
-    if (focused) [...body.rows].find((row) => row.dataset.key === focused)?.focus({ preventScroll: true });
   };
   const download = ({ name, text }) => {
     const link = document.createElement("a");
@@ -62,7 +90,10 @@ function render({ model, el }) {
     link.click();
     URL.revokeObjectURL(link.href);
   };
+  body.onpointerleave = rows;
+  body.addEventListener("focusout", () => setTimeout(rows));
   model.on("change:rows change:empty", rows);
+  model.on("change:columns change:numeric change:wide", () => { header(); rows(); });
   model.on("change:selected", mark);
   model.on("msg:custom", download);
   header();

@@ -12,7 +12,8 @@ from lab.widgets.look import CSS
 class Table(anywidget.AnyWidget):
     """Rows of texts, each behind its key: `rows = [(key, cell, cell, …), …]`; `selected` is the key of the row chosen.
 
-    `numeric` and `wide`: numbers of the columns that hold numbers (aligned right), or texts that may take several lines.
+    `numeric` and `wide`: numbers of the columns that hold numbers (aligned right), or texts that get what width is left.
+    `steady`: rows that come are not shown while somebody points at the table, so that a click meets what was meant.
 
     >>> table = Table(("rule", "alerts"), "Rules", numeric=(1,))
     >>> table.rows = [["1", "sum over 50", "17"]]
@@ -28,6 +29,7 @@ class Table(anywidget.AnyWidget):
     selected = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
     empty = traitlets.Unicode("nothing yet").tag(sync=True)
+    steady = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
         self,
@@ -36,10 +38,10 @@ class Table(anywidget.AnyWidget):
         numeric: Sequence[int] = (),
         wide: Sequence[int] = (),
         empty: str = "nothing yet",
+        steady: bool = False,
     ):
-        super().__init__(
-            columns=list(columns), label=label, numeric=list(numeric), wide=list(wide), empty=empty
-        )
+        super().__init__(columns=list(columns), label=label, empty=empty, steady=steady)
+        self.numeric, self.wide = list(numeric), list(wide)
 
     def download(self, name: str, text: str) -> None:
         """Has the browser save a text as a file."""

@@ -8,15 +8,17 @@ from datetime import UTC, datetime
 
 import ipywidgets as widgets
 
-from lab.contrast.windows import MINUTE_MS, Event, Seen, Window, compare, crossing, panes, story
+from lab.contrast.windows import MINUTE_MS, Event, Seen, Window, compare, crossing, story
 from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
 
 UNITS = {"days": 86_400_000, "hours": 3_600_000, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
+# events are below 0, the lanes one above the other
 LANE_TOP = {
     "per event": 1,
     "sliding": 2.1,
     "tumbling": 2.6,
-}  # events are below 0, the lanes one above the other
+}
+WHOLE = 100  # a sum from here on is shown without cents
 LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0}
 
 
@@ -102,8 +104,9 @@ class WindowScope(widgets.VBox):
         self.window = widgets.IntSlider(window, 1, 3 * window, description=f"window W, {unit}", **wide)
         self.slide = widgets.IntSlider(slide, 1, window, description=f"slide S, {unit}", **wide)
         total = float(sum(event.amount for event in self.events))
+        whole = {"step": 1, "readout_format": ".0f"} if total >= WHOLE else {}
         self.limit = widgets.FloatSlider(
-            limit, min=0, max=max(total, limit), description="limit, sum >", **wide
+            limit, min=0, max=max(total, limit), description="limit, sum >", **whole, **wide
         )
         self.said = widgets.HTML()
         self.figure = figure(height=480)
@@ -122,11 +125,12 @@ class WindowScope(widgets.VBox):
     def _prepare(self) -> None:
         fig = self.figure
         quiet = {"mode": "lines+markers", "line": {"color": BLUE, "width": 1.5, "dash": "dot"}}
+        # where one ends
         quiet["marker"] = {
             "symbol": "line-ns",
             "size": 8,
             "line": {"color": BLUE, "width": 1.5},
-        }  # where one ends
+        }
         over = {"mode": "lines", "line": {"color": RED, "width": 4}}
         fig.add_scatter(name="window", hoverinfo="text", **quiet)
         fig.add_scatter(name="window over the limit", hoverinfo="text", **over)
@@ -224,10 +228,9 @@ class WindowScope(widgets.VBox):
     def _say(self, seen: dict[str, Seen]) -> None:
         missed = any(what.delay_ms is None for what in seen.values())
         kind = "" if not any(what.over for what in seen.values()) else "bad" if missed else "good"
-        window_ms, slide_ms = self.window.value * self._unit_ms, self.slide.value * self._unit_ms
-        cost = panes(self.events, window_ms, slide_ms)
-        text = f"{said(seen)} An event is in W / S = {cost:.3g} sliding windows, in 1 tumbling one."
-        self.said.value = sentence(text, kind)
+        panes = self.window.value / self.slide.value
+        cost = f"W / S = {panes:.3g} sliding window{'s' * (panes != 1)}{' on average' * (panes % 1 > 0)}"
+        self.said.value = sentence(f"{said(seen)} An event is in {cost}, and in 1 tumbling window.", kind)
 
 
 def clock(ms: float) -> datetime:

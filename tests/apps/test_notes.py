@@ -1,14 +1,20 @@
 """What `lab run` says beside its counts: each kind of thing in one sentence, and no more often than one can read."""
 
 import json
+import time
 from collections import Counter
 
 import pytest
 
-from lab.apps.notes import AGAIN_S, GaveUp, Notes
-from lab.engine.ends import FileLogs
+from lab.apps.infer import infer
+from lab.apps.notes import AGAIN_S, GaveUp, Notes, TwoEngines
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.settings import Settings
 from lab.logs.cluster import NoBroker
 from lab.model.deadletters import dead_letter
+from lab.model.schemafile import from_toml
+from tests.orders import orders
+from tests.topics import topics
 
 
 class Clock:
@@ -30,9 +36,35 @@ def notes(tmp_path, clock):
     return Notes(logs, tmp_path / "checkpoint", 50, clock=clock)
 
 
-def told(logs: FileLogs, batch: int, **counts: int) -> None:
+def told(logs: FileLogs | KafkaLogs, batch: int, **counts) -> None:
     stats = {"batch": batch, "keyGroups": [0, 3], "stored": {}, "times": {}, **counts}
-    logs.log("stats").append([json.dumps(stats)])
+    logs.log("stats").publish([json.dumps(stats)], [""])
+
+
+def engine(id: str, since: int) -> dict:
+    return {"engine": {"id": id, "since": since}, "times": {"end": time.time_ns() // 1_000_000}}
+
+
+def test_of_two_engines_on_one_log_the_one_that_came_later_ends_and_the_other_says_so(notes, tmp_path, clock):
+    mine = Settings().bind(tmp_path / "checkpoint")
+    told(notes._logs, 0, **engine(mine, notes._started + 5))
+    assert notes.read() == Counter() and not list(notes.sentences())
+    told(notes._logs, 0, **engine("other", notes._started + 9))
+    notes.read()
+    assert "another engine, with another checkpoint, has been started" in next(notes.sentences())
+    told(notes._logs, 7, **engine("other", notes._started - 1))
+    with pytest.raises(TwoEngines, match="stats 0.. s ago, so that each alert would come twice: stop one"):
+        notes.read()
+
+
+def test_an_engine_that_finds_another_at_work_does_not_begin(kafka, tmp_path):
+    logs = topics(kafka.address, "at-work")
+    Notes(logs, tmp_path).check_alone()
+    told(logs, 0, **engine("other", 1))
+    with pytest.raises(TwoEngines, match="--alerts, --acks, --dead-letters, --stats"):
+        Notes(logs, tmp_path).check_alone()
+    told(logs, 1, **engine("other", 1) | {"times": {"end": 1}})
+    Notes(logs, tmp_path).check_alone()
 
 
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
@@ -94,3 +126,19 @@ def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):
     clock.now += 50
     with pytest.raises(GaveUp, match="gave up after 50 s: nobody answers; start it again and it continues"):
         notes.read()
+
+
+def test_a_path_of_ones_own_schema_that_no_record_has_is_said_once(tmp_path, clock):
+    lines = [line.encode() for line in orders(150)]
+    toml = infer(lines, "orders").toml().replace("customer.address.city", "customer.adress.city")
+    logs = FileLogs(tmp_path)
+    notes = Notes(logs, tmp_path / "checkpoint", clock=clock, schema=from_toml(toml))
+    logs.log("events").append(lines)
+    told(logs, 0, records=99, evaluated=99)
+    notes.read()
+    assert list(notes.sentences()) == []
+    told(logs, 1, records=1, evaluated=1)
+    notes.read()
+    (said,) = notes.sentences()
+    assert said.startswith("field city: none of 150 records has customer.adress.city, did you mean ")
+    assert list(notes.sentences()) == []

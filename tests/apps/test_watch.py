@@ -1,14 +1,17 @@
 """What `lab alerts` and `lab latency` show of an engine's logs."""
 
 import json
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from lab.apps.watch import STAGES, Latencies
-from lab.cli.main import OK, main
+from lab.cli.main import FAILED, OK, main
 from lab.engine.ends import FileLogs
+from lab.logs.kafka import KafkaLog
+from lab.logs.partitions import Partitions
 from lab.model.alerts import Alert
 
 
@@ -72,3 +75,84 @@ def test_latency_prints_a_table(logs, tmp_path, capsys):
     assert main(["latency", "--logs", str(tmp_path), "--seconds", "1"]) == OK
     out = capsys.readouterr().out
     assert "0 alerts" in out and all(stage in out for stage in STAGES)
+
+
+def shown(capsys) -> list[int]:
+    return [json.loads(line)["eventId"] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_alerts_are_shown_from_an_offset_or_from_where_the_last_reading_ended(
+    logs, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    log, command = logs.log("alerts"), ["alerts", "--json", "--logs", str(tmp_path), "--from"]
+    log.append([alert(1, 0, 1), alert(2, 0, 1)])
+    second = len(alert(1, 0, 1)) + 1
+    assert main([*command, str(second)]) == OK and shown(capsys) == [2]
+    assert main([*command, "saved"]) == OK and shown(capsys) == [1, 2]
+    log.append([alert(3, 0, 1)])
+    assert main([*command, "saved"]) == OK and shown(capsys) == [3]
+    assert main([*command, "saved"]) == OK and shown(capsys) == []
+    assert main([*command, str(log.end())]) == OK
+    assert f"read up to {log.end()}; --from goes on there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "start, says",
+    [("3", "no line begins at position 3"), ("9999", "it ends at 209; was it made anew?")],
+)
+def test_an_offset_that_is_none_is_an_error(start, says, logs, tmp_path, capsys):
+    logs.log("alerts").append([alert(1, 0, 1)])
+    assert main(["alerts", "--logs", str(tmp_path), "--from", start]) == FAILED
+    assert says in capsys.readouterr().err
+
+
+def test_an_offset_is_a_number_or_saved(capsys):
+    with pytest.raises(SystemExit):
+        main(["alerts", "--from", "yesterday"])
+    assert "'yesterday', expected an offset such as 17" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["alerts"],
+        ["alerts", "--follow"],
+        ["latency", "--seconds", "1"],
+        ["rules", "list"],
+        ["restrict", "list"],
+        ["restrict", "lift", "userId=7"],
+    ],
+)
+def test_reading_a_place_that_is_none_makes_no_folder_and_says_where_logs_are(
+    words, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    FileLogs(tmp_path / "logs").create()
+    assert main([*words, "--logs", "lgos"]) == FAILED
+    assert f"there is no such log; logs are in {tmp_path}/logs" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    (tmp_path / "logs" / "restrictions").mkdir()
+    for name in ("alerts", "control", "restrictions"):
+        (tmp_path / "logs" / name).rmdir()
+    assert main([*words, "--logs", "logs"]) == FAILED
+    assert "; in logs there are events, acks, deadLetters, stats" in capsys.readouterr().err
+
+
+def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    log = KafkaLog(kafka.address, "alerts-from")
+    log.create(partitions=2)
+    with closing(log):
+        for number in range(8):
+            log.publish([alert(number, number, number)], [str(number)])
+    ends = Partitions(log.cluster, log.topic).ends()
+    where = ["--logs", f"kafka://{kafka.address}", "--alerts", f"kafka://{kafka.address}/alerts-from"]
+    command = ["alerts", "--json", *where, "--from"]
+    assert main([*command, "0:0,1:0"]) == OK and sorted(shown(capsys)) == [*range(8)]
+    assert main([*command, f"0:{ends[0]},1:{ends[1] - 1}"]) == OK and len(shown(capsys)) == 1
+    assert main([*command, f"1:{ends[1]}"]) == OK and len(shown(capsys)) == ends[0]
+    assert main([*command, "saved"]) == OK and sorted(shown(capsys)) == [*range(8)]
+    assert main([*command, "saved"]) == OK and shown(capsys) == []
+    assert main([*command, f"1:{ends[1] + 1}"]) == FAILED
+    assert f"no position 1:{ends[1] + 1}: it ends at 0:{ends[0]},1:{ends[1]}" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import platform
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -17,17 +18,21 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.contrast.mapstate import textbook
-from lab.engine.settings import Settings
 from lab.machine.session import session
 from lab.stream.simulate import DAY_MS
-from tests.bench import data, shares, state
+from tests.bench import against, data, shares, state
+from tests.bench.against import ENGINE
 from tests.bench.drive import Json, Run, replay
 from tests.bench.limit import duckdb_seconds
 from tests.bench.stages import stage_seconds
 
-ENGINE = Settings(max_batch_records=400_000, short_batches=False)  # larger batches cost less CPU an event
 MANY_PROGRESSES = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
-TARGETS = {"three rules": 200_000, "hundred rules": 30_000}
+TARGETS = {
+    "three rules": 200_000,
+    "hundred rules": 30_000,
+    "thousand rules": 50_000,
+    "ten thousand rules": 10_000,
+}
 LONG_TO_SHORT = 0.75  # the rate must not fall further for windows 43,200 times as long
 
 
@@ -60,10 +65,15 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, metavar="N", help="of a file (1000000)")
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="after a warm-up (3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to this file too")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="also the engine as it was then, in turns with today's"
+    )
+    parser.add_argument("--ten-thousand-rules", action="store_true", help="as well: it takes minutes more")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, session(conf=MANY_PROGRESSES) as spark:
-        bench = Bench(spark, Path(folder), console, options.events, options.repeats)
+        bench = Bench(spark, Path(folder), console, options.events, options.repeats, options.against)
+        bench.ten_thousand_rules = options.ten_thousand_rules
         result = bench.run()
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
@@ -73,8 +83,14 @@ def main() -> None:
 class Bench:
     """The cases and what they gave."""
 
-    def __init__(self, spark, folder: Path, console: Console, events: int, repeats: int):
+    ten_thousand_rules = False
+
+    def __init__(
+        self, spark, folder: Path, console: Console, events: int, repeats: int, commit: str | None = None
+    ):
         self.spark, self.folder, self.console, self.repeats = spark, folder, console, repeats
+        compared = {"today": None, commit: commit} if commit else {}
+        self.trees = {name: against.tree(folder / "trees" / name, at) for name, at in compared.items()}
         with console.status("Making payments"):
             self.wide = data.Payments.make(folder / "wide", events, 100_000)
             self.rough = data.Payments.make(folder / "rough", events, 100_000, rough=data.Rough())
@@ -125,6 +141,7 @@ class Bench:
             return Case(title, lambda: replay(self.spark, payments, rules, settings))
 
         narrow, short, long = self.narrow, data.same_window_rules("1m"), data.same_window_rules("30d")
+        ten_thousand = engine("10,000 rules, 120 aggregates", self.many, data.many_rules(10_000))
         return {
             "three rules": engine("3 rules, 100k × 100k keys", self.wide, data.three_rules()),
             "two tasks": engine("the same, parallelism 2", self.wide, data.three_rules(), tasks=2),
@@ -132,8 +149,13 @@ class Bench:
             "long windows": engine("1k × 1k keys, 30 d windows", narrow, long),
             "short windows": engine("1k × 1k keys, 1 min windows", narrow, short),
             "hundred rules": engine("100 rules on 5 routes", self.many, data.hundred_rules()),
+            "thousand rules": engine("1,000 rules, 120 aggregates", self.many, data.many_rules(1_000)),
+            **({"ten thousand rules": ten_thousand} if self.ten_thousand_rules else {}),
             "duckdb": Case("DuckDB, the same 3 rules", self._duckdb),
             "textbook": Case("textbook MapState, 1 rule", self._textbook),
+        } | {
+            name: Case(f"3 rules, own process, {name}", partial(against.rate, tree, self.wide))
+            for name, tree in self.trees.items()
         }
 
     def _duckdb(self) -> float:

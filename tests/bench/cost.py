@@ -1,6 +1,7 @@
-"""What an event costs the windows: `python -m tests.bench.cost [--quick] [--plot FILE.svg]`.
+"""What an event costs the windows: `python -m tests.bench.cost [--events N] [--plot FILE.svg]`.
 
-CPU time of `RouteStore.evaluate` and `alert_lines` on columns in memory: no decoding, no Spark. One thing changes at a time.
+CPU time of `route`, `RouteStore.evaluate` and `alert_lines` on columns in memory: no decoding, no Spark. One thing changes at
+a time.
 """
 
 import argparse
@@ -20,7 +21,11 @@ from rich.table import Table
 from lab.engine import shared
 from lab.engine.aggregates import RUNNING
 from lab.engine.alertlines import alert_lines
-from lab.engine.columns import LOG_TIME, Columns
+from lab.engine.columns import LOG_TIME, SOURCE, Columns
+from lab.engine.decode import MicroBatch
+from lab.engine.ledger import Ledger
+from lab.engine.route import route
+from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
@@ -30,15 +35,21 @@ from tests.bench.data import PAYEE, Rough, rule
 BATCH = 20_000  # events
 LATE_MS = 5 * MINUTE_MS
 NEVER = 10**15  # a limit that nothing reaches
+BENEFICIARIES = 1_000
+SETTINGS = Settings(key_groups=1)
 
 
+FIVE = ("SUM", "AVG", "MAX", "COUNT", "STDDEV")
 ROUGH = Rough()
 ORDERED = Rough(late=0, hot=0, bursts=0, nulls=0)
 
 
 @dataclass(frozen=True)
 class Load:
-    """Events of one route and its rules. Half of the events come first, unmeasured."""
+    """Events of one grouping and its rules. Half of the events come first, unmeasured.
+
+    `filters`: how many different ones the rules have, each for its share of the beneficiaries; 0: they have none.
+    """
 
     events: int = 400_000
     every_ms: int = 100
@@ -48,6 +59,7 @@ class Load:
     windows_ms: tuple[int, ...] = (HOUR_MS,)
     rules: int = 1
     limit: int = NEVER
+    filters: int = 0
 
     def messages(self) -> list[str]:
         kinds = [(window_ms, function) for window_ms in self.windows_ms for function in self.functions]
@@ -59,38 +71,49 @@ class Load:
                 f"{window_ms // 1000}s",
                 (self.limit + number) * (-1 if function == "MIN" else 1),
                 function,
+                self._filter(number),
             )
             for number, (window_ms, function) in enumerate(chosen, 1)
         ]
+
+    def _filter(self, number: int) -> dict[str, list[int]] | None:
+        if not self.filters:
+            return None
+        wanted = number * self.filters // (self.rules + 1)
+        return {"beneficiaryId": list(range(wanted, BENEFICIARIES, self.filters))}
 
     def columns(self) -> Columns:
         rng = np.random.default_rng(1)
         cents = rng.integers(500, 2000, self.events)
         null = rng.random(self.events) < self.rough.nulls
         return {
-            "id": np.arange(self.events),
-            "time": self.rough.times(self.events, self.events * self.every_ms, rng),
+            "transactionId": np.arange(self.events),
+            "eventTime": self.rough.times(self.events, self.events * self.every_ms, rng),
             LOG_TIME: np.ones(self.events, np.int64),
-            "keyGroup": np.zeros(self.events, np.int64),
-            "key:payeeId": self.rough.keys(self.events, self.keys, rng),
-            "value:paymentAmount": pa.array(cents, mask=null) if null.any() else cents,
+            SOURCE: np.zeros(self.events, np.int64),
+            "payeeId": self.rough.keys(self.events, self.keys, rng),
+            "beneficiaryId": rng.integers(0, BENEFICIARIES, self.events),
+            "paymentAmount": pa.array(cents, mask=null) if null.any() else cents,
         }
 
 
 def cost(load: Load) -> float:
     """CPU µs an event."""
-    book = RuleBook(PAYMENTS)
+    ledger, columns, seconds = Ledger(RuleBook(PAYMENTS)), load.columns(), 0.0
     for message in load.messages():
-        assert book.apply(message)["status"] == "accepted"
-    ((route, rules),) = book.routes().items()
-    columns, seconds = load.columns(), 0.0
+        assert ledger.apply(message.encode())["status"] == "accepted"
     with TemporaryDirectory(prefix="lab-cost-", dir=shared.memory_folder()) as folder:
-        store = RouteStore(Path(folder, "windows"), PAYMENTS, route, ["paymentAmount"], rules, 1)
+        stores = {
+            kept.store: RouteStore(Path(folder, f"{kept.store}"), PAYMENTS, of, list(kept.fields), rules, 1)
+            for of, rules, kept in ((plan.route, plan.rules, plan.kept) for plan in ledger.plans)
+        }
         for first in range(0, load.events, BATCH):
             batch = {name: values[first : first + BATCH] for name, values in columns.items()}
             started = time.process_time()
-            _, found = store.evaluate(batch, first, LATE_MS, 0)
-            alert_lines(store, batch, found, first)
+            for envelope in route(MicroBatch([batch]), ledger, [], SETTINGS)[0]:
+                store = stores[envelope.store]
+                _, found = store.evaluate(envelope.columns, first, LATE_MS, 0)
+                alert_lines(store, envelope.columns, found, first)
             if first >= load.events // 2:
                 seconds += time.process_time() - started
     return seconds / (load.events // 2) * 1e6
@@ -100,9 +123,9 @@ Point = tuple[float, Load]
 Figure = tuple[str, dict[str, list[tuple[float, float]]]]
 
 
-def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
+def series(events: int) -> dict[str, tuple[str, dict[str, list[Point]]]]:
     """Title of a plot -> what is along it, and for each line its points."""
-    base = Load(events=100_000 if quick else 400_000)
+    base = Load(events=events)
     one_key = replace(base, keys=1, every_ms=10)
     windows = [MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 10 * HOUR_MS]
     return {
@@ -149,6 +172,15 @@ def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
                 )
             },
         ),
+        "filters": (
+            "filters of 1,000 rules",
+            {
+                "5 aggregates each": [
+                    (filters, replace(base, functions=FIVE, rules=1_000, filters=filters))
+                    for filters in (1, 20, 200)
+                ]
+            },
+        ),
         "alerts": (
             "% of the events alert",
             {"SUM": [(0, base), (100, replace(base, limit=0, rough=replace(Rough(), nulls=0)))]},
@@ -158,23 +190,23 @@ def series(quick: bool) -> dict[str, tuple[str, dict[str, list[Point]]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.cost", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the events, one repeat")
+    parser.add_argument("--events", type=int, default=400_000, metavar="N", help="of each load (400000)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="the median of which counts (3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file too")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw them")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 120)
-    cost(
-        Load(events=2 * BATCH, functions=tuple(RUNNING), rules=len(RUNNING))
-    )  # compiled or read from Numba's cache
+    # compiled or read from Numba's cache
+    cost(Load(events=2 * BATCH, functions=tuple(RUNNING), rules=len(RUNNING)))
     figures: dict[str, Figure] = {}
-    for title, (along, lines) in series(options.quick).items():
+    for title, (along, lines) in series(options.events).items():
         figures[title] = along, {}
         table = Table(title=f"{title}: CPU µs an event", title_justify="left")
         for name in (along, *lines):
             table.add_column(name, justify="right")
         points = {(line, x): load for line, at in lines.items() for x, load in at}
         samples: dict[tuple[str, float], list[float]] = {point: [] for point in points}
-        for _ in range(1 if options.quick else 3):
+        for _ in range(options.repeats):
             for point, load in points.items():
                 samples[point].append(cost(load))
         for x in dict.fromkeys(x for _, x in points):

@@ -65,13 +65,21 @@ def logs_of(folder: Path, payments: Payments, rules: Sequence[str]) -> FileLogs:
     return logs
 
 
-def rule(rule_id: int, keys: Sequence[str], window: str, limit: float, function: str = "SUM") -> str:
+def rule(
+    rule_id: int,
+    keys: Sequence[str],
+    window: str,
+    limit: float,
+    function: str = "SUM",
+    filter: dict | None = None,
+) -> str:
     """A control message about `paymentAmount`."""
     return json.dumps(
         {
             "ruleId": rule_id,
             "ruleState": "ACTIVE",
             "groupingKeyNames": keys,
+            "filter": filter,
             "aggregateFieldName": "paymentAmount",
             "aggregatorFunctionType": function,
             "limitOperatorType": "LESS" if function == "MIN" else "GREATER",
@@ -142,14 +150,37 @@ def same_window_rules(window: str) -> list[str]:
     return [rule(number, keys, window, 10**6) for number, keys in enumerate((PAIR, PAYEE, BENEFICIARY), 1)]
 
 
+FUNCTIONS = {
+    "SUM": 500,
+    "AVG": 19.99,
+    "MIN": 5.01,
+    "MAX": 19.99,
+    "COUNT": 20,
+}  # and limits that are rarely reached
+
+
 def hundred_rules() -> list[str]:
     """Twenty rules on each of five routes: five functions, four windows."""
+    return _on_five_routes(100, FUNCTIONS)
+
+
+def many_rules(count: int) -> list[str]:
+    """Rules with 120 different aggregates on five routes, six functions and four windows; of an aggregate each has another limit."""
+    return _on_five_routes(count, FUNCTIONS | {"STDDEV": 7.49})
+
+
+def _on_five_routes(count: int, functions: dict[str, float]) -> list[str]:
     routes = (PAIR, PAYEE, BENEFICIARY, ["payeeId", "paymentType"], ["beneficiaryId", "paymentType"])
-    functions = {"SUM": 500, "AVG": 19.99, "MIN": 5.01, "MAX": 19.99, "COUNT": 20}
     kinds = [
         (keys, window, limit, function)
         for keys in routes
         for window in ("10m", "60m", "24h", "30d")
         for function, limit in functions.items()
     ]
-    return [rule(number, *kind) for number, kind in enumerate(kinds, 1)]
+    rules = []
+    for number in range(count):
+        turn, kind = divmod(number, len(kinds))
+        keys, window, limit, function = kinds[kind]
+        beyond = limit * (1 + turn / 1000) if function != "MIN" else limit / (1 + turn / 1000)
+        rules.append(rule(number + 1, keys, window, round(beyond, 6), function))
+    return rules

@@ -14,6 +14,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lab.engine import pipeline
+from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
 from tests.bench.data import Payments, logs_of
 
@@ -78,28 +79,33 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as name:
         folder = Path(name)
         logs = logs_of(folder / "logs", payments, rules)
-        stages_before = len(stages(spark))
-        with cpu_seconds() as cpu:
-            engine = pipeline.start(spark, logs, folder / "checkpoint", settings, once=True)
-            try:
-                engine.query.awaitTermination()
-            finally:
-                engine.stop()
-        batches = [json.loads(progress.json) for progress in engine.query.recentProgress]
-        stats = by_batch(logs.log("stats").read())
-        new_stages = stages(spark)[stages_before:]
-    run = Run([batch for batch in batches if batch["numInputRows"]], stats, dict(cpu), new_stages)
-    assert run.events == payments.events, f"{run.events} of {payments.events} events evaluated"
-    return run
+        one = run(spark, logs, folder / "checkpoint", settings)
+    assert one.events == payments.events, f"{one.events} of {payments.events} events evaluated"
+    return one
+
+
+def run(spark: SparkSession, logs: FileLogs | KafkaLogs, checkpoint: Path, settings: Settings) -> Run:
+    """The engine from a fresh checkpoint over all that the logs have; its own logs are new."""
+    stages_before = len(stages(spark))
+    with cpu_seconds() as cpu:
+        engine = pipeline.start(spark, logs, checkpoint, settings, once=True)
+        try:
+            engine.query.awaitTermination()
+        finally:
+            engine.stop()
+    batches = [json.loads(progress.json) for progress in engine.query.recentProgress]
+    stats = by_batch(logs.log("stats").read())
+    return Run(
+        [batch for batch in batches if batch["numInputRows"]], stats, dict(cpu), stages(spark)[stages_before:]
+    )
 
 
 def by_batch(lines: Iterable[str]) -> list[Json]:
-    """Lines of the stats log, added up over the tasks of each micro-batch."""
+    """The counts in lines of the stats log, added up over the tasks of each micro-batch."""
     batches: dict[int, Counter[str]] = {}
     for line in map(json.loads, lines):
         counts = batches.setdefault(line["batch"], Counter())
-        names = line.keys() - {"batch", "keyGroups", "stored", "times"}
-        counts.update({name: line[name] for name in names})
+        counts.update({name: n for name, n in line.items() if isinstance(n, int) and name != "batch"})
     return [{"batch": batch, **counts} for batch, counts in batches.items()]
 
 

@@ -16,8 +16,8 @@ COLUMNS = {
 UNITS = {"d": "DAYS", "h": "HOURS", "m": "MINUTES"}
 
 
-def query(payments: Payments) -> str:
-    """One row for each alert: a rule's number, the event, the sum."""
+def query(source: str) -> str:
+    """One row for each alert of the three rules: a rule's number, the event, the sum. `source`: SQL of the payments."""
     sums, alerts = [], []
     for number, (keys, window, limit) in enumerate(THREE_RULES, 1):
         interval = f"INTERVAL {window[:-1]} {UNITS[window[-1]]}"
@@ -26,13 +26,16 @@ def query(payments: Payments) -> str:
             f"RANGE BETWEEN {interval} PRECEDING AND CURRENT ROW) AS sum{number}"
         )
         alerts.append(f"SELECT {number}, transactionId, sum{number} FROM sums WHERE sum{number} > {limit}")
-    source = f"read_json('{payments.file}', format = 'newline_delimited', columns = {COLUMNS})"
     return f"WITH sums AS MATERIALIZED (SELECT transactionId, {', '.join(sums)} FROM {source}) {' UNION ALL '.join(alerts)}"
+
+
+def read(payments: Payments) -> str:
+    return f"read_json('{payments.file}', format = 'newline_delimited', columns = {COLUMNS})"
 
 
 def duckdb_seconds(payments: Payments, threads: int = 2) -> tuple[float, int]:
     """How long DuckDB takes, reading the file included, and how many alerts it finds."""
     with duckdb.connect(config={"threads": threads}) as connection:
         started = time.perf_counter()
-        found = connection.execute(query(payments)).fetchall()
+        found = connection.execute(query(read(payments))).fetchall()
         return time.perf_counter() - started, len(found)

@@ -17,10 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.run import Report
+from lab.apps.report import Report
 from lab.apps.watch import PERCENTILES, Latencies, percentiles
 from lab.engine.ends import KafkaLogs
 from lab.machine import broker
+from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
 LATENCY_TARGETS = {50: 70, 99: 120}  # percentile -> ms
@@ -59,9 +60,19 @@ def main() -> None:
         default=["--parallelism", "1"],
         help="arguments of `lab run` (--parallelism 1)",
     )
-    command = commands.add_parser("throughput", help="the highest rate at which the lag does not grow")
+    command = commands.add_parser(
+        "throughput", help="the highest rate at which the lag does not grow, and how fast a backlog is read"
+    )
     command.add_argument("--rates", type=int, nargs="+", default=[60_000, 80_000, 100_000], metavar="N")
     command.add_argument("--seconds", type=int, default=45, metavar="N", help="at each rate (45)")
+    command.add_argument(
+        "--events",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="of a backlog that is read afterwards (1000000)",
+    )
+    command.add_argument("--repeats", type=int, default=3, metavar="N", help="of that, after a warm-up (3)")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 100, highlight=False)
     if options.command == "latency":
@@ -71,6 +82,7 @@ def main() -> None:
             floor(options.rates[0], options.warm_up, options.floor, console)
     else:
         throughput(options.rates, options.seconds, console)
+        catchup(options.events, options.repeats, console)
 
 
 @contextmanager

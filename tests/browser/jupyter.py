@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync"),
 )
 START_S = 60
+PATIENCE_MS = 120_000  # a machine may be busy with other things
 PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
 SETTINGS = {
     "notebook-extension/tracker": '{"windowingMode": "none"}',
@@ -38,16 +39,23 @@ HARMLESS = (  # of the browser console; not about the page
 
 
 @contextmanager
-def lab() -> Iterator[tuple[str, str]]:
-    """JupyterLab as `make lab` starts it, with settings of its own: all cells are in the page, and nothing is saved."""
+def lab(folder_of_notebooks: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """JupyterLab as `make lab` starts it, or in another folder, with settings of its own: all cells are in the page, and nothing is saved."""
     with tempfile.TemporaryDirectory(prefix="lab-browser-") as folder:
         for plugin, text in SETTINGS.items():
             settings = Path(folder, "@jupyterlab", f"{plugin}.jupyterlab-settings")
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text)
-        own = (f"--LabApp.user_settings_dir={folder}", f"--LabApp.workspaces_dir={folder}/workspaces")
-        root = ("--allow-root",) if os.getuid() == 0 else ()
-        command = ("jupyterlab", f"--ServerApp.root_dir={ROOT}", "--ServerApp.ip=127.0.0.1", *own, *root)
+        command = [
+            "jupyterlab",
+            f"--ServerApp.root_dir={folder_of_notebooks}",
+            "--ServerApp.ip=127.0.0.1",
+            f"--LabApp.user_settings_dir={folder}",
+            f"--LabApp.workspaces_dir={folder}/workspaces",
+            "--LabApp.expose_app_in_browser=True",  # for the theme
+        ]
+        if os.getuid() == 0:
+            command.append("--allow-root")
         with _server(command, "--IdentityProvider.token") as place:
             yield place
 
@@ -61,7 +69,7 @@ def voila() -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _server(command: tuple[str, ...], token_option: str) -> Iterator[tuple[str, str]]:
+def _server(command: Sequence[str], token_option: str) -> Iterator[tuple[str, str]]:
     """Runs `python -m COMMAND …` on a free port of the loopback with a token; gives its address and the token."""
     port, token = ports.free_port(), secrets.token_hex(16)
     arguments = [f"{token_option}={token}", f"--port={port}", "--no-browser"]
@@ -112,6 +120,7 @@ class Watched:
     def __init__(self, browser: Browser, dark: bool = False, width: int = 1600, height: int = 1000):
         scheme: Any = "dark" if dark else "light"
         self.page: Page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.page.set_default_timeout(PATIENCE_MS)
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
         self.page.on("console", lambda message: self._said(message.type, message.text))
@@ -149,11 +158,14 @@ class Watched:
             timeout=timeout_s * 1000,
         )
 
-    def run_all(self, address: str, token: str, notebook: str) -> None:
+    def run_all(self, address: str, token: str, notebook: str, timeout_s: float = 180) -> None:
         """Opens a notebook, and runs all its cells; each has a number then."""
         self.open(address, token, notebook)
-        self.run("Run All Cells")
-        assert self.page.evaluate(f"{PROMPTS}.every(p => /[0-9]/.test(p.textContent))")
+        self.run("Run All Cells", timeout_s)
+        # a kernel is idle for a moment between two cells, too
+        self.page.wait_for_function(
+            f"() => {PROMPTS}.every(p => /[0-9]/.test(p.textContent))", timeout=timeout_s * 1000
+        )
 
     def run_up_to(self, text: str) -> None:
         """Runs the cells up to the one that holds a text, and that one."""

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -174,7 +175,7 @@ def test_a_bad_rule_is_not_sent(files, capsys):
     assert 'unknown payments field "payerId", did you mean payeeId?' in capsys.readouterr().err
     assert not Path("logs").exists()
     assert main(["rules", "list"]) == FAILED
-    assert "there is no control log" in capsys.readouterr().err
+    assert "logs/control: there is no such log" in capsys.readouterr().err
 
 
 def test_a_backtest_tells_how_often_for_whom_and_first(files, capsys):
@@ -209,6 +210,74 @@ def test_rules_for_another_schema_are_refused(files, capsys):
     assert main(["rules", "add", RULE, "--timeout", "0"]) == OK
     assert main(["run", "--schema", "logins"]) == USAGE
     assert "are for payments, this engine's events are logins: --schema payments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["--checkpoint", "hdfs://name:9000/lab"],
+            "checkpoint hdfs://name:9000/lab: expected a folder, file:///…",
+        ),
+        (
+            ["--master", "spark://far:7077"],
+            "logs in folders are on this machine, Spark's tasks on spark://far:7077",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line_before_spark_starts(words, says, files, capsys):
+    assert main(["run", "--logs", "logs", *words]) == FAILED
+    err = capsys.readouterr().err
+    assert says in err and len(err.strip().splitlines()) == 1 and not Path("logs").exists()
+
+
+@pytest.mark.slow
+def test_a_second_engine_is_refused_and_a_killed_one_leaves_nothing_behind(files):
+    def held(process: psutil.Process) -> set[Path]:
+        """The folders of shared memory that an engine holds on to."""
+        opened = [
+            file.path for each in [process, *process.children(recursive=True)] for file in each.open_files()
+        ]
+        return {Path(path).parent for path in opened if path.endswith("/held")}
+
+    def reading(number: int) -> subprocess.Popen:
+        command = [sys.executable, "-m", "lab", "run", "--logs", "logs"]
+        with Path("screen").open("w") as screen:
+            engine = subprocess.Popen(command, stdout=screen, stderr=screen, start_new_session=True)
+        deadline = time.monotonic() + 240
+        stats = FileLogs(Path("logs")).log("stats")
+        while sum(json.loads(line).get("records", 0) for line in stats.read()) < number:
+            assert engine.poll() is None and time.monotonic() < deadline, Path("screen").read_text()
+            time.sleep(0.3)
+        return engine
+
+    events = FileLogs(Path("logs")).log("events")
+    events.append(LINES[:150])
+    first = reading(150)
+    assert (left := held(psutil.Process(first.pid))) and all(folder.exists() for folder in left)
+    done = subprocess.run(
+        [sys.executable, "-m", "lab", "run", "--logs", "logs", "--checkpoint", "other"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == FAILED, done.stderr
+    assert re.search(
+        r"lab: log .*/alerts is in use by an engine \(process \d+\)", done.stderr.splitlines()[-1]
+    )
+    family = [psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)]
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    first.wait()
+    psutil.wait_procs(family, 30)
+    events.append(LINES[150:])
+    second = reading(len(LINES))
+    assert not any(folder.exists() for folder in left)
+    left = held(psutil.Process(second.pid))
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(90) == OK and not any(folder.exists() for folder in left)
 
 
 def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):

@@ -3,11 +3,12 @@
 import time
 from pathlib import Path
 from tempfile import gettempdir
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import Row
 
-from lab.contrast.delays import delays, race_sliding
+from lab.contrast.delays import _batch_ms, delays, race_sliding
 from lab.contrast.realtime import try_real_time
 from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
 from lab.contrast.windows import Event, sliding
@@ -100,3 +101,11 @@ def test_real_time_mode_is_faster_than_micro_batches_and_refuses_python_and_wind
     assert "MapInArrowExec is not in the operator allowlist" in tried.refused["Python"]
     assert "HashAggregateExec" in tried.refused["sliding windows"]
     assert time.monotonic() - started < 90
+
+
+def test_a_machine_too_busy_for_a_single_micro_batch_is_told_so():
+    idle = SimpleNamespace(
+        recentProgress=[SimpleNamespace(numInputRows=0, durationMs={"triggerExecution": 3})]
+    )
+    with pytest.raises(TimeoutError, match="this machine is busy with other things"):
+        _batch_ms(idle)

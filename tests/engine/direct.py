@@ -261,8 +261,8 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
             if rng.random() < cut:
                 direct.flush()
                 for held in direct.stores.values():
-                    if held.mostly_expired(direct.late_ms):
-                        held.compact(direct.late_ms)
+                    if rng.random() < 0.1:
+                        held.compact(direct.late_ms, coming=rng.choice([0, 8]))
                 if rng.random() < lost:
                     direct.restart(rng.choice([1, 2, 3]))
         direct.flush()

@@ -7,10 +7,11 @@ import pytest
 from lab.engine import cut
 from lab.engine.cut import Mark, Planner
 from lab.engine.durable import Durable
+from lab.engine.feeds import LogLost
 from lab.engine.settings import Settings
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule
-from tests.sim.world import SimLogs
+from tests.sim.topics import SimLogs
 
 RULE = count_rule(">", 0, "5m")[1]
 
@@ -19,7 +20,7 @@ class Planned:
     """Sources with records at given log times, and the cuts of them."""
 
     def __init__(self, folder, events: list[list[int]], control: list[list[int]] = [[]], clock: int = 10**6):  # noqa: B006
-        self.logs = SimLogs(False, len(events), len(control), 100)
+        self.logs = SimLogs(len(events), len(control), 100)
         self.logs.clock = clock
         for name, sources in (("events", events), ("control", control)):
             for source, log_times in enumerate(sources):
@@ -76,8 +77,8 @@ def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
     planned.logs.clock = 60
     end = planned.planner.latest(mark, 100)
     (work,) = planned.planner.works(mark, end)
-    assert (mark["cut"], work.floor) == (50, 50)
-    (records,) = planned.logs.feed("events").read(work.ranges, work.floor)
+    assert (mark["cut"], work.cut["from"]) == (50, 50)
+    (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
     assert records.log_time.tolist() == [50]
 
 
@@ -98,13 +99,32 @@ def test_a_run_up_to_an_end_keeps_the_log_order_when_the_clock_is_behind(tmp_pat
     assert planned.marks(limit, upto)[-1]["cut"] > 199
 
 
-def test_a_partition_that_is_new_is_taken_from_its_start(tmp_path):
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_partition_that_is_new_is_taken_from_its_start_wherever_that_is(tmp_path, start):
+    """Records before it expired before the engine heard of the partition."""
     planned = Planned(tmp_path, [[1]], clock=50)
     mark = planned.marks(100)[-1]
-    planned.logs.sources["events"].append([])
-    planned.append("events", 1, 60)
+    planned.logs.add(expired=start)
+    for log_time in (40, 50, 60):
+        planned.append("events", 1, log_time)
+    planned.append("control", 0, 55)
     planned.logs.clock = 70
-    assert planned.planner.latest(mark, 1)["events"] == {"0": 1, "1": 1}
+    known = planned.planner.latest(mark, 100)
+    assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": start}, {"0": 0})
+    assert [work.ranges for work in planned.planner.works(mark, known)] == [{}]
+    end = planned.planner.latest(known, 100)
+    assert (end["events"], end["control"]) == ({"0": 1, "1": start + 3}, {"0": 1})
+    (work,) = planned.planner.works(known, end)
+    assert work.ranges == {1: (start, start + 3)} and planned.planner.latest(end, 100) == end
+
+
+@pytest.mark.parametrize("name", ["events", "control"])
+def test_a_log_that_ends_before_what_was_read_is_another_log(tmp_path, name):
+    """Without a word, what it has up to there would never be read."""
+    mark = Planned(tmp_path, [[1, 2]], [[1, 2]]).marks(100)[-1]
+    others = {"events": [[1, 2]], "control": [[1, 2]], name: [[1]]}
+    with pytest.raises(LogLost, match=f"{name}/0: ends at 1, .* up to 2 already"):
+        Planned(tmp_path, **others).planner.latest(mark, 100)
 
 
 def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, monkeypatch):

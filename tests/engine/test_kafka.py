@@ -5,10 +5,12 @@ import time
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from lab.engine import pipeline
 from lab.engine.cut import Planner
 from lab.engine.durable import Durable
+from lab.engine.feeds import LogLost
 from lab.engine.settings import Settings
 from lab.logs.cluster import NoBroker
 from lab.machine import broker
@@ -56,6 +58,33 @@ def test_bad_records_become_dead_letters_that_name_reason_and_place(kafka, spark
     assert [ack["message"] for ack in rejected] == ["no rule"]
 
 
+def test_groups_and_rules_longer_than_a_record_may_be_do_not_stop_it(kafka, spark, tmp_path):
+    logs, events_of = topics(kafka.address, "long"), json.loads(events(1)[0])
+    publish(logs, "1,(active),(paymentType),,(COUNT_FLINK),(SUM),(>),(0),(10)")
+    for number in range(2, 34):
+        rule = {
+            "ruleId": number,
+            "ruleState": "PAUSE",
+            "aggregatorFunctionType": "COUNT",
+            "limit": 1,
+            "window": "1m",
+        }
+        publish(logs, json.dumps({**rule, "limitOperatorType": ">", "filter": {"paymentType": "x" * 40_000}}))
+    publish(logs, '{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}')
+    kinds = ["é" * 400_000, "é" * 400_000 + "!", "CSH"]
+    lines = [
+        json.dumps(events_of | {"transactionId": number, "paymentType": kind}, ensure_ascii=False)
+        for number, kind in enumerate(kinds)
+    ]
+    append(logs, lines)
+    read_all(spark, logs, tmp_path)
+    assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) == 3
+    keys = {json.loads(line)["key"] for line in logs.log("alerts").read()}
+    assert len(keys) == 3 and max(map(len, keys)) < 2_100
+    (ack,) = [ack for ack in map(json.loads, logs.log("acks").read()) if "rules" in ack]
+    assert 3 < len(ack["rules"]) < 33 and len(ack["rules"]) + ack["leftOut"] == 33
+
+
 def test_several_partitions_are_read_in_order_of_append_time(kafka, spark, tmp_path):
     logs = topics(kafka.address, "wide", partitions=3)
     publish(logs, RULES[0].replace("(60)", "(0)"))
@@ -89,6 +118,41 @@ def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kaf
     stats = list(map(json.loads, logs.log("stats").read()))
     assert len(stats) >= 9 and max(line["records"] for line in stats) <= 100
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 100
+
+
+def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_read(kafka, tmp_path):
+    logs = topics(kafka.address, "expired")
+    append(logs, events(5))
+    planner = Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS)
+    beginning = planner.initial()
+    upto = TopicPartition(logs.log("events").topic, 0, 3)
+    for future in logs.cluster.admin.delete_records([upto]).values():
+        future.result()
+    assert planner.initial()["events"] == {"0": 3}, "nothing has been planned yet"
+    with pytest.raises(LogLost, match="events-expired/0: .* expired before the engine read them"):
+        list(logs.feed("events").read({0: (1, 5)}, 0))
+    with pytest.raises(LogLost, match="events/0: records from 0 up to 3 have expired"):
+        planner.latest(beginning, None)
+
+
+def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expired(kafka, tmp_path):
+    logs = topics(kafka.address, "again")
+    append(logs, events(5))
+    first, again = (
+        Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS) for _ in "ab"
+    )
+    beginning = first.initial()
+    end = first.latest(beginning, None, first.target())
+    for written in (beginning, end):  # as Spark does, also if there is nothing
+        Durable(tmp_path / "offsets").write("0", f"v1\n{{}}\n{json.dumps(written)}".encode())
+        assert again.initial() == beginning
+    upto = TopicPartition(logs.log("events").topic, 0, 3)
+    for future in logs.cluster.admin.delete_records([upto]).values():
+        future.result()
+    assert again.initial() == beginning
+    (work,) = again.works(again.initial(), end)
+    with pytest.raises(LogLost, match="events-again/0: .* expired before the engine read them"):
+        list(logs.feed("events").read(work.ranges, 0))
 
 
 def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_path, monkeypatch):

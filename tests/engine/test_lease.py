@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
 
 import pytest
@@ -111,6 +112,20 @@ def test_a_fenced_engine_plans_no_micro_batch():
             with pytest.raises(Fenced):
                 stages.batch([("event", EVENT % 2)])
             assert len(stages.out["alerts"]) == 1
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_tasks_that_a_fenced_engine_planned_before_it_was_paused_write_no_state_and_give_nothing(parallelism):
+    with Stages(Settings(parallelism=parallelism)) as stages:
+        with Lease(stages.job.folder) as first:
+            stages.job = replace(stages.job, lease=first.name)
+            stages.batch([RULE, ("event", EVENT % 1)])
+            stages.logs.log("events").append([EVENT % 2])
+            end = stages.planner.latest(stages.mark, None)
+        files = (stages.job.folder / "state").names()
+        with Lease(stages.job.folder), pytest.raises(Fenced):
+            stages.run(stages.mark, end)
+        assert (stages.job.folder / "state").names() == files != []
 
 
 def test_a_place_that_the_engine_cannot_keep_its_state_in_is_refused():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -58,6 +59,18 @@ def test_folders_of_engines_that_were_killed_are_swept_and_held_ones_stay():
         held.kill()
         held.wait()
         shared.shutil.rmtree(folders[0], ignore_errors=True)
+
+
+def test_a_folder_whose_maker_was_killed_half_way_is_swept_when_it_is_old(parents):
+    with patch.object(Path, "rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        shared.private_folder("killed")
+    (half,) = parents.iterdir()
+    (half / "held").unlink()  # nor had it come so far
+    shared.private_folder("second")
+    assert half.exists(), "it may be just being made"
+    os.utime(half, (0, 0))
+    shared.private_folder("third")
+    assert not half.exists() and folder(parents, "second").exists()
 
 
 def test_a_second_start_in_one_process_has_its_own_settings(parents):

@@ -1,15 +1,18 @@
 """Which state files hold what, by a model that looks at one key-group at a time."""
 
 import itertools
+from dataclasses import replace
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 
+from lab.engine import statefiles
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
 from lab.engine.statefiles import StateFile, StateFiles, chosen, table
-from lab.model.reference import run
+from lab.model.reference import key_group_of, run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login
 
@@ -61,11 +64,65 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
 
     whole, half = StateFiles(Durable(tmp_path), 0, 3), StateFiles(Durable(tmp_path), 0, 1)
     whole.write(0, 0, 0, rows(0, [0, 1, 2, 3]))
-    half.write(
-        1, 0, 1, rows(0, [0, 1])
-    )  # after a rescale: of two key-groups, with what batch 0 stored of them
-    held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)]
-    assert held == [[2, 3], [0, 1]]
+    # after a rescale: of two key-groups, with what batch 0 stored of them
+    half.write(1, 0, 1, rows(0, [0, 1]))
+    StateFiles(Durable(tmp_path), 2, 3).write(1, 1, 0, rows(1, []))
+    held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)[0]]
+    assert sorted(held) == [[], [0, 1], [2, 3]]
+
+
+def rescaled(stages: Stages, parallelism: int, start: str) -> None:
+    """The next start, with memory of its own."""
+    of = replace(stages.settings, parallelism=parallelism)
+    stages.settings, stages.job = of, replace(stages.job, settings=of, start=f"{stages.job.start}{start}")
+    stages.planner.settings = of
+
+
+def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_a_rescale():
+    """
+    parallelism  1      2                                              2, memory lost
+    files        0…1 ▪  0 ▬ (merged), which expires;  0 ▬ (rewritten)  0…1 ▪ is still there, as 1 needs it
+    """
+    wide, narrow = count_rule(">", 0, "5m"), count_rule(">", 0, "1s")
+    log = [wide, login(1, 100), login(2, 110), narrow, login(3, 200), wide, login(4, 210)]
+    settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
+    with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(settings) as stages:
+        stages.batch(log[:2])
+        rescaled(stages, 2, "a")
+        for entries in (log[2:3], log[3:5], log[5:6]):
+            stages.batch(entries)
+        rescaled(stages, 2, "b")
+        stages.batch(log[6:])
+        assert_same(stages, run(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+
+
+def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
+    """
+    parallelism  1           2                                     2, memory lost
+    files        0…1 ▪       0 ▪ ▬ (merged) ▪      0 has no more use for the first file,
+                             1 ▪ ▪          ▪      1 has, as together with what follows it is too large to be merged
+    """
+    users = {key_group_of((user,), 2): user for user in range(9)}
+    rule = count_rule(">", 0, "5m")
+    log = [rule, *(login(number, 100 + number, user=users[number % 2]) for number in range(3))]
+    log += [
+        login(3, 103, users[1]),
+        login(4, 104, users[1]),
+        *(login(5 + n, 105 + n, users[1]) for n in range(3)),
+    ]
+    settings = Settings(LOGINS, key_groups=2)
+    with (
+        patch.object(statefiles, "MERGED_AT_ONCE", 3),
+        patch.object(statefiles, "EVENTS_AT_MOST", 4),
+        Stages(settings) as stages,
+    ):
+        stages.batch(log[:4])
+        rescaled(stages, 2, "a")
+        for entries in (log[4:6], log[6:7], log[7:8]):
+            stages.batch(entries)
+        stages.lose_memory()
+        stages.batch(log[8:])
+        assert_same(stages, run(LOGINS, log, key_groups=2))
 
 
 def test_one_task_after_two_holds_each_event_once():
@@ -81,11 +138,6 @@ def test_one_task_after_two_holds_each_event_once():
     with Stages(Settings(LOGINS, key_groups=2)) as stages:
         stages.batch(log[:8])
         for number, entries in enumerate((log[8:9], log[9:10], log[10:11], log[11:])):
-            of = Settings(LOGINS, key_groups=2, parallelism=1 if number == 3 else 2)
-            stages.settings, stages.job = (
-                of,
-                type(stages.job)(of, stages.logs, stages.job.checkpoint, f"{stages.job.start}{number}"),
-            )
-            stages.planner.settings = of
+            rescaled(stages, 1 if number == 3 else 2, f"{number}")
             stages.batch(entries)
         assert_same(stages, run(LOGINS, log, key_groups=2))

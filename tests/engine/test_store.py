@@ -4,10 +4,14 @@ import json
 import os
 from pathlib import Path
 
+import numba
+import pytest
+
 from lab.engine import layout, window
 from lab.engine.aggregates import RUNNING
+from lab.model.field import Field
 from lab.model.reference import run
-from lab.model.schema import LOGINS
+from lab.model.schema import LOGINS, Schema
 from tests.engine.direct import MINUTE, Direct, Entry, difference
 
 LOGS = int(os.environ.get("LAB_EXAMPLES", "150"))
@@ -67,6 +71,40 @@ def test_an_aggregate_takes_no_room_in_a_group_where_nothing_counts(tmp_path: Pa
     assert (held.events, held.groups, held.arrays["size"][layout.LANES]) == (1, 1, 0)
 
 
+def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
+    names = [f"amount{number}" for number in range(130)]
+    schema = Schema(
+        "wide",
+        (Field("id", "long"), Field("time", "long"), *(Field(name, "long") for name in names)),
+        id_field="id",
+        time_field="time",
+    )
+    log: list[Entry] = [
+        ("control", f"{number},(active),,,({name}),(SUM),(>),({3 * number}),(20)".encode())
+        for number, name in enumerate(names, 1)
+    ]
+    unique = {"ruleId": 999, "ruleState": "ACTIVE", "aggregatorFunctionType": "UNIQUE_COUNT", "limit": 1}
+    unique |= {
+        "limitOperatorType": ">=",
+        "window": "20m",
+        "unique": [names[0], names[62], names[63], names[129]],
+    }
+    log.append(("control", json.dumps(unique).encode()))
+    for event in range(6):  # in each event every sixth field is null
+        values = {name: number for number, name in enumerate(names, 1) if number % 6 != event}
+        log.append(("event", json.dumps({"id": event, "time": 10**9 + event, **values}).encode()))
+    reference = run(schema, log)
+    assert {alert.rule_id for alert in reference.alerts} == {*range(1, 131), 999}
+    direct = Direct(schema, tmp_path, 16, "evaluate", 300_000)
+    for number, (kind, text) in enumerate(log):
+        (direct.event if kind == "event" else direct.control)(text)
+        if number == len(log) - 3:
+            direct.restart(1)
+    direct.flush()
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_the_compiled_loop_is_made_anew_when_any_of_its_files_changes():
     folder = Path(layout.__file__).parent
     looping = {path.name for path in folder.glob("*.py") if "\n@bare\n" in path.read_text()}

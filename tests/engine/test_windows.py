@@ -1,11 +1,12 @@
 """One task's windows: what they hold when workers fail, twins run, windows files go, rules come back."""
 
 import json
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 
-from lab.engine import shared, windows
+from lab.engine import shared, statefiles, windows
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.model.reference import run
@@ -33,6 +34,25 @@ def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start
             for entries in batches(log, at):
                 stages.batch(entries)
             assert_same(stages, reference)
+
+
+def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_batch():
+    """
+                  W = 5 min, then 1 s
+    ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━┤         rule 1 leaves: of its late event, 2, rule 2's reset alone is left to be stored
+        2                           1, 3
+    """
+    wide = count_rule(">", 9, "5m")
+    narrow = with_reset(count_rule(">", 0, "1s"))[1].replace(b'"ruleId": 1', b'"ruleId": 2')
+    gone = ("control", b'{"ruleId": 1, "ruleState": "DELETE"}')
+    log = [wide, login(1, 100), ("control", narrow), login(2, 50), gone, login(3, 100)]
+    for lost in (False, True):
+        with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+            for entries in (log[:2], log[2:5], log[5:]):
+                stages.batch(entries)
+                if lost:
+                    stages.lose_memory()
+            assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 class Worker:
@@ -105,6 +125,93 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
         with here:
             stages.batch(COUNTED[3:])
         assert_same(stages, run(LOGINS, COUNTED))
+
+
+def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_asked_for():
+    """
+    batch     0      1      2              3
+    machine   here   here   there, here    here, there      there still has in its chain what is garbage here
+    """
+    log = [count_rule(">", 0, "1s"), login(1, 1000), login(2, 2000), login(3, 3000), login(4, 4000)]
+    with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+        here = stages.job
+        there = replace(here, start=f"{here.start}-there")
+        stages.batch(log[:2])
+        for entry, machines in ((log[2], [here]), (log[3], [there, here]), (log[4], [here, there])):
+            before, stages.job = stages.mark, machines[0]
+            statefiles._meta.cache_clear()  # each machine has processes of its own
+            stages.batch([entry])
+            for stages.job in machines[1:]:
+                stages.batch_id -= 1
+                statefiles._meta.cache_clear()
+                stages.run(before, stages.mark)
+                stages.batch_id += 1
+        assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+
+
+def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
+    log = [*COUNTED, login(4, 130), login(5, 140)]
+    with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(Settings(LOGINS)) as stages:
+        stages.batch(log[:2])
+        before = stages.mark
+        stages.batch(log[2:3])
+        after = stages.mark
+        for entry in log[3:]:
+            stages.batch([entry])
+        stages.job, stages.batch_id = replace(stages.job, start=f"{stages.job.start}-before"), 1
+        with pytest.raises(statefiles.Overtaken, match="micro-batch 1: .* files of micro-batch 4 already"):
+            stages.run(before, after)
+
+
+def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_that_it_is_late():
+    """
+    batch     0        1              2 begins    1, a twin       2 writes    3
+    machine   here     here           here        there           here        here, without memory
+    file      of 0     of 0 … 1                   out of 0        of 2        out of 0 … 1 and 2
+    """
+    wider = count_rule(">", 0, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')
+    log = [
+        count_rule(">", 0, "1m"),
+        login(1, 100),
+        ("control", wider),
+        login(2, 110),
+        login(3, 120),
+        login(4, 130),
+    ]
+    write = statefiles.StateFiles.write
+    with Stages(Settings(LOGINS)) as stages:
+        stages.batch(log[:2])
+        before = stages.mark
+        stages.batch(log[2:4])
+        after, here = stages.mark, stages.job
+
+        def writes(*args):
+            with Worker(), patch.object(statefiles.StateFiles, "write", write):
+                stages.job, stages.batch_id = replace(here, start=f"{here.start}-there"), 1
+                stages.run(before, after)
+                stages.job, stages.batch_id = here, 2
+            return write(*args)
+
+        with patch.object(statefiles.StateFiles, "write", writes):
+            stages.batch(log[4:5])
+        stages.lose_memory()
+        stages.batch(log[5:])
+        assert_same(stages, run(LOGINS, log))
+
+
+def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alone():
+    with Stages(Settings(LOGINS)) as stages:
+        stages.batch(COUNTED[:2])
+        before = stages.mark
+        stages.batch(COUNTED[2:3])
+        after = stages.mark
+        stages.batch(COUNTED[3:])
+        (note,) = shared.private_folder(stages.job.start).glob("*/lock")
+        noted = note.read_text()
+        stages.batch_id = 1
+        with pytest.raises(statefiles.Overtaken, match="micro-batch 1: .* micro-batch 2 already"):
+            stages.run(before, after)
+        assert note.read_text() == noted
 
 
 def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_out_of_the_state_files():

@@ -3,9 +3,9 @@
 import pytest
 
 from lab.cli.main import USAGE, main
-from lab.logs import kafka_place
 from lab.logs.cluster import Cluster
 from lab.logs.config import BadConfig, Config, found, read
+from lab.logs.places import kafka_place
 
 SECRET = 's3"cret\\word'
 SASL = """

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.logs import Record, writer
+from lab.logs import writer
 from lab.logs.files import DAY_MS, FileLog, LogExpired
+from lab.logs.positions import Record
 
 FORK = get_context("fork")
 
@@ -102,6 +103,23 @@ def test_a_log_that_is_empty_is_one(log):
     assert log.publish([], []) == [] and lines_of(log) == []
 
 
+def test_reading_makes_no_folder_and_sees_a_log_begin(log):
+    tail = log.tail()
+    assert tail.read() == [] and log.read() == [] and log.settled_end() == log.end(before_ms=1) == 0
+    log.expire(0)
+    assert not log.folder.parent.exists()
+    log.append(["a"])
+    assert tail.read() == ["a"]
+
+
+def test_the_newest_lines_are_whole(log):
+    assert log.newest(1) == []
+    log.append(["a", "b"])
+    assert log.newest(1) == ["a", "b"]
+    log.append([f"{number:09}" for number in range(200)])
+    assert log.newest(1) == [f"{number:09}" for number in range(98, 200)]
+
+
 def test_positions_and_log_times_of_appends(log):
     assert log.append(["one", b"two\r\n"], log_time_ms=5) == 0
     assert log.append(["drei\n"], log_time_ms=7) == 8
@@ -158,6 +176,7 @@ def test_a_folder_that_changes_while_it_is_listed_is_listed_again(log, small, mo
 
 
 def test_other_files_in_the_folder_are_none_of_its_own(log):
+    log.create()
     (log.folder / "payments.jsonl").write_text("x\n")
     log.append(["a"])
     assert log.read() == ["a"] and FileLog(log.folder).read() == ["a"]
@@ -455,6 +474,7 @@ def test_after_a_power_cut_whole_appends_are_left(log):
 
 
 def test_a_fork_during_an_append_does_not_keep_the_lock(log):
+    log.create()
     with log._writer._locked():
         child = FORK.Process(target=time.sleep, args=(30,))
         child.start()

@@ -5,9 +5,10 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from lab.logs import Record, opened
 from lab.logs.cluster import BadTopic, NoBroker
 from lab.logs.kafka import COMPACTED, KafkaLog
+from lab.logs.opened import opened
+from lab.logs.positions import Record
 
 
 def topic(kafka, name: str) -> KafkaLog:

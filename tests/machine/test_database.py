@@ -86,6 +86,17 @@ def test_a_folder_that_its_user_may_not_enter_is_refused(db, tmp_path):
         database.start(tmp_path / "inside", 0)
 
 
+def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
+    assert main(["db", "start", "--folder", str(db.folder), "--port", str(db.port)]) == OK
+    assert "analyst  edits rules" in capsys.readouterr().out
+    rule = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+    assert main(["rules", "add", rule, "--store", db.url(database.ANALYST)]) == OK
+    assert main(["rules", "list", "--store", db.url(database.READER)]) == OK
+    assert "[waiting; analyst]" in capsys.readouterr().out
+    assert main(["rules", "pause", "1", "--store", db.url(database.READER)]) == FAILED
+    assert "permission denied for table rules" in capsys.readouterr().err
+
+
 def test_without_its_programs_the_message_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(database, "PROGRAMS", ())
     monkeypatch.setenv("PATH", "")

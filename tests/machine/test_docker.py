@@ -1,5 +1,8 @@
 """Broker and database for people with Docker: the same as ours, and on this machine's loopback only."""
 
+import ast
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -7,12 +10,14 @@ import yaml
 
 from lab.cli.main import parser
 from lab.machine import broker, database
+from tests.machine.imageroot import steps
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker" / "compose.yaml"
 
 
 SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]
+WORKSHOP = yaml.safe_load((ROOT / "docker" / "workshop.yaml").read_text())
 
 
 def test_the_settings_of_the_database_are_those_of_our_own_and_it_is_on_the_loopback():
@@ -45,11 +50,115 @@ def test_the_unit_runs_a_command_that_there_is():
     assert Path(program).name == "lab" and options.metrics == 9464 and options.metrics_host == "127.0.0.1"
 
 
-def test_the_image_is_made_of_files_that_there_are():
-    lines = (ROOT / "docker" / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
-    copied = [name for line in lines if line.startswith("COPY") for name in line.split()[1:-1]]
-    assert copied and all((ROOT / name).exists() for name in copied)
-    words = next(line for line in lines if line.startswith("CMD"))
+@pytest.mark.parametrize("name", ["Dockerfile", "workshop.Dockerfile"])
+def test_an_image_is_made_of_files_that_there_are_and_does_not_run_as_root(name):
+    did = steps((ROOT / "docker" / name).read_text())
+    copied = [word for step, rest in did if step == "COPY" for word in rest.split()[:-1] if word[:2] != "--"]
+    assert copied and all((ROOT / word).exists() for word in copied)
+    assert [rest for step, rest in did if step == "USER"][-1] == "lab"
+    for module in re.findall(r"python -m (lab[.\w]+)", (ROOT / "docker" / name).read_text()):
+        assert (
+            'if __name__ == "__main__":' in (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+        )
+
+
+def test_the_image_of_the_engine_says_how_it_is_used():
+    words = dict(steps((ROOT / "docker" / "Dockerfile").read_text()))["CMD"]
     with pytest.raises(SystemExit) as exit:
-        parser().parse_args(yaml.safe_load(words.removeprefix("CMD")))
+        parser().parse_args(yaml.safe_load(words))
     assert exit.value.code == 0
+
+
+# -- a workshop --------------------------------------------------------------------------------------------------------
+
+
+def of_profile(profile: str) -> dict[str, dict]:
+    return {name: each for name, each in WORKSHOP["services"].items() if profile in each["profiles"]}
+
+
+def test_each_profile_has_what_its_services_need():
+    assert set(of_profile("solo")) == {"workshop"}
+    assert set(of_profile("live")) == {"workshop", "broker", "database", "engine", "prometheus", "grafana"}
+    assert set(of_profile("cluster")) == {"workshop", "broker", "spark", "worker", "engine-on-cluster"}
+    for profile in ("solo", "live", "cluster"):
+        there = of_profile(profile)
+        assert {need for each in there.values() for need in each.get("depends_on", ())} <= set(there)
+        kept = {volume.split(":")[0] for each in there.values() for volume in each.get("volumes", ())}
+        assert {name for name in kept if name[0] != "."} <= WORKSHOP["volumes"].keys()
+    assert WORKSHOP["services"]["worker"]["deploy"]["replicas"] == 2
+
+
+def test_a_workshop_s_ports_are_bound_to_the_loopback_and_its_images_pinned():
+    for name, service in WORKSHOP["services"].items():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        assert "extends" in service or re.fullmatch(r"lab-workshop|.+:v?\d+\.\d+\.\d+", service["image"]), (
+            name
+        )
+
+
+def test_the_engines_of_a_workshop_are_commands_that_there_are():
+    for name in ("engine", "engine-on-cluster"):
+        program, *words = WORKSHOP["services"][name]["command"]
+        assert program == "lab" and parser().parse_args(words)
+
+
+def test_the_broker_of_a_workshop_tells_each_side_an_address_that_it_reaches():
+    given = WORKSHOP["services"]["broker"]["environment"]
+    told = dict(each.split("://") for each in given["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    assert told == {"PLAINTEXT": "127.0.0.1:9092", "INSIDE": "broker:29092"}
+    listens = dict(each.split("://") for each in given["KAFKA_LISTENERS"].split(","))
+    kinds = dict(each.split(":") for each in given["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    assert kinds.keys() == listens.keys() == told.keys() | {"CONTROLLER"}
+    addresses = {
+        word.removeprefix("kafka://")
+        for word in WORKSHOP["services"]["engine"]["command"]
+        if "kafka:" in word
+    }
+    assert addresses == {told["INSIDE"]}
+
+
+def test_what_prometheus_and_grafana_are_given_is_there_and_fits():
+    for service in ("prometheus", "grafana"):
+        mounted = [volume.split(":")[0] for volume in WORKSHOP["services"][service]["volumes"]]
+        assert all((ROOT / "docker" / place).is_file() for place in mounted)
+    scraped = yaml.safe_load((ROOT / "docker" / "prometheus.yaml").read_text())["scrape_configs"][0]
+    words = WORKSHOP["services"]["engine"]["command"]
+    assert scraped["static_configs"][0]["targets"] == [f"engine:{words[words.index('--metrics') + 1]}"]
+    (source,) = yaml.safe_load((ROOT / "docker" / "grafana" / "datasources.yaml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090" and source["type"] == "prometheus"
+
+
+def test_the_hub_starts_the_workshop_s_image():
+    text = (ROOT / "docker" / "jupyterhub_config.py").read_text()
+    ast.parse(text)
+    assert WORKSHOP["services"]["workshop"]["image"] in text
+    assert "jupyterhub==" in (ROOT / "docker" / "workshop.Dockerfile").read_text()
+
+
+# -- dev container, Binder, forge --------------------------------------------------------------------------------------
+
+
+def test_dev_container_and_binder_name_files_and_modules_that_there_are():
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).is_file()
+    assert container["postCreateCommand"] == "make setup"
+    binder = ROOT / ".binder"
+    assert (
+        binder / (binder / "requirements.txt").read_text().split()[1]
+    ).resolve() == ROOT / "requirements.txt"
+    for module in re.findall(r"python -m (lab\.[\w.]+)", (binder / "postBuild").read_text()):
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+
+
+def test_the_forge_tries_each_python_and_java_that_the_readme_names():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
+    matrix = jobs["quick"]["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13"] and matrix["java"] == ["17", "21"]
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    asked = [
+        word
+        for job in jobs.values()
+        for step in job["steps"]
+        for word in re.findall(r"make (\w+)", step.get("run", ""))
+    ]
+    assert asked and set(asked) <= set(targets)

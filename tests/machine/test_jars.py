@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.machine import jars
+from lab.machine import broker, jars
 
 COORDINATES = "org.example:thing:1.0"
 CONTENT = b"a jar"
@@ -124,3 +124,25 @@ def test_ivy_fetches_the_file_system_jar_into_an_empty_cache(monkeypatch, tmp_pa
             pytest.skip("no network")
         raise
     assert jar.name == "hadoop-bare-naked-local-fs-0.1.0.jar"
+
+
+def test_what_is_not_shared_is_in_the_home_folder_where_a_cache_is_for_reading_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert jars.own() == tmp_path / "cache"
+    (tmp_path / "cache").mkdir()
+    assert jars.own() == broker.default_folder().parent == tmp_path / "cache"
+    monkeypatch.setattr(jars.os, "access", lambda place, mode: False)  # root may write anywhere
+    assert jars.own() == broker.default_folder().parent == tmp_path / "home" / ".cache" / "lab"
+
+
+def test_jars_that_were_prefetched_are_copied_and_damaged_ones_are_not(downloads, monkeypatch, tmp_path):
+    monkeypatch.setattr(jars, "PREFETCHED", tmp_path / "prefetched")
+    jars.PREFETCHED.mkdir()
+    (jars.PREFETCHED / "thing-1.0.jar").write_bytes(CONTENT)
+    (jar,) = jars.fetch("example")
+    assert jar.read_bytes() == CONTENT and downloads.count == 0
+    jar.unlink()
+    (jars.PREFETCHED / "thing-1.0.jar").write_bytes(b"half")
+    assert jars.fetch("example")[0].read_bytes() == CONTENT and downloads.count == 1
+    assert os.listdir(jars.cache()) == ["thing-1.0.jar"]

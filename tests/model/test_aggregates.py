@@ -3,11 +3,13 @@
 from decimal import Decimal
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.engine.aggregates import RUNNING
 from lab.model.aggregates import AGGREGATES, mean, root, rounded, signed_square, variance
+
+UNHURRIED = settings(deadline=None)  # other tests may take the machine
 
 
 def test_each_aggregate_has_a_definition_and_a_running_form():
@@ -20,23 +22,27 @@ def test_the_variance_is_that_of_the_population():
     assert AGGREGATES["STDDEV"].reported(variance([2, 4, 4, 4, 5, 5, 7, 9])) == 2
 
 
+@UNHURRIED
 @given(st.lists(st.fractions(max_denominator=100), min_size=1), st.fractions(max_denominator=9))
 def test_the_variance_does_not_change_when_all_values_move(values, by):
     assert variance([value + by for value in values]) == variance(values)
     assert mean([value + by for value in values]) == mean(values) + by
 
 
+@UNHURRIED
 @given(st.fractions(0, 10**30))
 def test_a_root_is_the_nearest_number_of_six_places(square):
     told, half = Fraction(root(square)), Fraction(1, 2 * 10**6)
     assert max(told - half, 0) ** 2 <= square <= (told + half) ** 2
 
 
+@UNHURRIED
 @given(st.fractions(-(10**30), 10**30))
 def test_rounding_moves_a_value_by_at_most_half_of_the_last_place(value):
     assert abs(Fraction(rounded(value)) - value) <= Fraction(1, 2 * 10**6)
 
 
+@UNHURRIED
 @given(st.fractions(0), st.fractions())
 def test_a_deviation_is_above_a_limit_when_its_square_is_above_the_signed_square(deviation, limit):
     assert (deviation > limit) == (deviation**2 > signed_square(limit))

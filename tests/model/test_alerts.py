@@ -74,6 +74,15 @@ def test_a_group_key_lists_fields_in_the_rules_order_and_decimals_plainly():
     assert group_key((), ()) == "{}"
 
 
+def test_a_long_group_is_its_beginning_and_a_hash_that_tells_it_from_others():
+    longest, *longer = (group_key(("ip",), ("é" * count,)) for count in (1_995, 1_996, 1_997))
+    assert longest == "{ip=" + "é" * 1_995 + "}"
+    for key in longer:
+        assert key.startswith("{ip=" + "é" * 1_996 + "…") and len(key) == 2_034 and key.endswith("}")
+    assert len(set(longer)) == 2
+    assert len(Alert(1, 1, longer[0], Decimal(1), "GREATER", Decimal(0), 7, 0).to_json()) < 13_000
+
+
 def test_a_table_shows_the_newest_fifty_and_says_how_many_more():
     table = AlertTable(replace(ALERT, event_id=1000 + n, rule_id=n % 2) for n in range(53))
     html = table._repr_html_()
@@ -87,7 +96,12 @@ def test_a_short_table_shows_everything_without_a_note():
     html = AlertTable([ALERT])._repr_html_()
     assert html == ALERT._repr_html_()
     assert "not shown" not in html
-    assert "<td>2013-01-01 00:00:00.000</td>" in html
+    assert ">2013-01-01 00:00:00.000</td>" in html
+
+
+def test_a_table_tells_amounts_as_people_write_them():
+    alert = replace(ALERT, aggregate=Decimal("21000000.50"), limit=Decimal("2E+7"))
+    assert ">21,000,000.50 &gt; 20,000,000</td>" in alert._repr_html_()
 
 
 def test_html_is_escaped():

@@ -534,7 +534,7 @@ def test_rules_show_as_an_escaped_table():
     book = RuleBook(LOGINS)
     book.apply(message(CASE_STUDY, filter={"action": "<b>"}))
     html = book._repr_html_()
-    assert "<td>2</td><td>1</td><td>ACTIVE</td>" in html
+    assert '<td>2</td><td>1</td><td style="text-align:left">ACTIVE</td>' in html
     assert "&lt;b&gt;" in html and "<b>" not in html
     assert html == book.rules[2]._repr_html_()
 

@@ -7,7 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from lab.apps.infer import infer
-from lab.apps.replay import Source, read_rules
+from lab.apps.replay import read_rules
+from lab.apps.sources import source_at
 from lab.cli.main import OK, main
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
@@ -33,7 +34,7 @@ def validators(schema):
 def test_what_goes_in_and_out_is_as_the_schemas_say():
     rules = read_rules(dataset("logins") / "rules.json")
     (path,) = dataset("logins").glob("logins*.jsonl*")
-    lines = list(Source(path))[:3000]
+    lines = list(source_at(path))[:3000]
     valid = validators(LOGINS)
     done = run(LOGINS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)])
     assert done.alerts

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.ends import FileLogs
+from lab.model.alerts import group_key
 from lab.model.schema import LOGINS
-from lab.restrict.decide import Decider, folded, group_of
-from lab.restrict.restrictions import MAX_BYTES, BadRestriction, Restriction, Restrictions, read_message
+from lab.restrict.decide import Decider, group_of
+from lab.restrict.restrictions import (
+    MAX_BYTES,
+    BadRestriction,
+    Restriction,
+    Restrictions,
+    folded,
+    read_message,
+)
 from tests.rulestore.engine import Engine
 
 ALICE = (("userId", "7"),)
@@ -109,6 +117,8 @@ def test_a_group_whose_text_may_be_read_in_two_ways_is_nobody():
     assert group_of("{device=x;userId=8;userId=7}", ("device", "userId")) is None
     assert group_of("{device=x}", ("userId",)) is None
     assert group_of("{}", ()) == {}
+    assert group_of("{device=" + "x" * 1_991 + "}", ("device",)) == {"device": "x" * 1_991}
+    assert group_of(group_key(("device",), ("x" * 1_992,)), ("device",)) is None
 
 
 # -- from alerts -------------------------------------------------------------------------------------------------------

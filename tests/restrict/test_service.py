@@ -82,6 +82,13 @@ def test_started_again_it_knows_what_the_log_says(log):
         assert ask(port, "GET", "/health")[1]["badMessages"] == 1
 
 
+def test_a_port_that_is_taken_is_an_error_not_a_wait(log):
+    with serving(log) as port:
+        second = service.serving(log, port)
+        with pytest.raises(OSError, match=f"already in use.*{port}"):
+            second.__enter__()
+
+
 def test_it_listens_on_the_loopback_only(log):
     with serving(log) as port:
         sockets = psutil.Process().net_connections()

@@ -10,7 +10,7 @@ import pytest
 from psycopg2 import sql
 
 from lab.engine.ends import FileLogs
-from lab.machine import database
+from lab.machine import database, jars
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import RuleStore
 
@@ -21,6 +21,15 @@ def needs_postgres() -> None:
         database.programs()
     except database.DatabaseError as error:
         pytest.skip(f"NO TEST THAT NEEDS POSTGRESQL RAN: {error}")
+
+
+@pytest.fixture(scope="session")
+def needs_loop(needs_postgres) -> None:
+    """What `tests.rulestore.loop` starts."""
+    try:
+        jars.fetch("broker")
+    except jars.JarsError as error:
+        pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
 
 
 @pytest.fixture(scope="session")

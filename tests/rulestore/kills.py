@@ -1,15 +1,9 @@
 """Edits rows at random while what carries them is killed, and compares what arrived with the table. See the tests that use it."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Self
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -17,11 +11,13 @@ from sqlalchemy.exc import DBAPIError
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import Change, RuleStore, change_of, message_of
+from tests.rulestore.loop import wait_until
 
 RULE_IDS = range(1, 9)
 RULE = {
     "ruleState": "ACTIVE",
     "groupingKeyNames": ["payeeId"],
+    "filter": {"payeeId": list(range(0, 30, 2))},  # the others are never restricted
     "aggregateFieldName": "paymentAmount",
     "aggregatorFunctionType": "SUM",
     "limitOperatorType": "GREATER",
@@ -29,37 +25,6 @@ RULE = {
 }
 ACTIONS = ({}, *({"action": action, "ttl": "5h"} for action in ("hold_payment", "block_login", "notify")))
 WAIT_S = 60
-
-
-class Victim:
-    """A `lab` command in a process of its own, started again each time it is killed."""
-
-    def __init__(self, log: Path, *arguments: str):
-        self._log, self._arguments = log, arguments
-        self._start()
-
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "lab", *self._arguments]
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
-
-    def kill(self) -> None:
-        """SIGKILL to it and all that it started; it must not have ended by itself."""
-        said = self._log.read_text(errors="replace")[-2000:]
-        assert self._process.poll() is None, f"lab {' '.join(self._arguments[:2])} ended by itself: {said}"
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def restart(self) -> None:
-        self.kill()
-        self._start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self.kill()
 
 
 def edit(store: RuleStore, rng: random.Random) -> None:
@@ -91,7 +56,7 @@ def edit_until_done(
     store: RuleStore, rng: random.Random, edits: int, pause_s: float, meanwhile: Callable[[int], None]
 ) -> None:
     """Edits once a capture has begun, again and again while the database is away; `meanwhile` is told how many are done."""
-    wait_until(store.positions)
+    wait_until(lambda: store.positions())
     for number in range(edits):
         while True:
             try:
@@ -102,13 +67,6 @@ def edit_until_done(
                 time.sleep(0.1)
         meanwhile(number)
         time.sleep(pause_s)
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.05)
 
 
 def expected_rules(store: RuleStore) -> dict[int, dict]:

@@ -1,11 +1,15 @@
-"""The capture killed again and again while rows are edited: nothing lost, nothing twice, all in order."""
+"""What carries rules is killed again and again while rows are edited: nothing lost, nothing twice, all in order."""
 
 import random
 import time
 
+import pytest
+
 from lab.model.schema import PAYMENTS
 from lab.rulestore.store import RuleStore
 from tests.rulestore import kills
+from tests.rulestore.loop import READY, Process
+from tests.rulestore.whole import whole_loop
 
 
 def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
@@ -23,6 +27,12 @@ def test_a_killed_capture_loses_and_repeats_nothing(logs, tmp_path):
             capture.restart()
 
     command = ("cdc", "run", "--store", url, "--logs", str(logs.folder))
-    with kills.Victim(tmp_path / "capture.log", *command) as capture:
+    with Process(tmp_path / "capture.out", READY["capture"], *command) as capture:
         kills.edit_until_done(store, rng, 120, 0.02, meanwhile)
         assert kills.check(store, control) > 8
+
+
+@pytest.mark.slow
+def test_whatever_part_is_killed_rules_and_restrictions_arrive(needs_loop, tmp_path):
+    """Each part once; `make soak` does it again and again."""
+    print(whole_loop(tmp_path, edits=60, edits_a_kill=10))

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DatabaseError
 
 from lab.cli.main import OK, USAGE, main
 from lab.machine import database
+from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.rulestore.store import Change, RuleStore, message_of, row_of
@@ -91,7 +92,11 @@ WRONG = [
     {"rule_state": "DELETE"},
     {"rule_state": "active"},
     {"aggregator_function_type": "MEDIAN"},
-    {"aggregate_field_name": None},
+    *(
+        {"aggregator_function_type": name, "aggregate_field_name": None}
+        for name, aggregate in AGGREGATES.items()
+        if aggregate.of == "field"
+    ),
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": None},
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": []},
     {"unique_fields": "payeeId"},
@@ -128,6 +133,21 @@ def test_the_database_refuses_a_row_that_the_engine_would_reject(store):
                 edit(store, statement)
                 pytest.fail(f"{wrong} was let in")
     assert store.last_change_id() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"rule_state": "DELETE"}, "rule_state is ACTIVE or PAUSE"),
+        ({"limit_operator_type": ">"}, "limit_operator_type is GREATER, LESS_EQUAL, or another name"),
+        ({"window_seconds": 0}, "window_seconds is 1 to 316224000"),
+        ({"action": "notify"}, "action and ttl_seconds need each other"),
+        ({"filter": ["paymentType"]}, "filter is an object without nulls of at most 50000 characters"),
+    ],
+)
+def test_what_the_database_says_tells_what_would_be_right(store, wrong, said):
+    with pytest.raises(DatabaseError, match=said):
+        edit(store, insert(RULES).values(ROW | wrong))
 
 
 @pytest.mark.parametrize(
@@ -196,6 +216,13 @@ def as_user(postgres):
     return lambda user: owner.replace(f"//{database.OWNER}@", f"//{user}@")
 
 
+def test_who_may_not_make_the_tables_is_told_who_does(postgres):
+    with pytest.raises(
+        ValueError, match="no rule store in .*, and analyst may not make one .*: any command with its owner"
+    ):
+        RuleStore(new_database(postgres, database.ANALYST), PAYMENTS)
+
+
 def test_a_reader_changes_nothing(as_user):
     store = RuleStore(as_user(database.READER), PAYMENTS)
     assert len(store.rows()) == 1 and len(store.history(1)) == 1
@@ -253,6 +280,14 @@ def test_rules_are_rows_on_the_command_line(url, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert main(["rules", "add", RULE.replace("payeeId", "payee"), *where]) == USAGE
     assert "did you mean payeeId?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:s3cret@host/db", "postgresql://me@host/db?password=s3cret"])
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(url, capsys):
+    with pytest.raises(SystemExit):
+        main(["rules", "list", "--store", url])
+    said = capsys.readouterr().err
+    assert "s3cret" not in said and "passfile=FILE" in said and "PGPASSWORD" in said
 
 
 def test_a_url_of_another_kind_is_refused_without_its_password(capsys):

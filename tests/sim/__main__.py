@@ -12,7 +12,8 @@ from itertools import chain
 from tests.sim.history import random_history
 from tests.sim.many import found_after, outcomes
 from tests.sim.mutants import MUTANTS
-from tests.sim.simulate import run, shrunk
+from tests.sim.shrink import shrunk
+from tests.sim.simulate import run
 from tests.sim.world import installed
 
 AT_ONCE = 50  # histories that a process takes
@@ -29,12 +30,15 @@ def _all(seeds: range, processes: int) -> Iterator[tuple[int, list[str], float, 
 
 def _mutants(seed: int, histories: int) -> int:
     missed = 0
+    print(f"{'planted fault':60} histories  records of a short one  found as")
     for name in MUTANTS:
-        found = found_after(name, seed, histories)
+        found = found_after(name, seed, histories, short=True)
         missed += found is None
-        told = f"{found[0]:6d}  {found[1][0][:90]}" if found else "  NOT FOUND"
+        told = f"{found.after:9,}  {found.records or '':22}  {found.wrong[:60]}" if found else "NOT FOUND"
         print(f"{name:60} {told}", flush=True)
-    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} planted faults found within {histories} histories each")
+    print(
+        f"{len(MUTANTS) - missed} of {len(MUTANTS)} planted faults found within {histories:,} histories each"
+    )
     return missed
 
 
@@ -59,8 +63,10 @@ def main() -> int:
                 short = shrunk(random_history(seed))
                 print(short.timeline(), *run(short), sep="\n")
             return 1
-        if number % 1000 == 0 or number == len(seeds):
-            rate = f"{spent / number * 1000:.0f} ms each, {covered / spent:,.0f} times real time on a core"
+        if number % 500 == 0 or number == len(seeds):
+            rate = (
+                f"{number / spent:.0f} a second of CPU time, {covered / spent:,.0f} times real time on a core"
+            )
             print(f"{number:,} histories, none differs from the reference; {rate}", flush=True)
     return 0
 

@@ -20,8 +20,27 @@ BAD = (
 BAD_RULES = (b"", b"{}", b'{"ruleId": 0}', b"1,(active)", b'{"ruleId": 99, "ruleState": "PAUSE"}')
 STEPS = ((0, 1, 5), (0, 0, 1000), (1000, 10_000), (0, 10_000, MINUTE, 7 * MINUTE), (0, 1000, 90 * MINUTE))
 BEHIND = ((0,), (0, 0, 0, 10_000, 2 * MINUTE), (0, 0, 0, 1, 7 * MINUTE, 50 * MINUTE), (-10_000, 0, 3000))
-TASK_FAULTS = ("kill", "fail", "twin", "twin killed", "twin lingers", "linger")
+WINDOWS = (("1s", "30s", "1m", "2m", "5m", "30m"), ("1s", "30m"), ("2m",), ("1m", "5m"))
+RESETTING = {"aggregatorFunctionType": "COUNT_WITH_RESET", "limitOperatorType": ">="}
+ALWAYS = {"limitOperatorType": "!=", "limit": "-7"}
 AT_STEP = (3, 8, 14, 30)  # a fault strikes one of so many first steps
+TASK_FAULTS = ("kill", "fail", "twin", "twin killed", "twin lingers", "linger")
+STORMS = ("any", "again", "leave and return", "window and back", "route and back")
+ODDITIES = (
+    "skew",
+    "rescale",
+    "restart",
+    "once",
+    "lose",
+    "delete",
+    "stale",
+    "partition",
+    "expire",
+    "resume",
+    "torn",
+)
+OFTEN = (0, 0, 1, 1, 6)  # how frequent a kind of trouble is in a history, beside the others
+SKEWS = (0, 0, 0, -1, 1, 5, -5000, 5000, 60_000, -60_000, -60_000)  # of the engine's clock, ms
 ROUTES = [
     (keys, filter)
     for keys in ([], ["userId"], ["userId"], ["userId", "country"], ["country"])
@@ -53,9 +72,9 @@ class History:
 
 def _shown(action: Action) -> str:
     kind, *rest = action
-    if kind == "append":
-        log, source, log_time, line = rest
-        return f"{log}/{source} at {log_time - BEGIN:+d}: {line}"
+    if kind in ("append", "torn"):
+        log, source, log_time, line, *more = rest
+        return " ".join(map(str, [f"{log}/{source} at {log_time - BEGIN:+d}: {line!r}", *more]))
     return f"{kind} {' '.join(map(str, rest))}"
 
 
@@ -64,11 +83,12 @@ def random_history(seed: int) -> History:
     rng = random.Random(seed)
     pick = rng.choice
     divisible = rng.random() < 0.3
-    key_groups = pick([1, 2, 3, 5, 8])
+    key_groups = pick([1, 2, 2, 3, 5, 8])
     settings = {
         "divisible": divisible,
-        "events": 1 if divisible else pick([1, 2, 2, 3]),
-        "control": 1 if divisible else pick([1, 1, 2]),
+        "segment_bytes": pick([1, 500, 8 << 20]),
+        "events": pick([1, 2, 2, 3]),  # partitions of a topic, or writers of a file log
+        "control": pick([1, 1, 2]),
         "at_once": pick([1, 2, 100]),
         "key_groups": key_groups,
         "parallelism": rng.randint(1, min(5, key_groups)) if rng.random() < 0.5 else 1,
@@ -82,17 +102,17 @@ def random_history(seed: int) -> History:
         "merged": pick([2, 3, 3, 8]),
         "merged_events": pick([4, 1 << 22]),
         "ledgers": pick([2, 100]),
-        "sharing": pick([0, 3, 5000]),
+        "sharing": pick([0, 0, 3, 5000]),
     }
     habits = Habits(rng, settings)
-    actions = [habits.rule() for _ in range(pick([1, 2, 3, 6]))]
-    for _ in range(pick([4, 6, 8, 12, 20, 40])):
+    actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
+    for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
     return History(settings, tuple(actions))
 
 
 class Habits:
-    """How one history goes."""
+    """How one history goes: of each kind of trouble it has none, some, or much."""
 
     def __init__(self, rng: random.Random, settings: dict):
         self.rng, self.settings, self.now = rng, settings, BEGIN
@@ -100,51 +120,82 @@ class Habits:
         self.routes = rng.sample(ROUTES, pick([1, 1, 2, 4]))
         self.amounts, self.users = pick(AMOUNTS), pick([*USERS, (1, 2, 3, 4, 5, 6)])
         self.steps, self.behind, self.ids = pick(STEPS), pick(BEHIND), pick([5, 40, 10**6])
-        self.changes, self.bad = pick([0, 0.05, 0.2, 0.5]), pick([0, 0, 0.05])
-        self.batches, self.faults = pick([0.15, 0.4, 0.8]), pick([0, 0.3, 0.7])
-        self.disorder = pick([0, 0, 0.2])
-        self.odd = pick([0, 0.05, 0.15])
-        self.always = rng.random() < 0.2
-        self.few = rng.random() < 0.4  # rules, which come and go and reset
+        self.changes, self.bad = pick([0.05, 0.2, 0.5]), pick([0, 0, 0.05])
+        self.batches, self.faults = pick([0.1, 0.3, 0.6, 0.9]), pick([0, 0.5, 0.9])
+        self.countries: tuple[str, ...] = ("KR", "KR", "CN")
+        self.disorder = pick([0, 0, 0.2, 0.5])
+        self.rule_ids, self.windows = pick([2, 3, 12]), pick(WINDOWS)
+        self.alike = pick([{}, {}, RESETTING, ALWAYS])  # what many of its rules have in common
+        self.odd = pick([0, 0.05, 0.15, 0.4])
+        self.oddities, self.storms, self.task_faults = map(self._often, (ODDITIES, STORMS, TASK_FAULTS))
+        if rng.random() < 0.4:  # all meet on one route and in few groups
+            self.routes, self.rule_ids = self.routes[:1], 2
+            self.users, self.countries = pick([(1,), (1, 2)]), ("KR",)
+        self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
+
+    def _often(self, kinds: tuple[str, ...]) -> list[str]:
+        """Each kind as often as it occurs to this history; some kind in any case."""
+        drawn = [kind for kind in kinds for _ in range(self.rng.choice(OFTEN))]
+        return drawn or [self.rng.choice(kinds)]
 
     def append(self, log: str, line: bytes) -> Action:
         self.now += self.rng.choice(self.steps)
         at = self.now
         if self.rng.random() < self.disorder:
-            at -= self.rng.choice([1, 1000, 10_000])
-        return ("append", log, self.rng.randrange(self.settings[log]), at, line)
+            at -= self.rng.choice([1, 1000, 10_000, 50_000])
+        # of more sources than there are: of one that has appeared, or again of the first ones
+        return ("append", log, self.rng.randrange(2 * self.settings[log]), at, line)
+
+    def control(self, message: dict) -> Action:
+        if self.rng.random() < self.bad:
+            return self.append("control", self.rng.choice(BAD_RULES))
+        if message.get("limit"):
+            self.last[message["ruleId"]] = message
+        return self.append("control", json.dumps(message).encode())
 
     def rule(self) -> Action:
-        return self.append("control", self._of_habit(random_rule(self.rng, self.routes)))
+        given = json.loads(random_rule(self.rng, self.routes))
+        given |= {"ruleId": self.rng.randint(1, self.rule_ids), "window": self.rng.choice(self.windows)}
+        if "unique" not in given and self.rng.random() < 0.7:
+            given |= self.alike
+            if self.alike == RESETTING:
+                given["limit"] = self.rng.choice(["1", "2", "2", "3"])
+        return self.control(given)
 
-    def _of_habit(self, line: bytes) -> bytes:
-        given = json.loads(line)
-        if self.few and "ruleId" in given:
-            given["ruleId"] = self.rng.randint(1, 3)
-            if "unique" not in given and "limit" in given and self.rng.random() < 0.5:
-                given |= {
-                    "aggregatorFunctionType": "COUNT_WITH_RESET",
-                    "limitOperatorType": ">=",
-                    "limit": "2",
-                }
-        if self.always and "limit" in given:
-            given |= {"limitOperatorType": "!=", "limit": "-7"}
-        return json.dumps(given).encode()
+    def change(self) -> list[Action]:
+        """Control messages that come together."""
+        rng = self.rng
+        kind, rule_id = rng.choice(self.storms), rng.randint(1, self.rule_ids)
+        if kind == "any" or not self.last:
+            storm = []
+            for _ in range(rng.choice([1, 1, 2, 4])):
+                given = json.loads(random_change(rng, self.routes))
+                storm.append(self.rule() if "limit" in given else self.control(given))
+            return storm
+        rule = self.last[rng.choice(list(self.last))]
+        rule_id = rule["ruleId"]
+        if kind == "again":
+            return [self.control(rule)]
+        if kind == "leave and return":
+            gone: dict = {"ruleId": rule_id, "ruleState": "DELETE"}
+        elif kind == "window and back":
+            gone = rule | {"window": rng.choice(["1s", "1s", "30m"])}
+        else:
+            keys, filter = rng.choice(ROUTES)
+            gone = rule | {"groupingKeyNames": keys, "filter": filter}
+        storm = [self.control(gone), self.control(rule)]
+        return storm if rng.random() < 0.7 else storm[:1]
 
     def next(self) -> list[Action]:
         rng = self.rng
-        actions = []
         if rng.random() < self.changes:
-            storm = rng.choice([1, 1, 2, 4])
-            for _ in range(storm):
-                line = self._of_habit(random_change(rng, self.routes))
-                if rng.random() < self.bad:
-                    line = rng.choice(BAD_RULES)
-                actions.append(self.append("control", line))
+            actions = self.change()
         else:
-            actions.append(self.append("events", self.event()))
+            actions = [self.append("events", self.event())]
         if rng.random() < self.odd:
-            actions.append(self.oddity())
+            odd = self.oddity()
+            actions += [odd] if odd[0] != "torn" or self.settings["divisible"] else []
+            actions += [self.batch()] if odd[0] == "once" else []
         if rng.random() < self.batches:
             actions.append(self.batch())
         return actions
@@ -159,7 +210,7 @@ class Habits:
             "userId": rng.choice(self.users),
             "action": rng.choice(["login", "pay"]),
             "ip": rng.choice(["a", "a", "b", None]),
-            "country": rng.choice(["KR", "KR", "CN"]),
+            "country": rng.choice(self.countries),
             "amount": rng.choice([None, *self.amounts]),
         }
         return json.dumps(event).encode()
@@ -168,22 +219,34 @@ class Habits:
         rng, faults, die, how = self.rng, [], None, ""
         if rng.random() < self.faults:
             for _ in range(rng.choice([0, 1, 1, 2])):
-                faults.append((rng.randrange(5), rng.choice(TASK_FAULTS), rng.randrange(rng.choice(AT_STEP))))
-            if rng.random() < 0.5:
+                kind = rng.choice(self.task_faults)
+                faults.append((rng.randrange(5), kind, rng.randrange(rng.choice(AT_STEP))))
+            if rng.random() < 0.4:
                 die, how = rng.randrange(rng.choice([6, 20, 40])), rng.choice(["kill", "suspend"])
         return ("batch", rng.randrange(1000), tuple(faults), die, how)
 
     def oddity(self) -> Action:
-        rng = self.rng
-        return rng.choice(
-            [
-                ("skew", rng.choice([0, 0, -1, 1, 5, -5000, 5000, 60_000])),
-                ("rescale", rng.randint(1, min(5, self.settings["key_groups"]))),
-                ("restart", rng.random() < 0.5),
-                ("lose", rng.randrange(2)),
-                ("delete", rng.randrange(2), rng.randrange(10)),
-                ("stale", rng.randrange(2)),
-                ("partition",),
-                ("resume", rng.random() < 0.2),
-            ]
-        )
+        rng, kind, host = self.rng, self.rng.choice(self.oddities), self.rng.randrange(self.settings["hosts"])
+        more: tuple = {
+            "skew": lambda: (rng.choice(SKEWS),),
+            "rescale": lambda: (rng.randint(1, min(5, self.settings["key_groups"])),),
+            # on a machine with a clock of its own
+            "restart": lambda: (rng.choice(SKEWS),),
+            "once": lambda: (rng.choice(SKEWS),),
+            "lose": lambda: (host,),
+            "delete": lambda: (host, rng.randrange(10)),
+            "stale": lambda: (host,),
+            "partition": lambda: (rng.choice([0, 0, 2]),),
+            "expire": lambda: (
+                rng.choice(["events", "events", "control"]),
+                rng.randrange(3),
+                rng.choice([1, 3]),
+            ),
+            "resume": lambda: (rng.random() < 0.2,),
+            "torn": lambda: (
+                *rng.choice([self.rule(), self.append("events", self.event())])[1:],
+                rng.randrange(9),
+                rng.choice(["killed", "stopped"]),
+            ),
+        }.get(kind, tuple)()
+        return (kind, *more)

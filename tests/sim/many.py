@@ -1,11 +1,25 @@
 """Histories by their seeds: what each shows, and after how many a planted fault is found."""
 
+import multiprocessing
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
-from tests.sim.history import BEGIN, random_history
+from tests.sim import logmutants, statemutants  # noqa: F401 - they add to MUTANTS
+from tests.sim.history import BEGIN, Action, History, random_history
 from tests.sim.mutants import MUTANTS
+from tests.sim.shrink import shrunk
 from tests.sim.simulate import run
 from tests.sim.world import installed
+
+PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
+SHRINK_S = 4.0  # CPU time for making a history short
+
+
+def appended(history: History) -> list[Action]:
+    """The appends of a history."""
+    return [action for action in history.actions if action[0] == "append"]
 
 
 def outcomes(seeds: range) -> list[tuple[int, list[str], float, float]]:
@@ -14,16 +28,62 @@ def outcomes(seeds: range) -> list[tuple[int, list[str], float, float]]:
     with installed():
         for seed in seeds:
             begun, history = time.process_time(), random_history(seed)
-            times = [action[3] for action in history.actions if action[0] == "append"]
+            times = [action[3] for action in appended(history)]
             wrong = run(history)
             found.append((seed, wrong, (max(times) - BEGIN) / 1000, time.process_time() - begun))
     return found
 
 
-def found_after(name: str, seed: int, histories: int) -> tuple[int, list[str]] | None:
-    """How many histories it took to find a planted fault, and as what; None: it was not found."""
+@dataclass(frozen=True)
+class Found:
+    """A planted fault that was found: after how many histories, as what, and how many records a short history has."""
+
+    after: int
+    wrong: str
+    records: int | None = None
+
+
+def found_after(name: str, seed: int, histories: int, short: bool = False) -> Found | None:
+    """How many histories it took to find a planted fault, None if it was not found; `short`: it is made short, too.
+
+    They run in a process of their own, as a fault may make compiled code go round for ever.
+    """
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    seeds = range(seed, seed + histories)
+    process = fork.Process(target=_plant, args=(name, seeds, short, there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        for number, wrong in enumerate(_told(here), 1):
+            if wrong:
+                return Found(number, wrong, here.recv() if short and here.poll(PATIENCE_S) else None)
+    except EOFError:  # it ended: all histories are done
+        return None
+    finally:
+        process.kill()
+        process.join()
+    return Found(number + 1, "it does not come to an end")
+
+
+def planted(name: str, seeds: range) -> Iterator[str]:
+    """What a planted fault makes wrong in each history, empty if nothing."""
     with installed(), MUTANTS[name]():
-        for number in range(histories):
-            if wrong := run(random_history(seed + number)):
-                return number + 1, wrong
-    return None
+        for seed in seeds:
+            wrong = run(random_history(seed))
+            yield wrong[0] if wrong else ""
+
+
+def _plant(name: str, seeds: range, short: bool, there: Connection) -> None:
+    for seed, wrong in zip(seeds, planted(name, seeds)):
+        there.send(wrong)
+        if wrong and short:
+            there.send(len(appended(shrunk(random_history(seed), SHRINK_S))))
+        if wrong:
+            return
+
+
+def _told(here: Connection) -> Iterator[str]:
+    """What is wrong in each history, empty if nothing is; ends at one that does not end. Raises EOFError after the last."""
+    while here.poll(PATIENCE_S):
+        yield here.recv()

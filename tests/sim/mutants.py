@@ -1,10 +1,8 @@
 """Faults planted into the engine, each by itself: the simulator has to find every one of them."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import astuple, replace
-from types import SimpleNamespace
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -14,10 +12,9 @@ from lab.engine import decode, task, windows
 from lab.engine.columns import concat
 from lab.engine.cut import Planner
 from lab.engine.ledger import Ledger
-from lab.engine.statefiles import StateFiles
 from lab.engine.store import RouteStore
 from lab.engine.windows import Windows
-from tests.sim.world import SimFeed, SimNote, World
+from tests.sim.topics import SimFeed
 
 Mutant = Callable[[], AbstractContextManager]
 MUTANTS: dict[str, Mutant] = {}
@@ -114,6 +111,24 @@ def a_run_up_to_an_end_cuts_at_the_clock():
         yield
 
 
+@mutant
+def a_first_batch_that_runs_again_begins_at_what_is_left():
+    def initial(self):
+        return {
+            "cut": 0,
+            "at": 0,
+            "events": starts(self.events),
+            "control": starts(self.control),
+            "ledger": "",
+        }
+
+    def starts(feed):
+        return {str(number): start for number, start in feed.starts().items()}
+
+    with patch.object(Planner, "initial", initial):
+        yield
+
+
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +156,7 @@ def resets_are_not_filtered_by_when_a_rule_joined():
 
     def mutated(self, store, rows, joined):
         if "joined" in rows.column_names:
-            known = pa.array([joined.get(rule) for rule in rows["rule"].to_pylist()], pa.int64())
+            known = pa.array([joined.get(rule, -1) for rule in rows["rule"].to_pylist()], pa.int64())
             rows = rows.set_column(rows.column_names.index("joined"), "joined", known)
         fill(self, store, rows, joined)
 
@@ -169,141 +184,6 @@ def what_a_narrow_window_let_go_comes_back():
         self.rewrite = False
 
     with patch.object(Windows, "_change", mutated):
-        yield
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
-
-
-@mutant
-def memory_is_rebuilt_before_the_note_is_emptied():
-    open_, write = Windows._open, SimNote.write
-
-    def mutated(self, noted):
-        note = SimNote(f"{self.folder}/lock")
-        World.current.notes[note.path] = noted
-        open_(self, noted)
-        write(note, "")
-
-    with patch.object(Windows, "_open", mutated):
-        yield
-
-
-@mutant
-def windows_at_hand_are_trusted():
-    with patch.object(windows, "uuid4", lambda: SimpleNamespace(hex="")):
-        yield
-
-
-@mutant
-def a_window_file_that_is_gone_is_an_empty_window():
-    open_ = Windows._open
-
-    def mutated(self, noted):
-        with patch.object(windows, "all", lambda of: True, create=True):
-            open_(self, noted)
-
-    with patch.object(Windows, "_open", mutated):
-        yield
-
-
-@mutant
-def the_note_is_written_before_the_state_file():
-    save = Windows._save
-
-    def early(self):
-        chain = [astuple(file)[:-1] for file in self.chain]
-        SimNote(f"{self.folder}/lock").write(
-            json.dumps({"batch": self.batch_id, "chain": chain, "garbage": []})
-        )
-        save(self)
-
-    with patch.object(Windows, "_save", early):
-        yield
-
-
-# -- state files -------------------------------------------------------------------------------------------------------
-
-
-@mutant
-def files_of_uncommitted_batches_are_read():
-    find = StateFiles.find
-    with patch.object(StateFiles, "find", lambda self, upto, sweep=True: find(self, upto + 1, sweep)):
-        yield
-
-
-@mutant
-def a_file_serves_all_that_it_holds():
-    read = StateFiles.read
-    everything = tuple(range(64))
-    with patch.object(StateFiles, "read", lambda self, file: read(self, replace(file, serves=everything))):
-        yield
-
-
-@mutant
-def garbage_goes_before_the_commit():
-    save = Windows._save
-
-    def mutated(self):
-        save(self)
-        for name in self.garbage:
-            self.files.folder.remove(name)
-
-    with patch.object(Windows, "_save", mutated):
-        yield
-
-
-@mutant
-def a_file_of_other_tasks_goes_when_mine_replaces_it():
-    save = Windows._save
-
-    def mutated(self):
-        before = list(self.chain)
-        save(self)
-        kept = {file.name for file in self.chain}
-        self.garbage += [file.name for file in before if file.name not in kept]
-
-    with patch.object(Windows, "_save", mutated):
-        yield
-
-
-@mutant
-def a_file_expires_by_the_newest_time_of_all_key_groups():
-    def mutated(self, file):
-        mine = (file.low, file.high) == (self.low, self.high)
-        return mine and all(
-            newest < self.stores[number].newest.max() - self.stores[number].widest_ms - self.late_ms
-            for number, _, newest in self.files.newest(file)
-            if number in self.stores
-        )
-
-    with patch.object(Windows, "_expired", mutated):
-        yield
-
-
-@mutant
-def a_file_is_named_by_its_last_batch_alone():
-    """A merged file hides none of those that it replaces."""
-    write = StateFiles.write
-    with patch.object(
-        StateFiles, "write", lambda self, last, first, level, rows: write(self, last, last, level, rows)
-    ):
-        yield
-
-
-@mutant
-def the_horizon_is_that_of_all_key_groups():
-    held = RouteStore._held
-
-    def mutated(self, event, late_ms):
-        before = self.newest.copy()
-        self.newest[:] = before.max()
-        try:
-            return held(self, event, late_ms)
-        finally:
-            self.newest[:] = before
-
-    with patch.object(RouteStore, "_held", mutated):
         yield
 
 

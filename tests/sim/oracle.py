@@ -7,19 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.engine.cut import Mark
 from lab.engine.rulenumbers import halves
 from lab.model.keygroups import digest
 from lab.model.reference import COUNTS, Reference, key_group_of
 from lab.model.schema import LOGINS
 from lab.state.read import Reader
 from tests.sim.protocol import Shop
+from tests.sim.topics import EXPIRED
 
 EVENT = {"control": 0, "events": 1}
 
 
 def effective_order(shop: Shop) -> list[tuple]:
-    """(effective log time, control first, source, offset, late, bytes) of all records taken, batch by batch.
+    """(effective log time, control first, source, number, late, bytes, place) of all records taken, batch by batch.
 
     A record is late for a cut if it turned up after that was planned; else its own source alone can hold it up. One that turns
     up while the records of its log time are being taken in parts comes after those that have been.
@@ -27,22 +27,31 @@ def effective_order(shop: Shop) -> list[tuple]:
     order: list[tuple] = []
     newest: dict[tuple[str, int], int] = {}
     seen: list[
-        tuple[int, int, tuple]
-    ] = []  # of each batch: its cut, its newest log time, how far the logs had come
-    start: Mark = {"events": {}, "control": {}}
+        tuple[int, int, dict]
+    ] = []  # of each batch: its cut, its newest log time, how many records each source had
+    start = shop.begun
+    latest: dict[tuple[str, int], int] = {}  # log time of the records before, of each source
     for end, there in shop.planned():
         taken = []
         for log, sources in shop.logs.sources.items():
             for source, records in enumerate(sources):
-                first, last = (int(mark[log].get(str(source), 0)) for mark in (start, end))
-                for offset in range(first, last):
-                    record = records[offset]
-                    after = [(c, t) for c, t, had in seen if offset >= had[EVENT[log] ^ 1].get(source, 0)]
-                    in_time = max(each.log_time for each in records[: offset + 1])
+                at = end[log].get(str(source), 0)
+                # there is nothing of a source where it enters
+                first, last = (
+                    shop.logs.before(log, source, position)
+                    for position in (start[log].get(str(source), at), at)
+                )
+                for number in range(first, last):
+                    record = records[number]
+                    if record is EXPIRED:
+                        continue
+                    after = [(c, t) for c, t, had in seen if number >= had.get((log, source), 0)]
+                    in_time = latest[log, source] = max(latest.get((log, source), 0), record.log_time)
                     effective = max(in_time, newest.get((log, source), 0), *(cut for cut, _ in after))
                     newest[log, source] = effective
                     late = effective > in_time or any(in_time <= before for _, before in after)
-                    taken.append((effective, EVENT[log], source, offset, late, record.value))
+                    place = shop.logs.place(log, source, number)
+                    taken.append((effective, EVENT[log], source, number, late, record.value, place))
         order += sorted(taken, key=lambda each: each[:4])
         start = end
         seen.append((end["cut"], max((each[0] for each in taken), default=0), there))
@@ -65,7 +74,7 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
         *_state(shop, reference),
     ]
     if not found and [json.dumps(ack["place"]) for ack in _acked(shop)] != [
-        json.dumps(_place(each)) for each in order if not each[1]
+        json.dumps(each[6]) for each in order if not each[1]
     ]:
         found.append("acks are not in log order")
     return found[:max_lines]
@@ -86,13 +95,9 @@ def reference_of(shop: Shop, order: list[tuple]) -> tuple[Reference, list[int]]:
         if each[1] == EVENT["control"]:
             reference.control(each[5])
         else:
-            reference.event(each[5], _place(each), each[0])
+            reference.event(each[5], each[6], each[0])
             log_times += [each[0]] * (len(reference.alerts) - len(log_times))
     return reference, log_times
-
-
-def _place(each: tuple) -> str:
-    return f"{'events' if each[1] else 'control'}/{each[2]}:{each[3]}"
 
 
 def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
@@ -110,7 +115,7 @@ def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
 def _acks(reference: Reference, order: list[tuple]) -> list[str]:
     control = [each for each in order if not each[1]]
     return [
-        json.dumps(ack | {"place": _place(each), "logTime": each[0]})
+        json.dumps(ack | {"place": each[6], "logTime": each[0]})
         for ack, each in zip(reference.acks, control, strict=True)
     ]
 

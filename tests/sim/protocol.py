@@ -2,8 +2,8 @@
 
     mark ─► offsets/N ─► works ─► tasks, with retries and twins ─► sink ─► commits/N
 
-A driver that finds offsets/N without commits/N runs batch N again between the same marks. Only the driver of the newest epoch
-may write offsets and commits.
+A driver that finds offsets/N without commits/N runs batch N again between the same marks. One that was taken for dead goes on
+with the batch that it has planned, delivers it and may commit it; it plans no other, as the lease then tells it of the next.
 """
 
 import json
@@ -13,10 +13,13 @@ from typing import Any
 
 from lab.engine.checkpoint import Batches, mark, write_record
 from lab.engine.cut import Mark, Planner
+from lab.engine.ends import READ
 from lab.engine.settings import Settings
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
-from tests.sim.world import Context, Failed, Killed, SimLogs, Suspended, World
+from tests.sim.filelogs import FileLogsInMemory
+from tests.sim.topics import SimLogs
+from tests.sim.world import Context, Failed, Killed, Suspended, World
 
 HOSTS, WORKERS = 2, 2
 ATTEMPTS = 8  # more than any history kills of one task
@@ -58,21 +61,20 @@ class Shop:
     """All that outlives a driver: the world, the logs, the checkpoint, the sink; and who is in charge."""
 
     world: World
-    logs: SimLogs
+    logs: SimLogs | FileLogsInMemory
     checkpoint: str
     settings: Settings
     sink: Sink
     epoch: int = 0
-    upto: dict[str, tuple] = field(
-        default_factory=dict
-    )  # entry of offsets -> how far the logs had come when it was planned
+    begun: Mark = field(default_factory=lambda: {"events": {}, "control": {}})  # where the first batch began
+    # of each batch: how many records each source had when it was planned
+    had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)
 
-    def planned(self) -> list[tuple[Mark, tuple]]:
-        """The mark at the end of each batch, and how far the logs had come when it was planned."""
+    def planned(self) -> list[tuple[Mark, dict]]:
+        """The mark at the end of each batch, and how many records each source had when it was planned."""
         found = self.world.disk.get(f"{self.checkpoint}/offsets", {})
-        texts = [found[str(batch)].decode() for batch in range(len(found))]
-        return [(json.loads(text.splitlines()[2]), self.upto[text]) for text in texts]
+        return [(json.loads(found[str(batch)].splitlines()[2]), had) for batch, had in enumerate(self.had)]
 
     def resume(self, kill: bool = False) -> None:
         """All that is suspended goes on to its end, or dies."""
@@ -100,24 +102,33 @@ class Driver:
         self.mark = mark(shop.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
 
     def _durably(self, log: str, batch: int, text: str) -> None:
-        """An entry in Spark's logs, which only the driver of the newest epoch may make."""
+        """An entry in Spark's logs, which nobody may replace."""
         self.world.step(f"before {log}")
-        if self.epoch < self.shop.epoch:
-            raise Fenced
-        self.world.disk.setdefault(f"{self.shop.checkpoint}/{log}", {})[str(batch)] = text.encode()
-        self.world.step(f"after {log}")
+        entries = self.world.disk.setdefault(f"{self.shop.checkpoint}/{log}", {})
+        if str(batch) in entries:
+            raise Fenced(f"another driver has made entry {batch} of {log}")
+        entries[str(batch)] = text.encode()
 
     def plan(self) -> bool:
         """Writes the next batch ahead; False if there is nothing to do."""
         batch = self.done + 1
         if not self.pending:
+            if self.epoch < self.shop.epoch:  # as the lease tells
+                raise Fenced
             upto = self.upto or self.planner.target()
+            had = {
+                (log, source): self.shop.logs.before(log, source, position)
+                for log, of in zip(READ, upto)
+                for source, position in of.items()
+            }
             end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto)
-            if end == self.mark:
+            if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False
-            text = f"v1\n{{}}\n{json.dumps(end)}"
-            self.shop.upto[text] = upto
-            self._durably("offsets", batch, text)
+            self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps(end)}")
+            self.shop.had.append(had)
+            if batch == 0:
+                self.shop.begun = self.mark
+            self.world.step("after offsets")
         self.pending = True
         self.world.step("planned")
         return True
@@ -129,9 +140,9 @@ class Driver:
         batch, rng = self.done + 1, random.Random(seed)
         end = mark(self.shop.checkpoint, batch)
         lines = self._stages(batch, self.planner.works(self.mark, end), rng, faults)
-        if self.epoch == self.shop.epoch or self.shop.sink.once:
-            self.shop.sink.deliver(batch, lines, self.world)
+        self.shop.sink.deliver(batch, lines, self.world)
         self._durably("commits", batch, "v1\n{}")
+        self.world.step("after commits")
         self.done, self.mark, self.pending = batch, end, False
         self.world.step("committed")
         return True
@@ -183,6 +194,8 @@ class Driver:
 
     def _attempt(self, run, rng: random.Random, fault):
         """An attempt on some host and worker; None if it did not succeed."""
+        if self.epoch < self.shop.epoch:  # as the lease tells a task, too, before it evaluates
+            raise Fenced
         host, worker = rng.randrange(HOSTS), rng.randrange(WORKERS)
         outer = self.world.context
         context = Context(host, self.workers[host][worker])

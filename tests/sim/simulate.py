@@ -1,21 +1,27 @@
 """Runs a history: nothing, or what went wrong. A history that fails is made as short as it can be."""
 
 import itertools
-import json
 import traceback
 from contextlib import ExitStack
 from dataclasses import replace
 from unittest.mock import patch
 
-from lab.engine import cut, decode, ledger, statefiles, store
-from lab.engine.checkpoint import read_record
+from lab.engine import cut, decode, feeds, ledger, statefiles, store
+from lab.engine.checkpoint import Batches, mark, read_record
+from lab.engine.cut import Mark
+from lab.engine.ends import READ
+from lab.engine.feeds import LogLost
 from lab.engine.settings import Settings
+from lab.logs import writer
+from lab.logs.segments import LogExpired
 from lab.model.schema import LOGINS
 from tests.sim import protocol
+from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
 from tests.sim.oracle import differences
 from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_parallelism
-from tests.sim.world import SimLogs, World
+from tests.sim.topics import EXPIRED, SimLogs
+from tests.sim.world import World
 
 _runs = itertools.count()
 
@@ -31,7 +37,11 @@ class Simulation:
     def __init__(self, history: History):
         self.history, given = history, history.settings
         World.current = self.world = World()
-        logs = SimLogs(given["divisible"], given["events"], given["control"], given["at_once"])
+        logs = (
+            FileLogsInMemory(given["events"])
+            if given["divisible"]
+            else SimLogs(given["events"], given["control"], given["at_once"])
+        )
         names = (
             "key_groups",
             "parallelism",
@@ -43,7 +53,7 @@ class Simulation:
         settings = Settings(LOGINS, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
-        self.now, self.skew, self.once = BEGIN, 0, False
+        self.now, self.skew, self.until_read = BEGIN, 0, False
         self.driver: Driver | None = None
         self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
         settings.bind(checkpoint)
@@ -57,6 +67,8 @@ class Simulation:
                 (statefiles, "EVENTS_AT_MOST", given["merged_events"]),
                 (ledger, "KEPT", given["ledgers"]),
                 (cut, "WORTH_SHARING", given["sharing"]),
+                (feeds, "AT_ONCE", given["at_once"] * feeds.BYTES_A_RECORD),
+                (writer, "SEGMENT_BYTES", given["segment_bytes"]),
                 (cut, "LOOK_S", -1.0),  # a simulated driver waits no real time
                 (protocol, "HOSTS", given["hosts"]),
             ):
@@ -67,24 +79,45 @@ class Simulation:
                 for kind, *rest in self.history.actions:
                     getattr(self, "set_skew" if kind == "skew" else kind)(*rest)
                 self.catch_up()
-                return differences(self.shop)
+                return differences(self.shop) or [f"a writer failed: {error!r}" for error in self.errors]
             except Exception as error:  # noqa: BLE001 - whatever it is, the history shows it
+                if isinstance(error, (LogLost, LogExpired)) and self._lost():
+                    return []
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 return [
                     f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
                 ]
             finally:
                 self.shop.resume(kill=True)
+                self.shop.logs.close()
+
+    @property
+    def errors(self) -> list[Exception]:
+        return getattr(self.shop.logs, "errors", [])
 
     # -- actions -------------------------------------------------------------------------------------------------------
 
     def append(self, log: str, source: int, log_time: int, line: bytes) -> None:
+        if self._passes_until(log_time, line):
+            self.shop.logs.append(log, source, log_time, line)
+
+    def torn(self, log: str, source: int, log_time: int, line: bytes, step: int, how: str) -> None:
+        """A writer is killed while it appends, or stopped."""
+        if not self._passes_until(log_time, line):
+            return
+        if how == "killed":
+            self.shop.logs.killed(log, source, log_time, line, step)
+        else:
+            self.shop.lingering.append(self.shop.logs.stopped(log, source, log_time, line, step))
+
+    def _passes_until(self, log_time: int, line: bytes) -> bool:
+        """It is so late now. Whether the log can have the line."""
         self.now = max(self.now, log_time)
         self._set_clock()
-        self.shop.logs.append(log, source, log_time, line)
+        return not self.shop.logs.divisible or bool(line.strip()) and b"\n" not in line
 
     def _set_clock(self) -> None:
-        self.shop.logs.clock = self.now + self.skew
+        self.shop.logs.clock, self.shop.logs.now = self.now + self.skew, self.now
 
     def set_skew(self, by: int) -> None:
         self.skew = by
@@ -93,21 +126,31 @@ class Simulation:
     def _started(self) -> Driver:
         if self.driver is None:
             parallelism = read_record(self.shop.checkpoint)["parallelism"]
-            self.driver = Driver(self.shop, replace(self.shop.settings, parallelism=parallelism), self.once)
+            self.driver = Driver(
+                self.shop, replace(self.shop.settings, parallelism=parallelism), self.until_read
+            )
         return self.driver
 
     def batch(self, seed: int, faults: tuple, die: int | None, how: str) -> None:
         driver = self._started()
-        if not driver.run(seed, list(faults), die, how):
+        before = driver.done
+        alive = driver.run(seed, list(faults), die, how)
+        if not alive or (driver.upto and driver.done == before):  # it has read what it was started for
             self.gone()
 
     def gone(self) -> None:
         """The driver is no more, or taken for dead; the next one begins with other memory."""
-        self.driver, self.once = None, False
+        self.driver, self.until_read = None, False
 
-    def restart(self, once: bool) -> None:
+    def restart(self, skew: int) -> None:
+        """The next start is on another machine, with a clock of its own."""
         self.gone()
-        self.once = once
+        self.set_skew(skew)
+
+    def once(self, skew: int) -> None:
+        """It ends when it has read what was there."""
+        self.restart(skew)
+        self.until_read = True
 
     def rescale(self, to: int) -> None:
         self.gone()
@@ -116,9 +159,41 @@ class Simulation:
         if record["parallelism"] != to:
             new_parallelism(self.shop, to, record)
 
-    def partition(self) -> None:
+    def partition(self, expired: int) -> None:
         if not self.shop.logs.divisible:
-            self.shop.logs.sources["events"].append([])
+            self.shop.logs.add(expired)
+
+    def expire(self, log: str, source: int, count: int) -> None:
+        """The oldest records of a source go."""
+        self.shop.logs.expire(log, source, count)
+
+    def _lost(self) -> bool:
+        """Whether records have gone that no committed batch has read, or none of this driver's: that has to be said."""
+        logs = self.shop.logs
+        return any(
+            logs.starts(log)[int(number)] > logs.before(log, int(number), position)
+            for begun in (self._begun(), self.driver and self.driver.mark)
+            for log, at in (begun or {}).items()
+            if log in READ
+            for number, position in at.items()
+        )
+
+    def _taken(self, upto: Mark) -> dict[str, list[int]]:
+        """How many records of each source are before a mark."""
+        logs = self.shop.logs
+        return {
+            log: [logs.before(log, n, upto[log].get(str(n), 0)) for n in range(len(sources))]
+            for log, sources in logs.sources.items()
+        }
+
+    def _begun(self) -> Mark | None:
+        """The mark at which the next batch begins; None before the first start."""
+        if (done := Batches.read(self.shop.checkpoint).done) is not None:
+            return mark(self.shop.checkpoint, done)
+        if self.shop.had:
+            first = mark(self.shop.checkpoint, 0)
+            return first.get("begin", first)
+        return self.driver.mark if self.driver else None
 
     def _folder(self, host: int) -> str:
         return f"/host{host}/{self._started().start}/"
@@ -158,9 +233,9 @@ class Simulation:
         """Without further faults all is read and committed within a bound: a step for each record, and a few more."""
         self.shop.resume()
         left = sum(len(source) for sources in self.shop.logs.sources.values() for source in sources)
-        if self.once:
-            self.restart(False)
-        idle = 0
+        if self.until_read:
+            self.gone()
+        idle, overtaken = 0, False
         for step in range(left + 8):
             driver = self._started()
             before = driver.done
@@ -168,117 +243,17 @@ class Simulation:
                 self.gone()
                 continue
             if not driver.run(step, [], None, ""):
-                raise Stuck("the driver died of nothing")
+                if overtaken:
+                    raise Stuck("the driver died of nothing")
+                overtaken = True  # by one that was taken for dead, and did a batch at the last moment
+                self.gone()
+                continue
             idle = idle + 1 if driver.done == before else 0
             if idle == 2:
                 break
-        ends = driver.planner.target()
-        taken = [{int(n): at for n, at in driver.mark[log].items()} for log in ("events", "control")]
-        behind = [
-            (log, end, at)
-            for log, end, at in zip(("events", "control"), ends, taken)
-            if any(at.get(n, 0) < e for n, e in end.items())
-        ]
-        if behind:
-            raise Stuck(f"not caught up: {behind}")
-
-
-def shrunk(history: History) -> History:
-    """The shortest history found that fails as well: fewer actions, fewer faults, simpler settings."""
-    simplest = {
-        "divisible": True,
-        "parallelism": 1,
-        "key_groups": 1,
-        "events": 1,
-        "control": 1,
-        "at_once": 100,
-        "late_policy": "evaluate",
-    }
-    simplest |= {
-        "one_by_one": True,
-        "hosts": 1,
-        "room": 64,
-        "merged": 8,
-        "merged_events": 1 << 22,
-        "ledgers": 100,
-        "sharing": 5000,
-        "max_batch_records": 1000,
-    }
-    simplest |= {"max_future_ms": 86_400_000, "max_out_of_orderness_ms": 0}
-
-    kind = _kind(run(history))
-
-    def fails(candidate: History) -> bool:
-        return kind in _kind(run(candidate))
-
-    def fewer(history: History) -> History:
-        size = max(len(history.actions) // 2, 1)
-        while size:
-            at = 0
-            while at < len(history.actions):
-                candidate = history.without(at, at + size)
-                if fails(candidate):
-                    history = candidate
-                else:
-                    at += size
-            size //= 2
-        return history
-
-    while True:
-        before = history
-        history = fewer(history)
-        for name, value in simplest.items():
-            if history.settings[name] != value:
-                candidate = replace(history, settings=history.settings | {name: value})
-                if candidate.settings["parallelism"] <= candidate.settings["key_groups"] and fails(candidate):
-                    history = candidate
-        for number, action in enumerate(history.actions):
-            for simpler in _simpler(action):
-                candidate = replace(
-                    history, actions=(*history.actions[:number], simpler, *history.actions[number + 1 :])
-                )
-                if fails(candidate):
-                    history = candidate
-                    break
-        if history == before:
-            return history
-
-
-def _kind(found: list[str]) -> str:
-    """What sort of failure it is: the first words."""
-    return found[0].partition(":")[0] if found else "nothing"
-
-
-def _simpler(action: tuple):
-    if action[0] == "batch":
-        _, seed, faults, die, how = action
-        if die is not None:
-            yield "batch", seed, faults, None, ""
-            yield from (
-                ("batch", seed, faults, earlier, how)
-                for earlier in (0, die // 2, die - 1)
-                if 0 <= earlier < die
-            )
-            if how == "suspend":
-                yield "batch", seed, faults, die, "kill"
-        for number in range(len(faults)):
-            yield "batch", seed, faults[:number] + faults[number + 1 :], die, how
-        if seed > 3:
-            yield from (("batch", small, faults, die, how) for small in range(4))
-    if action[0] == "append":
-        _, log, source, at, line = action
-        if source:
-            yield "append", log, 0, at, line
-        try:
-            given = json.loads(line)
-        except ValueError:
-            return
-        for name in ("ip", "country", "amount", "action", "filter"):
-            if isinstance(given, dict) and name in given:
-                yield (
-                    "append",
-                    log,
-                    source,
-                    at,
-                    json.dumps({n: v for n, v in given.items() if n != name}).encode(),
-                )
+        taken = self._taken(self._begun() or driver.mark)
+        for log, sources in self.shop.logs.sources.items():
+            if any(
+                at < len(of) and of[-1] is not EXPIRED for at, of in zip(taken[log], sources, strict=True)
+            ):
+                raise Stuck(f"not caught up: {taken[log]} of {[len(of) for of in sources]} records of {log}")

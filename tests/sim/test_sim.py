@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.history import random_history
-from tests.sim.many import found_after, outcomes
+from tests.sim.many import outcomes, planted
 
 HISTORIES = 60
 SOON = 150
@@ -22,4 +22,4 @@ def test_a_history_is_the_same_each_time():
     "name", ["a limit cuts events but not control", "all that is there is taken", "the floor is ignored"]
 )
 def test_a_planted_fault_is_found(name: str):
-    assert found_after(name, 0, SOON)
+    assert any(planted(name, range(SOON)))

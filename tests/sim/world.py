@@ -6,21 +6,23 @@ fails with an error, or is suspended in a thread of its own and goes on later, a
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from errno import ENOENT
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
-from lab.engine import shared, statefiles, windows
+from lab.engine import shared, statefiles, store, windows
 from lab.engine.durable import Durable
-from lab.engine.feeds import Positions
 from lab.engine.store import RouteStore
+from lab.model import rules
 
 
 class Killed(BaseException):
@@ -39,6 +41,7 @@ class Context:
     worker: dict = field(default_factory=dict)  # `windows._open` of the worker
     fuse: int | None = None
     blows: Callable[[], None] | None = None
+    suspended: "Suspended | None" = None  # the run that stops where the fuse blows
 
 
 class World:
@@ -50,7 +53,7 @@ class World:
         self.disk: dict[str, dict[str, bytes]] = {}
         self.memory: dict[str, dict[str, np.ndarray]] = {}
         self.notes: dict[str, str] = {}
-        self.locked: dict[str, Context] = {}
+        self.locked: dict[str, Any] = {}  # who has a lock
         self.folders: set[str] = set()
         self.context = Context()
 
@@ -100,7 +103,7 @@ class Suspended:
         self.mine, self.others = threading.Semaphore(0), threading.Semaphore(0)
         self.done, self.killed = False, False
         self.error: BaseException | None = None
-        context.blows = self._pause
+        context.blows, context.suspended = self._pause, self
         self.thread = threading.Thread(target=self._main, daemon=True)
         self.thread.start()
         self.others.acquire()
@@ -230,9 +233,16 @@ def _stepped(method: Callable) -> Callable:
     return stepped
 
 
+def _remembered(numbers: Callable) -> Callable:
+    of = lru_cache(lambda rules, fields, schema: numbers(rules, list(fields), schema))
+    return lambda rules, fields, schema: of(rules, tuple(fields), schema)
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """The engine's code in the simulated world: `World.current`, to be set."""
+    from tests.sim import filelogs  # which are in this world
+
     with ExitStack() as stack:
         for place, name, by in (
             (Durable, "read", _read),
@@ -246,112 +256,15 @@ def installed() -> Iterator[None]:
             (shared, "locked", _locked),
             (shared, "private_folder", _private_folder),
             (windows, "_open", {}),
+            # a worker of another process has not looked into the files that this one has
+            (statefiles, "_meta", statefiles._meta.__wrapped__),
             (statefiles, "WRITE", pa.ipc.IpcWriteOptions(use_threads=False)),
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
+            *filelogs.PLACES,
+            # the same again and again, in a world of few rules
+            (rules, "parse_message", lru_cache(rules.parse_message)),
+            (store, "numbers", _remembered(store.numbers)),
         ):
             stack.enter_context(patch.object(place, name, by))
         yield
-
-
-# -- logs --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Logged:
-    """A record as its log has it."""
-
-    log_time: int
-    value: bytes
-
-
-@dataclass(frozen=True)
-class Run:
-    """`feeds.Records`."""
-
-    name: str
-    source: int
-    start: int
-    values: Sequence[bytes]
-    log_time: np.ndarray
-
-    @property
-    def data(self) -> bytes:
-        data = b"\n".join(self.values)
-        return data if data.count(b"\n") == len(self.values) - 1 else b""
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        yield from zip(self.places(range(len(self.values))), self.values)
-
-    def places(self, lines: Sequence[int]) -> list[str]:
-        return [f"{self.name}/{self.source}:{self.start + line}" for line in lines]
-
-
-class SimFeed:
-    """`feeds.Feed`: some sources of records in memory. `at_once`: how many records a run has."""
-
-    def __init__(self, logs: "SimLogs", name: str):
-        self.logs, self.name, self.divisible = logs, name, logs.divisible
-        self.ahead = 0
-
-    @property
-    def _sources(self) -> list[list[Logged]]:
-        return self.logs.sources[self.name]
-
-    def clock(self) -> int:
-        return self.logs.clock + self.ahead
-
-    def look(self) -> None:
-        newest = max((record.log_time for source in self._sources for record in source), default=0)
-        self.ahead = max(self.ahead, newest + 1 - self.logs.clock)
-
-    def starts(self) -> Positions:
-        return {number: 0 for number in range(len(self._sources))}
-
-    def ends(self) -> Positions:
-        return {number: len(source) for number, source in enumerate(self._sources)}
-
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
-        """The first record logged then or later is where a broker says it is."""
-        return {
-            number: next((n for n in range(end) if self._sources[number][n].log_time >= log_time), end)
-            for number, end in ends.items()
-        }
-
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
-
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Run]:
-        newest, at = dict.fromkeys(ranges, floor), {number: start for number, (start, _) in ranges.items()}
-        while open_ := [number for number in at if at[number] < ranges[number][1]]:
-            for number in open_:
-                start = at[number]
-                at[number] = min(start + self.logs.at_once, ranges[number][1])
-                records = self._sources[number][start : at[number]]
-                times = np.array([record.log_time for record in records], np.int64)
-                times = np.maximum.accumulate(np.maximum(times, newest[number]))
-                newest[number] = int(times[-1])
-                yield Run(self.name, number, start, [record.value for record in records], times)
-
-
-class SimLogs:
-    """`ends.FileLogs` or `ends.KafkaLogs`, by `divisible`: sources that grow, and a clock that may be wrong."""
-
-    def __init__(self, divisible: bool, events: int, control: int, at_once: int):
-        self.divisible, self.at_once, self.clock = divisible, at_once, 0
-        self.sources: dict[str, list[list[Logged]]] = {
-            "events": [[] for _ in range(events)],
-            "control": [[] for _ in range(control)],
-        }
-
-    def append(self, name: str, source: int, log_time: int, value: bytes) -> None:
-        records = self.sources[name][source % len(self.sources[name])]
-        if self.divisible and records:  # a file log's times never go back
-            log_time = max(log_time, records[-1].log_time)
-        records.append(Logged(log_time, value))
-
-    def feed(self, name: str) -> SimFeed:
-        return SimFeed(self, name)

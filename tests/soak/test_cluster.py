@@ -25,11 +25,14 @@ from lab.engine.ends import KafkaLogs
 from lab.engine.lease import LEASE_S
 from lab.machine import broker, faststart, jars, ports
 from lab.stream.simulate import payments, to_json
-from tests.soak.test_kill import CHANGES, RULES
-from tests.topics import assert_equal, counted, expected, publish
+from tests.soak.test_kafka_kill import grow
+from tests.soak.test_kill import RULES
+from tests.topics import assert_equal, counted, expected, publish, turned_up_late
 
-PARTITIONS, PARALLELISM, APPENDS, EVENTS_PER_APPEND, PAUSE_S = 8, 4, 240, 25, 0.3
+PARTITIONS, PARALLELISM, APPENDS, PAUSE_S = 8, 4, 240, 0.3
 BUCKET = "lab-checkpoints"
+SETTINGS = ("driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", "executor.memory=1g")
+ON_LOOPBACK = [word for setting in SETTINGS for word in ("--conf", f"spark.{setting}")]
 
 
 def until(enough: Callable[[], bool], seconds: float, process: subprocess.Popen, log: Path) -> None:
@@ -41,9 +44,11 @@ def until(enough: Callable[[], bool], seconds: float, process: subprocess.Popen,
 
 
 @contextmanager
-def running(log: Path, *command: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen]:
+def running(
+    log: Path, *command: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[subprocess.Popen]:
     with log.open("a") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=env, start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=env, cwd=cwd, start_new_session=True)
     try:
         yield process
     finally:
@@ -109,19 +114,6 @@ def standalone(folder: Path, env: dict[str, str]) -> Iterator[str]:
             yield master
 
 
-def write(logs: KafkaLogs) -> None:
-    publish(logs, *RULES)
-    stream = payments(seed=7, events=None, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
-    log, changes = logs.log("events"), iter(CHANGES)
-    for number in range(APPENDS):
-        if number % 60 == 40 and (change := next(changes, None)):
-            log.flush()
-            publish(logs, change)
-        log.append([to_json(next(stream)) for _ in range(EVENTS_PER_APPEND)])
-        time.sleep(PAUSE_S)
-    log.close()
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("checkpoint", ["file", "s3a"])
 def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
@@ -137,25 +129,63 @@ def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
         logs.create(PARTITIONS)
         with standalone(tmp_path, env) as master:
             words = ["run", "--logs", f"kafka://{kafka.address}", "--master", master, "--checkpoint", where]
-            words += ["--parallelism", str(PARALLELISM), "--key-groups", "8"]
-            for setting in ("driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", "executor.memory=1g"):
-                words += ["--conf", f"spark.{setting}"]
+            words += ["--parallelism", str(PARALLELISM), "--key-groups", "8", *ON_LOOPBACK]
             command = [sys.executable, "-m", "lab", *words]
-            writer = Thread(target=write, args=(logs,))
-            with running(screen, *command, env=env) as engine:
+            writer = Thread(target=grow, args=(logs, APPENDS, PAUSE_S, 60))
+            with running(screen, *command, env=env, cwd=tmp_path) as engine:
                 until(lambda: "reading " in screen.read_text(), 180, engine, screen)
                 writer.start()
                 until(lambda: counted(logs)["records"] > 1000, 180, engine, screen)
             time.sleep(35)  # its lease runs out
-            with running(screen, *command, env=env) as engine:
+            with running(screen, *command, env=env, cwd=tmp_path) as engine:
                 writer.join()
                 sent = len(logs.log("events").read())
                 until(lambda: counted(logs)["records"] >= sent, 240, engine, screen)
                 engine.send_signal(signal.SIGTERM)
                 assert engine.wait(60) == 0, screen.read_text()
-        alerts = assert_equal(logs, expected(logs, key_groups=8))
+        alerts, late = assert_equal(logs, expected(logs, key_groups=8)), turned_up_late(logs)
     assert alerts > 100, "too few alerts to mean anything"
-    print(f"{master}, {PARTITIONS} partitions, {where}: {sent} events, {alerts} alerts, as the reference")
+    print(
+        f"{master}, {PARTITIONS} partitions, {where}: {sent} events, {late} after their cut, {alerts} alerts, as the reference"
+    )
+
+
+def alerts_of(logs: KafkaLogs) -> set[str]:
+    return {json.loads(line)["alertId"] for line in logs.log("alerts").read()}
+
+
+@pytest.mark.soak
+def test_workers_run_the_python_that_an_archive_brings(tmp_path):
+    """The archive's Python leaves a mark and goes on as this one; the driver asks the same, unpacked in its folder."""
+    python, marks, screen = (
+        tmp_path / "environment" / "bin" / "python",
+        tmp_path / "marks",
+        tmp_path / "screen",
+    )
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\npwd >> {marks}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    shutil.make_archive(str(tmp_path / "environment"), "gztar", tmp_path / "environment")
+    env = dict(os.environ) | {"PYSPARK_PYTHON": "./environment/bin/python"}
+    with broker.running() as kafka, standalone(tmp_path, dict(os.environ)) as master:
+        logs = KafkaLogs(kafka.address)
+        logs.create(2)
+        publish(logs, *RULES)
+        words = ["run", "--logs", f"kafka://{kafka.address}", "--master", master, *ON_LOOPBACK]
+        words += ["--checkpoint", f"file://{tmp_path}/checkpoint", "--parallelism", "2"]
+        words += ["--conf", "spark.archives=environment.tar.gz#environment"]
+        with running(screen, sys.executable, "-m", "lab", *words, env=env, cwd=tmp_path) as engine:
+            stream = payments(seed=7, events=200, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
+            log = logs.log("events")
+            log.append(map(to_json, stream))
+            log.close()
+            wanted = {alert.alert_id for alert in expected(logs).alerts}
+            until(lambda: alerts_of(logs) >= wanted, 240, engine, screen)
+            engine.send_signal(signal.SIGTERM)
+            assert engine.wait(90) == 0, screen.read_text()
+        assert alerts_of(logs) == wanted and len(wanted) > 10
+    folders = set(marks.read_text().splitlines())
+    assert any(folder.startswith(f"{tmp_path}/work/") for folder in folders), folders
 
 
 @pytest.mark.soak
@@ -167,7 +197,7 @@ def test_an_engine_that_was_paused_while_another_took_over_ends(tmp_path):
         command = [sys.executable, "-m", "lab", "run", "--logs", f"kafka://{kafka.address}"]
         command += ["--checkpoint", where, "--key-groups", "8"]
         first_log, second_log = tmp_path / "first", tmp_path / "second"
-        writer = Thread(target=write, args=(logs,))
+        writer = Thread(target=grow, args=(logs, APPENDS, PAUSE_S, 60))
         with running(first_log, *command) as first:
             until(lambda: "reading " in first_log.read_text(), 180, first, first_log)
             writer.start()

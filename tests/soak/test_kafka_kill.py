@@ -24,17 +24,17 @@ APPENDS, EVENTS_PER_APPEND, PAUSE_S = 130 * ROUNDS, 25, 0.1
 DOWN_S = 3  # how long the broker is away
 
 
-def write(logs: KafkaLogs) -> None:
+def grow(logs: KafkaLogs, appends: int, pause_s: float, change_every: int) -> None:
     """Lets the events topic grow, with a change of rules now and then; outages only delay it."""
     publish(logs, *RULES)
     stream = payments(seed=7, events=None, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
     log, changes = logs.log("events"), iter(CHANGES)
-    for number in range(APPENDS):
-        if number % 150 == 80 and (change := next(changes, None)):
+    for number in range(appends):
+        if number % change_every == change_every // 2 and (change := next(changes, None)):
             log.flush()
             publish(logs, change)
         log.append([to_json(next(stream)) for _ in range(EVENTS_PER_APPEND)])
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
     log.close()
 
 
@@ -67,7 +67,7 @@ def test_killed_brokers_and_engines_lose_nothing(tmp_path):
     with broker.running() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
-        writer = Thread(target=write, args=(logs,))
+        writer = Thread(target=grow, args=(logs, APPENDS, PAUSE_S, 150))
         writer.start()
         engine = start()
         for round in range(ROUNDS):

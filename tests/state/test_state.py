@@ -1,15 +1,21 @@
 """What a checkpoint holds, against what the reference holds."""
 
 import json
+import shutil
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from lab.cli.main import OK, main
+from lab.engine.checkpoint import Batches, mark, read_record, write_record
 from lab.engine.ends import FileLogs
 from lab.engine.held import Held
 from lab.engine.settings import Settings
+from lab.engine.statefiles import FileGone, StateFiles
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
 from lab.state import read as state
@@ -55,6 +61,7 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
         (3, 1, "ACTIVE"),
     ]
     assert (found.batch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
+    assert mark(checkpoint, 0)["begin"]["events"] == {"0": 0} and "begin" not in mark(checkpoint, 1)
     assert told["partition"] == [g * 3 // 16 for g in range(16)]
     assert sum(told["events"]) == 900, "each event on three routes"
     assert sum(told["groups"]) == len(events_by_key())
@@ -119,6 +126,52 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, 
         if path.is_file() and path.name != "lab.lock"
     }
     assert before == after
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        (1, "Spark's state store; .*new checkpoint"),
+        (3, "whether one of its state files is lost; .*new checkpoint"),
+        (99, "newer"),
+    ],
+)
+def test_a_checkpoint_of_another_version_is_refused_with_the_reason_and_the_way_on(tmp_path, version, why):
+    Settings().bind(tmp_path)
+    write_record(tmp_path, read_record(tmp_path) | {"version": version})
+    with pytest.raises(ValueError, match=f"of version {version}, .*{why}"):
+        Settings().bind(tmp_path)
+
+
+def test_a_copy_without_its_newest_state_files_is_refused_by_readers_and_by_the_engine(
+    spark, checkpoint, tmp_path, capsys
+):
+    write(FileLogs(tmp_path), EVENTS[:300], [*RULES, TYPED, "2,(pause)"])
+    copy = shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    (newest,) = (copy / "state").glob("000000001-*-00006-00010.arrow")
+    newest.unlink()
+    lost = "state: what micro-batch 1 left of key-groups 6 … 10 is gone: the checkpoint is not whole"
+    assert main(["state", str(copy)]) != OK
+    assert lost in capsys.readouterr().err
+    write(FileLogs(tmp_path), EVENTS[300:310], [])
+    with pytest.raises(StreamingQueryException, match=lost):
+        run(spark, tmp_path, Settings(parallelism=3, max_batch_records=200))
+
+
+def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint):
+    done, read = Batches.read(checkpoint), []
+
+    def gone_on(files, upto, begins):
+        read.append(upto)
+        if upto < done.done:
+            raise FileGone("a file")
+        return find(files, upto, begins)
+
+    find = StateFiles.find
+    behind = [replace(done, done=0), done, done]
+    with patch.object(Batches, "read", side_effect=behind), patch.object(StateFiles, "find", gone_on):
+        assert state.read_state(checkpoint).batch == done.done
+    assert read == [0, 1]
 
 
 def test_what_is_held_follows_the_engine_s_out_of_orderness_and_a_path_may_have_spaces(spark, tmp_path):

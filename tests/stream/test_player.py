@@ -10,10 +10,12 @@ from types import SimpleNamespace
 import pexpect
 import pytest
 
-from lab import logs
+from lab.apps.demo import first_rules
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
-from lab.model.schema import SCHEMAS
+from lab.logs.opened import opened
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.stream.player import CHUNK, Player
 from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, Burst
 
@@ -144,6 +146,22 @@ def test_a_burst_comes_at_once_and_on_top_and_is_counted(kind):
         assert len({event["beneficiaryId"] for event in planted}) == 1 and len(planted) == count
         assert total <= sum(event["paymentAmount"] for event in planted) < total + 1
         assert planted[-1]["eventTime"] - WALL_MS <= 3_010 + MAX_DISORDER_MS
+
+
+@pytest.mark.parametrize("rate", [50, 200])
+@pytest.mark.parametrize("kind, rule", [("pair", 1), ("beneficiary", 3), ("surge", 4)])
+def test_a_burst_alerts_by_its_rule_of_the_first_rules_at_any_rate(kind, rule, rate):
+    stage, engine = Stage(rate=rate), Reference(PAYMENTS)
+    for message in first_rules(rate):
+        assert engine.control(json.dumps(message))["status"] == "accepted"
+    alerts = []
+    for _ in range(2):
+        for event in stage.play(3):
+            engine.event(json.dumps(event).encode())
+        alerts.append(engine.alerts.by_rule()[rule])
+        stage.player.burst(kind)
+    ordinary, with_burst = alerts
+    assert ordinary == 0 < with_burst
 
 
 def test_bursts_come_in_turn_and_leave_the_ordinary_events_as_they_were():
@@ -292,7 +310,7 @@ def test_a_topic_without_a_broker_is_refused(monkeypatch, capsys):
 def test_events_reach_a_topic_each_once(kafka):
     where = f"kafka://{kafka.address}/played"
     assert main(["simulate", "payments", "--to", where, "--seconds", "2", "--rate", "300"]) == OK
-    ids = [json.loads(line)["transactionId"] for line in logs.opened(where).read()]
+    ids = [json.loads(line)["transactionId"] for line in opened(where).read()]
     assert ids == list(range(1, len(ids) + 1)) and len(ids) >= 600
 
 

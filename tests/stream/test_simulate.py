@@ -7,17 +7,17 @@ from decimal import Decimal
 import pytest
 
 from lab.model.schema import SCHEMAS
-from lab.stream import simulate
+from lab.stream import logins, simulate
 from lab.stream.simulate import HOUR_MS, MAX_DISORDER_MS, MINUTE_MS, Burst
 
 STREAMS = {
     "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=simulate.spikes(5_000)),
-    "logins": lambda seed: simulate.logins(
+    "logins": lambda seed: logins.logins(
         seed,
         5_000,
         rate_per_s=1,
         users=300,
-        planted=[(i * 60_000, k) for i, k in enumerate(simulate.EPISODES)],
+        planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)],
     ),
 }
 each_stream = pytest.mark.parametrize("name", STREAMS)
@@ -63,7 +63,7 @@ def test_the_stream_keeps_its_rate():
 
 def test_generators_may_be_endless():
     assert len(list(itertools.islice(simulate.payments(1, None, bursts=simulate.spikes()), 100))) == 100
-    assert len(list(itertools.islice(simulate.logins(1, None), 100))) == 100
+    assert len(list(itertools.islice(logins.logins(1, None), 100))) == 100
 
 
 def test_amounts_are_exact_and_have_two_digits():
@@ -118,9 +118,9 @@ def test_live_spikes_come_in_turn():
     assert kinds == set(simulate.BURSTS)
 
 
-@pytest.mark.parametrize("kind", simulate.EPISODES)
+@pytest.mark.parametrize("kind", logins.EPISODES)
 def test_an_episode_is_labelled_with_its_events(kind):
-    labelled = list(simulate.labelled_logins(4, 1_000, planted=[(HOUR_MS, kind)]))
+    labelled = list(logins.labelled_logins(4, 1_000, planted=[(HOUR_MS, kind)]))
     [episode] = simulate.episodes(labelled)
     events = [event for event, label in labelled if label]
     assert (episode["episodeId"], episode["kind"], episode["fraud"]) == (1, kind, kind != "traveller")
@@ -132,7 +132,7 @@ def test_an_episode_is_labelled_with_its_events(kind):
 
 
 def test_a_takeover_is_login_abroad_then_reset_then_payments_within_minutes():
-    stream = simulate.labelled_logins(4, 1_000, planted=[(HOUR_MS, "takeover")])
+    stream = logins.labelled_logins(4, 1_000, planted=[(HOUR_MS, "takeover")])
     home, *abroad = [event for event, label in stream if label]
     assert [event["action"] for event in abroad] == ["login", "password_reset", "payment", "payment"]
     assert {event["country"] for event in abroad} != {home["country"]}
@@ -142,7 +142,7 @@ def test_a_takeover_is_login_abroad_then_reset_then_payments_within_minutes():
 
 def test_an_unknown_episode_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'phishing': one of guessing_one_ip, "):
-        list(simulate.logins(1, 10, planted=[(0, "phishing")]))
+        list(logins.logins(1, 10, planted=[(0, "phishing")]))
 
 
 def test_the_bulk_writer_spreads_its_payments_over_the_span(tmp_path):

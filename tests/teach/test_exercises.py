@@ -85,7 +85,7 @@ def test_every_lesson_has_its_exercises():
     by_lesson = {path.stem[1]: 0 for path in sources() if path.stem[0].isdigit()}
     for name in NAMES:
         by_lesson[name[0]] += 1
-    assert by_lesson == {"0": 3, "1": 4, "2": 4, "3": 5, "4": 4, "5": 5, "6": 4, "7": 3, "8": 4}
+    assert by_lesson == {"0": 3, "1": 4, "2": 4, "3": 5, "4": 4, "5": 5, "6": 4, "7": 3, "8": 4, "9": 4}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,9 +136,8 @@ def test_hints_come_one_by_one_and_the_solution_on_request():
     hints = teach.exercise_of("3.4").hints
     assert "Hint" not in first and hints[0] in second and hints[1] in third
     assert 'lab.solution("3.4")' in fourth and "864" not in first + second + third + fourth
-    assert lab.check("3.4", 5).text == lab.check("3.4", 9).text.replace(
-        "9 is", "5 is"
-    )  # tried before: no further hint
+    # tried before: no further hint
+    assert lab.check("3.4", 5).text == lab.check("3.4", 9).text.replace("9 is", "5 is")
     assert [lab.hint("3.4").text for _ in range(2)] == list(hints)
     assert 'lab.solution("3.4")' in lab.hint("3.4").text
     assert lab.solution("3.4").text == "answer = 24 * 60 * 60 // 100"
@@ -150,8 +149,74 @@ def test_a_tuple_for_a_list_and_a_number_in_quotes_are_right():
     assert verdict.state == RIGHT and "without quotes" in verdict.text
 
 
+def test_true_in_quotes_is_true():
+    right = answer_of("2.2")
+    verdict = judged("2.2", {name: str(value) for name, value in right.items()})
+    assert verdict.state == RIGHT and "written without quotes" in verdict.text
+    verdict = judged("2.2", right | {"a filter": "True"})
+    assert verdict.text.startswith("A filter makes another route") and "without quotes" in verdict.text
+    assert judged("2.2", right | {"a filter": "maybe"}).text == "1 of 5 are not right: a filter"
+
+
+def test_what_is_still_open_of_several_is_named():
+    right = answer_of("2.2")
+    assert judged("2.2", dict.fromkeys(right, ...)).text == "not answered yet"
+    assert judged("2.2", right | {"a filter": ...}).text == "not answered yet: a filter"
+
+
+def test_a_long_answer_is_shown_in_part():
+    for answer in (RuleBook(PAYMENTS), [0] * 1000):
+        assert len(judged("0.1", answer).text) < 200 > len(judged("0.2", answer).text)
+
+
+def test_messages_in_another_order_or_number_are_told_so():
+    right = answer_of("2.1")
+    assert judged("2.1", right[:2]).text.endswith("this has 2")
+    assert "in the order" in judged("2.1", [right[1], right[0], right[2]]).text
+
+
 def test_a_wrong_kind_names_kind_and_unit():
     assert judged("3.4", [1]).text == "a number (in whole seconds) is expected, not [1]"
+
+
+def test_missing_entries_are_counted_in_words_that_nobody_takes_for_an_entry():
+    assert (
+        judged("3.5", [3, 7]).text == "not quite: 3, 7 are not in the right list; 2 entries of it are missing"
+    )
+    assert judged("3.5", [8]).text == "not quite: 1 entry of it is missing"
+
+
+def test_a_function_that_prints_its_answer_is_told_to_return_it():
+    verdict = judged("3.2", lambda time, end, width: None)
+    assert verdict.state == WRONG and "return" in verdict.text
+
+
+def test_one_entry_is_not_called_entries():
+    assert "gave 1 entry, expected 4: 1, 2, 3 are missing" in judged("5.2", lambda task, G, p: [0]).text
+
+
+def test_another_kind_than_a_list_is_told_so():
+    function = judged(
+        "5.1", lambda entries, task, parallelism: {e for e in entries if e[0] % parallelism == task}
+    )
+    assert "expected a list: [(0, 170), (4, 8)]" in function.text
+
+
+def test_a_large_number_is_written_so_that_it_can_be_read():
+    assert judged("4.4", 86_400_000_000).text.startswith("right: 86,400,000,000.")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("4.1", lambda time, slide: (slide - time % slide) / 1_000, "in seconds"),
+        ("4.2", lambda budget, other: max(0, 2 * (budget - other)) / 1_000, "in seconds"),
+        ("4.3", 86_400_000, "in ms"),
+        ("5.2", lambda task, G, p: list(range(task * G // p, (task + 1) * G // p)), "round"),
+    ],
+)
+def test_a_wrong_unit_or_a_rounding_is_named(name, answer, said):
+    assert said in judged(name, answer).text
 
 
 def test_only_what_differs_is_shown():
@@ -175,12 +240,35 @@ def test_the_rooms_other_rules_are_safe_from_exercise_7_1():
     assert not studio.book.rules
 
 
+def test_for_a_grader_what_is_not_right_is_an_error(monkeypatch):
+    monkeypatch.setenv("LAB_GRADING", "1")
+    assert lab.check("3.4", 864).state == RIGHT
+    for answer, said in ((864_000, "That is in ms"), (..., "not answered yet")):
+        with pytest.raises(AssertionError, match=said):
+            lab.check("3.4", answer)
+
+
 def test_an_exercise_that_no_lesson_has_is_named():
-    with pytest.raises(KeyError, match="exercise '9.9': no lesson has it"):
+    with pytest.raises(KeyError, match="exercise '9.9': no lesson has it, expected one of 9.1, 9.2") as error:
         lab.check("9.9", 1)
+    assert error.value._render_traceback_() == [f"KeyError: {error.value.args[0]}"], "in a notebook: one line"
+    with pytest.raises(KeyError, match="expected lesson and number, such as 3.4"):
+        lab.hint("77")
+
+
+def test_an_exercise_may_be_named_by_a_number():
+    assert lab.hint(2.1).text == teach.exercise_of("2.1").hints[0]
+    assert lab.check(2.4, 120).state == RIGHT and lab.solution(2.4).text == lab.solution("2.4").text
+    assert lab.check_function(2.3, ...).text.endswith('lab.hint("2.3") gives a hint')
+
+
+def test_a_solution_is_shown_as_code():
+    assert (
+        "monospace" in lab.solution("2.3")._repr_html_() and "monospace" not in lab.hint("2.3")._repr_html_()
+    )
 
 
 def test_every_prediction_names_one_of_its_options():
     for question, (right, because) in answers()["predictions"].items():
         assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
-        assert because and right not in question
+        assert because[0].isupper() and right not in question

@@ -17,6 +17,7 @@ from lab.teach.lessons import FOLDER, answers, built, notebook_of, sources
 
 LONGEST_S = 180
 LINES, MEDIAN_LINES = 20, 5
+DRAWN = 100  # characters in a line of a drawing; JupyterLab breaks longer ones on a screen of 1,366 px
 PARTS = (
     "*Time needed",
     "At the end you can",
@@ -39,9 +40,10 @@ for process in psutil.Process().children(recursive=True):
 left
 """
 LONG = re.compile(
-    r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)"
+    r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
 )  # > 5 s
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
+IN_THE_BROWSER = ("00-start-here", "07-live")  # tests/browser runs these whole
 every_source = pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
 
 
@@ -76,7 +78,11 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@every_source
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(path, marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER)) for path in sources()],
+    ids=lambda path: path.stem,
+)
 def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
     notebook = built(source, solved=True)
     assert run(notebook) < LONGEST_S
@@ -111,6 +117,13 @@ def test_a_notebook_does_not_tell_its_answers(source):
     ] == []
 
 
+def test_exercises_and_checks_are_known_to_a_grader():
+    cells = built(FOLDER / "source" / "03-custom-windows.md").cells
+    told = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
+    assert [one.grade_id for one in told[:4]] == ["exercise-3-1", "check-3-1", "exercise-3-2", "check-3-2"]
+    assert sum(one.get("points", 0) for one in told) == 5 and len({one.grade_id for one in told}) == 10
+
+
 def test_every_notebook_has_a_source():
     assert sorted(FOLDER.glob("*.ipynb")) == [notebook_of(source) for source in sources()]
 
@@ -132,6 +145,13 @@ def test_code_cells_are_short(source):
     assert max(len(cell.source.splitlines()) for cell in cells) <= LINES
     told = [c for c in cells if "check" not in c.metadata.get("tags", []) and "lab.predict(" not in c.source]
     assert median(len(cell.source.splitlines()) for cell in told) <= MEDIAN_LINES
+
+
+@every_source
+def test_a_drawing_is_not_broken_on_a_small_screen(source):
+    texts = [cell.source for cell in built(source).cells if cell.cell_type == "markdown"]
+    drawings = [part for text in texts for part in text.split("```")[1::2]]
+    assert [line for drawing in drawings for line in drawing.splitlines() if len(line) > DRAWN] == []
 
 
 @pytest.mark.parametrize(

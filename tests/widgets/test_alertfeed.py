@@ -20,9 +20,9 @@ def alert(number: int, rule_id: int = 1, time: int = 0) -> Alert:
 
 def test_the_newest_alert_comes_first_and_a_rule_can_be_chosen():
     feed = AlertFeed([alert(1), alert(2, rule_id=2), alert(3)])
-    assert [row[2] for row in feed.table.rows] == ["{payeeId=3}", "{payeeId=2}", "{payeeId=1}"]
+    assert [row[2] for row in feed.table.rows] == ["payeeId=3", "payeeId=2", "payeeId=1"]
     feed.rule.value = 2
-    assert [row[2] for row in feed.table.rows] == ["{payeeId=2}"]
+    assert [row[2] for row in feed.table.rows] == ["payeeId=2"]
 
 
 def test_a_held_list_stays_and_catches_up_when_let_go():
@@ -32,6 +32,17 @@ def test_a_held_list_stays_and_catches_up_when_let_go():
     assert len(feed.table.rows) == 1 and feed.count.value == "2 alerts (held)"
     feed.hold.value = False
     assert len(feed.table.rows) == 2
+
+
+def test_the_day_is_named_under_the_bars_only_when_there_are_several():
+    feed = AlertFeed([alert(1, time=12 * 3_600_000)])
+    axis = feed.over_time.layout.xaxis
+    assert axis.tickformat == "%H:%M:%S"
+    assert axis.range == ("1970-01-01 11:59:59.500", "1970-01-01 12:00:10.500"), (
+        "no bar as wide as the picture"
+    )
+    feed.add([alert(2, time=3 * 86_400_000)])
+    assert axis.tickformat == "" and axis.range[1] > "1970-01-03 23"
 
 
 def test_a_hundred_alerts_a_second_for_ten_minutes_stay_small_and_quick():
@@ -61,6 +72,7 @@ def test_the_window_behind_an_alert_is_shown_building_up_to_it():
     assert "3 events in the window of 20 min" in feed.said.value
     assert feed.behind.data[1].y == (20.0, 60.0, 120.0)
     assert feed.window.layout.display == ""
+    assert [row[3:] for row in feed.events.rows] == [["60.00", "25"], ["40.00", "25"], ["20.00", "25"]]
 
 
 def test_an_alert_whose_events_are_gone_says_so():
@@ -69,6 +81,7 @@ def test_an_alert_whose_events_are_gone_says_so():
     feed = AlertFeed([alert(7)], rules=reference.book.rules)
     feed.table.selected = alert(7).alert_id
     assert "Event 7 is no longer in memory" in feed.said.value
+    assert feed.window.layout.display == feed.events.layout.display == "none"
 
 
 def test_csv_has_all_alerts_in_memory_with_their_exact_numbers():

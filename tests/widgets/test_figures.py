@@ -16,14 +16,14 @@ def figure_and_sent(monkeypatch) -> tuple[Figure, list]:
 def test_a_figure_is_light_and_the_bundle_is_sent_to_who_asks(monkeypatch):
     figure, sent = figure_and_sent(monkeypatch)
     assert len(str(figure.get_state())) < 20_000 < len(str(BaseFigureWidget._esm))
-    figure._asked(figure, {"wanted": "plotly"}, [])
+    figure._handle_custom_msg({"wanted": "plotly"}, [])
     ((content, (bundle,)),) = sent
     assert content == {"answer": "plotly"} and bundle.decode() == str(BaseFigureWidget._esm)
 
 
 def test_a_page_that_asks_for_the_state_gets_it_before_the_answer(monkeypatch):
     figure, sent = figure_and_sent(monkeypatch)
-    figure._asked(figure, {"wanted": "state"}, [])
+    figure._handle_custom_msg({"wanted": "state"}, [])
     assert sent == [["_widget_data", "_widget_layout"], ({"answer": "state"}, None)]
 
 

@@ -20,9 +20,21 @@ def test_numbers_and_marks_are_written_on_bars():
     assert [note.text for note in marked.layout.annotations] == ["pause"]
 
 
+def test_a_logarithmic_axis_writes_its_numbers_out():
+    ticks = pictures.lines({"": [3, 70_000]}, log="y").layout.yaxis
+    named = dict(zip(ticks.tickvals, ticks.ticktext))
+    assert (named[2], named[500], named[20_000], named[0.05]) == ("2", "500", "20,000", "0.05")
+    assert pictures.bars({"": [3, 70_000]}, log="y").layout.yaxis.ticktext[3:6] == ("1", "10", "100")
+
+
+def test_a_limit_is_not_taken_for_a_series():
+    drawn = pictures.lines({"exact": [1, 2], "buckets": [1, 3]}, level=(2, "limit"))
+    assert drawn.layout.shapes[0].line.dash not in {trace.line.dash for trace in drawn.data[1:]}
+
+
 def test_a_slider_moves_bars_and_title():
     slider = FloatSlider(1, min=0, max=9)
-    _, drawn = pictures.moved(slider, lambda value: (f"at {value:g}", [value, 2 * value])).children
+    _, drawn, _ = pictures.moved(slider, lambda value: (f"at {value:g}", [value, 2 * value])).children
     slider.value = 3
     assert drawn.layout.title.text == "at 3" and drawn.data[0].y == (3, 6)
 
@@ -34,3 +46,11 @@ def test_the_first_name_is_on_top():
 
 def test_each_series_has_its_box():
     assert [trace.name for trace in pictures.boxes({"a": [1, 2], "b": [3]}).data] == ["a", "b"]
+
+
+def test_a_pair_shares_its_colour_and_differs_in_its_line():
+    drawn = pictures.pairs({"a": ([1, 2], [2, 1]), "b": ([1, 1], [2, 2])}, at=[1, 2])
+    assert [(trace.name, trace.line.dash) for trace in drawn.data] == [
+        *(("a", "solid"), ("a", "dot"), ("b", "solid"), ("b", "dot"))
+    ]
+    assert drawn.data[0].line.color == drawn.data[1].line.color != drawn.data[2].line.color

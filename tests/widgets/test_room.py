@@ -4,11 +4,15 @@ import time
 
 import numpy as np
 
+from lab.apps.infer import infer
 from lab.apps.studio import Newest, Studio
+from lab.engine.ends import FileLogs
 from lab.widgets import latencyscope
-from lab.widgets.controlroom import ControlRoom, FrontDoor
+from lab.widgets.controlroom import ControlRoom
+from lab.widgets.frontdoor import CONNECT, OWN, FrontDoor
 from lab.widgets.latencyscope import LatencyScope, around_percentiles
 from lab.widgets.pulse import BAD, GOOD, Pulse
+from tests.orders import orders
 
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
@@ -31,7 +35,7 @@ def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch)
             time.sleep(0.1)
             room.pulse.tick()
         assert room.pulse.text == "the engine runs in this kernel, without Spark"
-        assert room.parts["Rules"].table.rows[0][3] == "ACTIVE"
+        assert room.parts["Rules"].table.rows[0][2] == "ACTIVE"
         assert room.parts["Alerts"].table.rows
         assert 0 < sum(room.parts["Latency"].histogram.data[0].y) <= len(studio.latencies.total())
         assert 0 < sum(room.parts["Key-groups"].sizes) <= studio.report.state_bytes
@@ -42,10 +46,25 @@ def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch)
         assert room.pulse.text == "stopped" and room.stop.disabled
 
 
+def test_a_room_that_has_ended_takes_nothing_and_says_so():
+    with Studio(rate=100, rules=[RULE]) as studio:
+        room = ControlRoom(studio)
+        desk, stream = room.parts["Rules"], room.parts["Stream"]
+        desk.text.value = RULE.replace("1,", "2,", 1)
+        desk.publish.click()
+        while not desk.acks.value:
+            room.pulse.tick()
+        assert "accepted rule 2 version 1" in desk.acks.value
+        room.end()
+        desk.publish.click()
+        assert "Not published: the engine has stopped" in desk.said.value and desk.acks.value == ""
+        assert all(control.disabled for control in (stream.paused, stream.rate, *stream.bursts))
+
+
 def test_the_stream_is_steered():
     with Studio(rate=100) as studio:
         panel = ControlRoom(studio).parts["Stream"]
-        panel.rate.value = 1000
+        panel.rate.move(panel.rate.texts.index("1,000"))
         assert studio.player.rate == 1000
         panel.bursts[0].click()
         deadline = time.monotonic() + 10
@@ -90,7 +109,7 @@ def test_alerts_of_the_warm_up_and_of_long_ago_are_not_shown(monkeypatch):
     assert "Warming up" in scope.said.value
     now[0] += 12_000
     scope.update(Slowly(late, quick))
-    assert "p99 40 ms" in scope.said.value and "of 1 over" in scope.said.value
+    assert "<b>40</b><span>p99, ms" in scope.ranks.value and "of 1 alerts over" in scope.said.value
     now[0] += 31_000
     scope.update(Slowly(late, quick))
     assert "No alert in the last 30 s" in scope.said.value
@@ -102,8 +121,96 @@ def test_latencies_beyond_the_picture_are_in_its_last_bar():
     assert sum(scope.histogram.data[0].y) == 2 and scope.histogram.data[0].y[-1] == 1
 
 
+def test_what_is_chosen_opens_beside_and_closes_again():
+    with Studio(rate=500, rules=[RULE]) as studio:
+        room = ControlRoom(studio)
+        desk, side = room.parts["Rules"], room.side
+        assert side.layout.display == "none"
+        while not studio.book.rules:
+            room.pulse.tick()
+        room.pulse.tick()
+        desk.table.selected = "1"
+        assert (side.shown, side.layout.display, side.title.value) == ("Rules", "", "<h3>Rule 1</h3>")
+        assert desk.detail.layout.display == "" and room.parts["Alerts"].detail.layout.display == "none"
+        side.escape.shown = False  # as Escape does
+        assert (side.shown, side.layout.display, desk.table.selected) == ("", "none", "")
+        desk.new.click()
+        assert side.title.value == "<h3>New rule</h3>" and desk.form.rule_id.value == 2
+
+
+def test_a_room_without_some_panels_has_no_empty_column():
+    with Studio(rate=50) as studio:
+        *columns, side = ControlRoom(studio, panels=("Stream", "Rules", "Alerts")).children[1].children
+        assert [len(column.children) for column in columns] == [1, 2] and side.shown == ""
+
+
 def test_the_front_door_says_what_keeps_an_engine_from_starting(monkeypatch):
     door = FrontDoor()
-    monkeypatch.setattr("lab.widgets.controlroom.Studio", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("lab.widgets.frontdoor.Studio", lambda *_, **__: 1 / 0)
     door.start.click()
     assert "division by zero" in door.said.value and not door.start.disabled
+    assert door.form.layout.display != "none"
+
+
+def test_the_front_door_folds_away_and_comes_back():
+    door = FrontDoor()
+    door.start.click()
+    try:
+        assert door.form.layout.display == "none" and door.said.value == ""
+        door.again.click()
+        assert door.form.layout.display == ""
+    finally:
+        door.room.end()
+
+
+def test_the_front_door_connects_to_logs_and_shows_no_password(tmp_path):
+    logs = FileLogs(tmp_path / "logs")
+    logs.create()
+    door = FrontDoor()
+    door.how.value = CONNECT
+    for where, reason in (
+        ("", "nothing is named"),
+        (str(tmp_path / "log"), "there is no such folder"),
+        (str(tmp_path), "no logs, it has no folder events and no control (it holds logs)"),
+        ("kafka://user:hidden@127.0.0.1:9092", "in lab.toml"),
+    ):
+        door.logs.value = where
+        door.start.click()
+        assert reason in door.said.value and "hidden" not in door.said.value + door.logs.value
+    assert not (tmp_path / "log").exists()
+    door.logs.value = f" {tmp_path / 'logs'} "
+    door.start.click()
+    try:
+        assert door.room.studio.engine == "elsewhere" and door.room.studio.schema.name == "payments"
+        door.room.pulse.tick()
+        assert "nothing heard of an engine" in door.room.pulse.text
+    finally:
+        door.room.end()
+
+
+def test_the_front_door_plays_own_events_of_own_shape(tmp_path):
+    events, schema = tmp_path / "orders.jsonl", tmp_path / "orders.toml"
+    events.write_text("".join(f"{line}\n" for line in orders(500)))
+    schema.write_text(infer(events.read_bytes().splitlines(), "orders").toml())
+    door = FrontDoor()
+    door.how.value = OWN
+    for of, kind, reason in (
+        ("", "", "events: nothing, expected a file"),
+        (tmp_path / "none.jsonl", str(schema), "none.jsonl"),
+        (events, str(tmp_path / "none.toml"), "and there is no such file"),
+    ):
+        door.events.value, door.schema.value = str(of), kind
+        door.start.click()
+        assert reason in door.said.value and door.room is None, door.said.value
+    door.schema.value = f" {schema} "
+    door.start.click()
+    try:
+        studio = door.room.studio
+        assert studio.schema.name == "orders"
+        deadline = time.monotonic() + 20
+        while not studio.records:
+            studio.read()
+            assert time.monotonic() < deadline
+        assert not studio.letters
+    finally:
+        door.room.end()

@@ -9,7 +9,7 @@ from lab.apps.backtest import Past
 from lab.apps.replay import read_rules
 from lab.model.field import Field
 from lab.model.reference import Reference
-from lab.model.rules import RuleBook, parse_message
+from lab.model.rules import RuleBook, meaning, parse_message
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.stream.datasets import dataset
 from lab.widgets.ruledesk import RuleDesk
@@ -47,8 +47,17 @@ def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
     for number, alerts in ((1, 2), (2, 1197), (3, 4), (4, 279)):
         desk.table.selected = str(number)
         assert desk.form.rule_id.value == number
-        assert parse_message(desk.text.value, PAYMENTS).rule.describe() in desk.table.rows[number - 1]
+        assert meaning(parse_message(desk.text.value, PAYMENTS).rule) in desk.table.rows[number - 1]
         assert f" {alerts:,} alerts" in desk.backtest.said.value
+
+
+def test_the_form_names_events_again_after_a_rule_with_a_field(past):
+    desk, _ = desk_with(past, SUM, "2,(active),(payeeId),,(COUNT),,(>),(3),(20)")
+    for number, of in (("1", "paymentAmount"), ("2", "events"), ("1", "paymentAmount")):
+        desk.table.selected = number
+        assert desk.form.field.label == of
+    desk.new.click()
+    assert desk.form.field.label == "events" and "aggregateFieldName" not in desk.form.message("ACTIVE")
 
 
 def test_the_limit_slider_changes_rule_and_backtest_at_once(past):
@@ -163,6 +172,7 @@ def test_pause_activate_and_delete_send_what_a_compacted_log_can_keep(past):
     desk, sent = desk_with(past, SUM)
     assert desk.pause.disabled
     desk.table.selected = "1"
+    assert desk.activate.disabled and not desk.pause.disabled  # it is active
     for button in (desk.pause, desk.activate, desk.delete):
         button.click()
     assert [message["ruleState"] for message in sent] == ["PAUSE", "ACTIVE", "DELETE"]
@@ -174,7 +184,7 @@ def test_without_an_engine_the_desks_own_book_answers():
     desk.text.value = SUM
     desk.publish.click()
     desk.publish.click()
-    assert desk.table.rows[0][1:4] == ["1", "2", "ACTIVE"]
+    assert desk.table.rows[0][1:3] == ["1 v2", "ACTIVE"]
     assert "accepted rule 1 version 2: ACTIVE" in desk.acks.value
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from lab.contrast.windows import Event, compare, crossing, panes, per_event, sliding, story, tumbling
+from lab.contrast.windows import Event, compare, crossing, per_event, sliding, story, tumbling
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.widgets.windowscope import WindowScope, rows_of, said
@@ -72,7 +72,8 @@ def test_an_event_at_an_edge_belongs_to_the_window_that_starts_there():
 
 @pytest.mark.parametrize(("window_ms", "slide_ms", "expected"), [(20, 20, 1), (20, 5, 4), (20, 1, 20)])
 def test_each_event_is_in_window_by_slide_panes(window_ms, slide_ms, expected):
-    assert panes(some_events(1), window_ms, slide_ms) == expected
+    windows = sliding(some_events(1), window_ms, slide_ms)
+    assert sum(len(window.events) for window in windows) / len(some_events(1)) == expected
 
 
 def test_with_slide_equal_to_window_sliding_is_tumbling():
@@ -130,6 +131,21 @@ def test_windows_over_the_limit_differ_in_line_and_symbol_and_stand_at_their_tim
     assert len(reports.x) == count == len(over.x) / 3
     missed = [note.text for note in scope.figure.layout.annotations]
     assert missed == ["✗ missed", "✓ after 8 min", "✓ at once"]
+
+
+def test_the_text_says_w_by_s_where_the_slide_does_not_divide_the_window():
+    scope = WindowScope()
+    assert "W / S = 4 sliding windows, and in 1 tumbling" in scope.said.value
+    scope.window.value, scope.slide.value = 17, 5
+    assert "W / S = 3.4 sliding windows on average" in scope.said.value
+    scope.slide.value = 17
+    assert "W / S = 1 sliding window, and" in scope.said.value
+
+
+def test_a_limit_of_millions_is_shown_without_cents():
+    scope = WindowScope([(0, 21_000_000, 1)], limit=20_000_000)
+    assert (scope.limit.readout_format, scope.limit.step) == (".0f", 1)
+    assert WindowScope([(0, 0.5, 1), (60_000, 0.75, 2)], limit=1).limit.readout_format == ".2f"
 
 
 def test_the_slide_never_exceeds_the_window():

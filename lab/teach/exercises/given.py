@@ -4,7 +4,7 @@ import json
 
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
-from lab.teach.judge import Refused
+from lab.teach.judge import Refused, cut
 
 
 def text_of(message: object, name: str) -> str:
@@ -17,7 +17,7 @@ def text_of(message: object, name: str) -> str:
         return json.dumps(message, default=str)
     if isinstance(message, str):
         return message
-    raise Refused(f"{name} is a whole rule, a text or a dictionary, not {message!r}")
+    raise Refused(f"{name} is a whole rule, a text or a dictionary, not {cut(message)}")
 
 
 def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:

@@ -1,17 +1,25 @@
 """Start here."""
 
+from dataclasses import replace
+
 from lab.model.reference import Reference
+from lab.model.rules import meaning
 from lab.model.schema import PAYMENTS
 from lab.teach.exercises.given import rule_of, text_of
-from lab.teach.judge import Mistake, Value
+from lab.teach.judge import Mistake, Refused, Value
 
 PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
+GIVEN = rule_of(RULE.format(50, 20), "the rule above")
 
 
 def alerting(rule: object) -> list[int | str]:
     """The payments on which a rule alerts, counted from 1."""
-    rule_of(rule, "rule_1")
+    said = rule_of(rule, "rule_1")
+    if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
+        raise Refused(
+            f"more than a number has changed. The rule above is {meaning(GIVEN)}, rule_1 is {meaning(said)}"
+        )
     engine = Reference(PAYMENTS)
     engine.control(text_of(rule, "rule_1"))
     for number, (minute, amount) in enumerate(PAID, 1):
@@ -33,6 +41,11 @@ EXERCISES = {
             Mistake(RULE.format(50, 20), "That rule is still the one above: only the fourth payment alerts."),
             Mistake(
                 RULE.format(25, 20), "Now the second payment alerts, too: 10 + 20 = 30 is over that limit."
+            ),
+            Mistake(
+                RULE.replace("(>)", "(>=)").format(50, 20),
+                "More than a number has changed. The rule above is SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50, "
+                "rule_1 is SUM(paymentAmount) per payeeId, beneficiaryId over 20 min >= 50",
             ),
             Mistake(RULE.format(60, 20), "Now no payment alerts: no window holds more than 60."),
         ),

@@ -14,6 +14,14 @@ def _dealt(events: list[int], parallelism: int) -> float:
     return max(sum(events[task::parallelism]) for task in range(parallelism)) / sum(events)
 
 
+def _share(events: list[int], parallelism: int) -> float:
+    """The fullest task's share, a number from 0 to 1."""
+    tasks = [0] * parallelism
+    for key_group, count in enumerate(events):
+        tasks[key_group * parallelism // len(events)] += count
+    return max(tasks) / sum(events)
+
+
 EXERCISES = {
     "1.1": Function(
         cases=(
@@ -39,6 +47,10 @@ EXERCISES = {
             Mistake(
                 lambda event, names: "{" + _joined(event, names, ",") + "}",
                 "Between two fields there is a semicolon, not a comma.",
+            ),
+            Mistake(
+                lambda event, names: "{" + "".join(f"{name}={event[name]};" for name in names) + "}",
+                "A semicolon stands between two fields: there is none behind the last.",
             ),
             Mistake(
                 lambda event, names: "{" + ";".join(str(event[name]) for name in names) + "}",
@@ -102,11 +114,12 @@ EXERCISES = {
                 "That deals the key-groups out like cards. A task has neighbours: g * parallelism // G.",
             ),
             Mistake(
-                lambda events, parallelism: max(
-                    sum(events[g] for g in range(len(events)) if g * parallelism // len(events) == task)
-                    for task in range(parallelism)
-                ),
+                lambda events, parallelism: sum(events) * _share(events, parallelism),
                 "That is the number of events on the fullest task. Its share is asked for.",
+            ),
+            Mistake(
+                lambda events, parallelism: 100 * _share(events, parallelism),
+                "That is in percent. A share is a number from 0 to 1.",
             ),
             Mistake(
                 lambda events, parallelism: 1 / parallelism, "That is the share if all tasks had the same."

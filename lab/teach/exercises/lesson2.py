@@ -18,7 +18,8 @@ MENDED = [
 def meant(messages: object) -> dict[str, str]:
     """What the engine makes of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
-        raise Refused("a list of three messages is expected, the mended ones")
+        count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
+        raise Refused(f"a list of three messages is expected, the mended ones{count}")
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_of(message, f"message {number}")
@@ -51,6 +52,10 @@ EXERCISES = {
             Mistake(
                 _mended(3, WRONG[2].replace("1day", "1")),
                 "Message 3 now looks back one minute: a number alone is minutes. The analyst wants a day.",
+            ),
+            Mistake(
+                [MENDED[1], MENDED[0], MENDED[2]],
+                "Messages 1 and 2 have changed places: give them in the order of `wrong`.",
             ),
             Mistake(
                 _mended(1, WRONG[0].replace("TOTAL", "MAX")),
@@ -109,6 +114,10 @@ EXERCISES = {
             Mistake(
                 lambda event_ms, control_ms: sum(time >= event_ms for time in control_ms),
                 "Those are the messages after the event. Which ones come before it?",
+            ),
+            Mistake(
+                lambda event_ms, control_ms: sum(time <= event_ms for time in control_ms) - 1,
+                "That is one less: a message's number from 0. How many are there?",
             ),
             Mistake(
                 lambda event_ms, control_ms: any(time <= event_ms for time in control_ms),

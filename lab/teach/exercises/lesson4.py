@@ -31,11 +31,15 @@ EXERCISES = {
                 lambda time, slide: (time // slide + 1) * slide,
                 "That is the time of the next end. How long is it until then?",
             ),
+            Mistake(
+                lambda time, slide: (slide - time % slide) / 1_000,
+                "That is in seconds. The wait is asked for in ms, as time and slide are.",
+            ),
         ),
     ),
     "4.2": Function(
         cases=(
-            ((500, 0), 1_000, "the article's figure, computing not counted"),
+            ((500, 0), 1_000, "a slide of 1,000 ms is a wait of 500 ms on average"),
             ((300, 0), 600),
             ((500, 200), 600),
             ((500, 800), 0, "when the rest alone is over the budget, no slide helps"),
@@ -62,6 +66,10 @@ EXERCISES = {
                 lambda budget, other: max(0, (budget - other) / 2),
                 "The wait is half a slide, so the slide is twice the wait, not half of it.",
             ),
+            Mistake(
+                lambda budget, other: max(0, 2 * (budget - other)) / 1_000,
+                "That is in seconds. The slide is asked for in ms, as the budget is.",
+            ),
         ),
     ),
     "4.3": Value(
@@ -72,6 +80,7 @@ EXERCISES = {
         mistakes=(
             Mistake(24, "That is W in hours divided by S in seconds: take both in seconds."),
             Mistake(1_440, "24 hours are 1,440 minutes. The slide is a second: take both in seconds."),
+            Mistake(86_400_000, "That is W in ms divided by S in seconds: take both in seconds."),
             Mistake(1, "Each event is in one window only if the slide is as long as the window."),
         ),
     ),

@@ -66,6 +66,10 @@ EXERCISES = {
                 "With G ÷ p rounded down for every task, the last key-groups belong to nobody.",
             ),
             Mistake(
+                lambda task, G, p: list(range(task * G // p, (task + 1) * G // p)),
+                "A border is rounded up, not down: of 10 on 3 tasks, key-group 3 has 3·3÷10 = 0.9, so it is still on task 0.",
+            ),
+            Mistake(
                 lambda task, G, p: [g for g in range(G) if round(g * p / G) == task],
                 "The formula rounds down: 2.6 is task 2.",
             ),

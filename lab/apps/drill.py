@@ -1,0 +1,253 @@
+"""A drill: the engine's own code, a step of a micro-batch at a time, with faults in between.
+
+    cut ──► evaluate ──► deliver ──► commit          killed anywhere, it starts again from what is on disk
+    offsets/3  state/…      alerts      commits/3
+
+Cuts, rules, state files and shared memory are the engine's, on a real disk; logs come from `Partitions`, and alerts go to a file
+log. Spark is not there: its part, writing a cut ahead and a commit behind, is done here in its format. A kill takes what a
+process loses: the driver, the worker, and the shared memory.
+"""
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from lab.apps.traffic import Traffic
+from lab.engine import shared
+from lab.engine.checkpoint import Batches, mark
+from lab.engine.cut import Mark, Planner
+from lab.engine.settings import Settings
+from lab.engine.task import Job, alone
+from lab.engine.windows import Lines
+from lab.logs.files import FileLog
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
+
+STEPS = ("cut", "evaluate", "deliver", "commit")
+
+
+class Drill(Traffic):
+    """A stream of payments that one steers, and an engine that one steps through and kills.
+
+    `story`: what happened, in sentences, the newest last.
+
+    >>> drill = Drill()
+    >>> drill.send(8)
+    >>> drill.batch()
+    >>> drill.alerts != [], drill.verdict()[0]
+    (True, True)
+    >>> drill.close()
+    """
+
+    def __init__(self, seed: int = 1):
+        super().__init__(seed)
+        self.folder = Path(tempfile.mkdtemp(prefix="lab-drill-"))
+        self.settings, self.starts = Settings(PAYMENTS, key_groups=4), 0
+        self.outs = {name: FileLog(self.folder / name) for name in ("alerts", "stats")}
+        self._start()
+
+    def close(self) -> None:
+        """Removes all that it wrote."""
+        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(self.folder, ignore_errors=True)
+
+    # -- the engine ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """As a process that finds nothing but the disk."""
+        self.starts += 1
+        logs: Any = self  # which has `feed`
+        self.job = Job(
+            self.settings, logs, str(self.folder / "checkpoint"), f"drill-{id(self)}-{self.starts}"
+        )
+        self.planner = Planner(self.events, self.control, self.job.folder, self.settings)
+        batches = Batches.read(self.job.checkpoint)
+        self.done = -1 if batches.done is None else batches.done
+        self.mark: Mark = mark(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+        self.end: Mark | None = None
+        if batches.planned is not None and batches.planned > self.done:
+            self.end = mark(self.job.checkpoint, batches.planned)
+        self.lines: Lines = {}
+        self.next = "evaluate" if self.end else "cut"
+        self.in_memory: int | None = None  # the batch whose windows shared memory holds
+
+    @property
+    def number(self) -> int:
+        """Of the micro-batch that runs, or comes next."""
+        return self.done + 1
+
+    def step(self) -> bool:
+        """The next step of the micro-batch; False if there is nothing to take."""
+        return getattr(self, f"_{self.next}")()
+
+    def batch(self) -> None:
+        """Steps until a micro-batch is committed, or nothing is there to take."""
+        while self.step() and self.next != "cut":
+            pass
+
+    def kill(self) -> None:
+        """The process is gone, and another starts."""
+        was = self.next
+        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        self._start()
+        found = f"It finds offsets/{self.number} without commits/{self.number}: batch {self.number} runs again, between the same marks."
+        clean = f"All batches that it finds on disk are committed; it goes on with batch {self.number}."
+        self.story.append(
+            f"Killed before “{was}”. Memory is gone, and a new engine starts. {found if self.end else clean}"
+        )
+
+    def _cut(self) -> bool:
+        end = self.planner.latest(self.mark, self.settings.max_batch_records)
+        if end == self.mark:
+            self.story.append("There is nothing new to take.")
+            return False
+        self._durably("offsets", f"v1\n{{}}\n{json.dumps(end)}")
+        self.end, self.next = end, "evaluate"
+        records, changes = (self._between(self.mark, end, name) for name in ("events", "control"))
+        self.story.append(
+            f"Batch {self.number}: the cut takes {len(records)} events and {len(changes)} rule changes. Its marks are on disk before anything is done."
+        )
+        return True
+
+    def _evaluate(self) -> bool:
+        before = self._state()
+        [work] = self.planner.works(self.mark, self.end)
+        self.lines = alone(self.job, self.number, work)
+        self.next, self.in_memory = "deliver", self.number
+        alerts = len(self.lines.get("alerts", ((), ()))[1])
+        new = [name for name in self._state() if name not in before]
+        written = f"{len(new)} new state file" if new else _again(before, self._state())
+        self.story.append(
+            f"Batch {self.number} is evaluated: {alerts} alerts, {written}. Nobody has seen the alerts yet."
+        )
+        return True
+
+    def _deliver(self) -> bool:
+        told = []
+        for name, log in self.outs.items():
+            before = log.end()
+            values = self.lines.get(name, ([], []))[1]
+            log.put(self.job.checkpoint, self.number, values)
+            if name == "alerts":
+                told = [len(values), log.end() > before]
+        self.next = "commit"
+        count, taken = told
+        what = (
+            "are in their log"
+            if taken
+            else "were in their log already, which knows its batches: it takes none twice"
+        )
+        self.story.append(
+            f"Batch {self.number}: its {count} alerts {what}."
+            if count
+            else f"Batch {self.number} has no alerts to deliver."
+        )
+        return True
+
+    def _commit(self) -> bool:
+        self._durably("commits", "v1\n{}")
+        self.story.append(f"Batch {self.number} is committed: what it took is never read again.")
+        self.done, self.mark, self.end, self.next = self.number, self.end, None, "cut"
+        return True
+
+    def _durably(self, log: str, text: str) -> None:
+        (self.job.folder / log).write(str(self.number), text.encode())
+
+    def _state(self) -> dict[str, bytes]:
+        return {name: (self.job.folder / "state").read(name) for name in self._names("state")}
+
+    def _names(self, folder: str) -> set[str]:
+        return set((self.job.folder / folder).names())
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+
+    def files(self) -> list[str]:
+        """What is in the checkpoint."""
+        return [
+            f"{log}/{name}"
+            for log in ("offsets", "commits", "rules", "state")
+            for name in sorted(self._names(log))
+        ]
+
+    @property
+    def alerts(self) -> list[dict]:
+        """What was delivered."""
+        return [json.loads(line) for line in self.outs["alerts"].read()]
+
+    @property
+    def counts(self) -> Counter:
+        """What the engine says of the records that it took."""
+        counts: Counter = Counter()
+        for line in self.outs["stats"].read():
+            stats = json.loads(line)
+            counts.update(
+                {name: stats.get(name, 0) for name in ("records", "evaluated", "duplicates", "storedLate")}
+            )
+        return counts
+
+    def batch_of(self, partition: int, offset: int, name: str = "events") -> int | None:
+        """The micro-batch that a record was cut into, None if it was not yet."""
+        marks = self.marks()
+        return next(
+            (n for n, end in enumerate(marks) if offset < int(end[name].get(str(partition), 0))), None
+        )
+
+    def marks(self) -> list[Mark]:
+        """The end of each batch that was planned."""
+        return [mark(self.job.checkpoint, int(n)) for n in sorted(self._names("offsets"), key=int)]
+
+    def _between(self, start: Mark, end: Mark, name: str) -> list[tuple[int, int]]:
+        """(partition, offset) of the records that lie between two marks."""
+        return [
+            (int(number), offset)
+            for number, last in end[name].items()
+            for offset in range(int(start[name].get(number, 0)), int(last))
+        ]
+
+    def verdict(self) -> tuple[bool, str]:
+        """Whether what was delivered is what the reference gives over the same records, each once, in log order."""
+        reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
+        delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
+        for _, is_event, _, _, value in self.in_order(delivered):
+            (reference.event if is_event else reference.control)(value)
+        wanted = Counter(alert.alert_id for alert in reference.alerts)
+        got = Counter(alert["alertId"] for alert in self.alerts)
+        records = self.counts["records"]
+        if got == wanted and records == reference.counts["records"]:
+            return (
+                True,
+                f"Nothing lost, nothing twice: {records} records, {got.total()} alerts, the reference's own.",
+            )
+        lost, twice = (wanted - got).total(), (got - wanted).total()
+        return (
+            False,
+            f"{lost} alerts are missing, {twice} are too many; {records} records counted of {reference.counts['records']}.",
+        )
+
+    def in_order(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
+        """(effective log time, 1 for an event, partition, offset, bytes) of what batches took, as the contract orders it."""
+        order: list[tuple[int, int, int, int, bytes]] = []
+        start: Mark = self.planner.initial()
+        newest: dict[tuple[str, int], int] = {}
+        for end in self.marks()[:batches]:
+            taken = []
+            for is_event, name in enumerate(("control", "events")):
+                for number, offset in self._between(start, end, name):
+                    record = self.feed(name).partitions[number].records[offset]
+                    time = max(record.log_time, start["cut"], newest.get((name, number), 0))
+                    newest[name, number] = time
+                    taken.append((time, is_event, number, offset, record.value))
+            order += sorted(taken)
+            start = end
+        return order
+
+
+def _again(before: dict[str, bytes], after: dict[str, bytes]) -> str:
+    """What to say of state files when there is no new one."""
+    changed = [name for name, data in after.items() if before[name] != data]
+    if changed:
+        return f"{', '.join(changed)} has other bytes than before"
+    return "its state file was there, and has the same bytes again" if after else "nothing to store"

@@ -1,0 +1,136 @@
+"""`lab export`: alerts as rows of a database, each once, for SQL and dashboards.
+
+    alerts ──► some lines ──► rows of lab_alerts, by alert_id ───┐
+                         └──► how far, a row of lab_exports ─────┴──► one transaction
+
+Killed anywhere, it goes on behind the last transaction; what it reads twice replaces itself.
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Column, Connection, DateTime, MetaData, Table, Text, select
+
+from lab.apps.bookmarks import place_of
+from lab.apps.run import POLL_S, existing, logs_of
+from lab.logs.positions import Positions, position_text, positions_of
+from lab.machine.signals import stop_signals
+from lab.model.alerts import Alert
+from lab.model.words import plain
+from lab.rulestore.databases import INSERTS, connected, database_url, shown
+from lab.rulestore.tables import BIG, EXACT
+
+AT_ONCE = 5_000  # alerts of a transaction
+METADATA = MetaData()
+ALERTS = Table(
+    "lab_alerts",
+    METADATA,
+    Column("alert_id", Text, primary_key=True),
+    Column("rule_id", BIG, nullable=False, index=True),
+    Column("rule_version", BIG, nullable=False),
+    Column("group_key", Text, nullable=False),
+    Column("aggregate", EXACT, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("limit_value", EXACT, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("event_time", DateTime(timezone=True), nullable=False, index=True),
+    Column("log_time", DateTime(timezone=True)),  # when the event was logged, and when the alert was made:
+    Column("alert_time", DateTime(timezone=True)),  # of live logs only
+)
+EXPORTS = Table(
+    "lab_exports",
+    METADATA,
+    Column("place", Text, primary_key=True),  # of an alerts log
+    Column("positions", Text, nullable=False),  # as `lab alerts --from` takes them
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def export(options: Namespace) -> None:
+    """Exports what is new; with `--follow`, until Ctrl-C what comes."""
+    url = database_url(options.to)
+    log, database = existing(logs_of(options), "alerts"), connected(url)
+    METADATA.create_all(database)
+    place, exported, bad = place_of(log), 0, 0
+    with database.connect() as connection:
+        at = options.start or _exported(connection, place)
+    with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
+        while not stopped.is_set():
+            if lines := tail.read(AT_ONCE):
+                rows, none = rows_of(lines)
+                with database.begin() as connection:
+                    write(connection, rows, place, tail.positions)
+                exported, bad = exported + len(lines) - none, bad + none
+            elif not options.follow:
+                break
+            else:
+                stopped.wait(POLL_S)
+    none_said = f", {bad:,} lines that are no alerts left out" if bad else ""
+    print(
+        f"{exported:,} alerts from {log} to lab_alerts of {shown(url)}, read up to {position_text(tail.positions)}{none_said}",
+        file=sys.stderr,
+    )
+
+
+def _exported(connection: Connection, place: str) -> Positions | None:
+    found = connection.execute(select(EXPORTS.c.positions).where(EXPORTS.c.place == place)).scalar()
+    return positions_of(found) if found else None
+
+
+def rows_of(lines: Iterable[str]) -> tuple[list[dict[str, Any]], int]:
+    """The alerts as rows, the last of each id, and how many lines are none.
+
+    >>> rows_of(["{}"])
+    ([], 1)
+    """
+    rows, bad = {}, 0
+    for line in lines:
+        try:
+            row = _row(Alert.from_json(line))
+        except ValueError:
+            bad += 1
+        else:
+            rows[row["alert_id"]] = row
+    return list(rows.values()), bad
+
+
+def _row(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert_id": _text(alert.alert_id),
+        "rule_id": alert.rule_id,
+        "rule_version": alert.rule_version,
+        "group_key": _text(alert.key),
+        "aggregate": plain(alert.aggregate),
+        "operator": alert.operator,
+        "limit_value": plain(alert.limit),
+        "event_id": _text(str(alert.event_id)),
+        "event_time": _time(alert.event_time),
+        "log_time": _time(alert.log_time),
+        "alert_time": _time(alert.alert_time),
+    }
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "\ufffd")  # which PostgreSQL's texts cannot hold
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+
+
+def write(connection: Connection, rows: list[dict[str, Any]], place: str, positions: Positions) -> None:
+    """Adds or replaces rows, and notes how far the log at a place has been read."""
+    if rows:
+        _upsert(connection, ALERTS, rows)
+    _upsert(connection, EXPORTS, [{"place": place, "positions": position_text(positions)}])
+
+
+def _upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    insert = INSERTS[connection.dialect.name](table)
+    key, *others = (column.name for column in table.columns)
+    replaced = {name: insert.excluded[name] for name in others}
+    connection.execute(insert.on_conflict_do_update(index_elements=[key], set_=replaced), rows)

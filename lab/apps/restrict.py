@@ -1,0 +1,97 @@
+"""`lab restrict`: alerts of rules with an action become restrictions; who is restricted, and whom to let act again."""
+
+import getpass
+import time
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from lab.apps.run import Usage, existing, logs_of, schema_of
+from lab.logs.files import FileLog
+from lab.machine.ports import is_free
+from lab.machine.signals import stop_signals
+from lab.model.alerts import utc
+from lab.restrict.restrictions import Restriction, Restrictions, folded
+
+if TYPE_CHECKING:
+    from lab.logs.kafka import KafkaLog
+
+
+def _log(options: Namespace) -> "FileLog | KafkaLog":
+    from lab.logs.kafka import COMPACTED
+
+    log = logs_of(options).log("restrictions")
+    log.create() if isinstance(log, FileLog) else log.create(1, COMPACTED)
+    return log
+
+
+def run(options: Namespace) -> None:
+    """Turns alerts into restrictions until a signal; a broker that is away is tried again."""
+    from confluent_kafka import KafkaException
+
+    from lab.logs.cluster import NoBroker
+    from lab.restrict.decide import POLL_S, Decider
+
+    logs = logs_of(options)
+    logs.create()
+    _log(options).close()
+    with stop_signals() as stopped:
+        while not stopped.is_set():
+            try:
+                with Decider(logs, schema_of(options)) as decider:
+                    print(f"restrictions go to {logs.log('restrictions')}", flush=True)
+                    while not stopped.wait(POLL_S):
+                        if made := decider.step():
+                            print(f"{made} restriction{'s' * (made > 1)}", flush=True)
+            except (KafkaException, NoBroker) as error:
+                print(f"trying again: {error}", flush=True)
+                stopped.wait(1)
+
+
+def serve(options: Namespace) -> None:
+    """Answers whether somebody may do something, until a signal. Raises Usage if the port is taken."""
+    from lab.restrict import service
+
+    if not is_free(options.port):
+        raise Usage(
+            f"port {options.port} of {service.HOST} is taken: stop what listens there, or take another --port"
+        )
+    service.serve(_log(options), options.port)
+
+
+def _folded(options: Namespace) -> "tuple[FileLog | KafkaLog, Restrictions]":
+    logs = logs_of(options)
+    has_none_yet = hasattr(logs, "path") and logs.path("control").is_dir()
+    log = logs.log("restrictions") if has_none_yet else existing(logs, "restrictions")
+    return log, folded(log)
+
+
+def _who(subject: tuple[tuple[str, str], ...]) -> str:
+    return " ".join(f"{name}={value}" for name, value in subject)
+
+
+def show(options: Namespace) -> None:
+    """Prints who is restricted."""
+    _, restrictions = _folded(options)
+    now = time.time_ns() // 1_000_000
+    found = [each for each in restrictions.all() if each.in_force(now)]
+    for each in found:
+        said = f"until {utc(each.until)}  rule {each.rule_id} v{each.rule_version}  {_who(each.subject)}"
+        print(f"{each.action:12}  {said}")
+    if not found:
+        print("nobody is restricted")
+
+
+def lift(options: Namespace) -> None:
+    """Lets somebody act again. Raises Usage if no such restriction is in force."""
+    log, restrictions = _folded(options)
+    now, subject = time.time_ns() // 1_000_000, tuple(sorted(options.subject))
+    found = [
+        each
+        for each in restrictions.all()
+        if each.subject == subject and each.in_force(now) and options.action in (None, each.action)
+    ]
+    if not found:
+        raise Usage(f"{_who(subject)} is not restricted; `lab restrict list` shows who is")
+    lifts = [Restriction(each.action, subject, lifted=now, by=getpass.getuser()) for each in found]
+    log.publish([each.to_json() for each in lifts], [each.key for each in lifts])
+    print(f"lifted: {', '.join(each.action for each in found)}")

@@ -1,0 +1,103 @@
+"""The stream of a drill: payments on two partitions and a rule, with the troubles that a stream has."""
+
+import json
+from itertools import cycle
+from random import Random
+
+from lab.apps.partitions import Partitions
+
+EVERY_MS, BEGIN_MS = 5_000, 1_735_725_600_000  # of the payments; the stream begins 2025-01-01 10:00:00 UTC
+CLOCK_STEP_MS = 20_000
+LIMITS = (100, 60)
+RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),({}),(1)"
+PAYEES = (1, 2)
+
+
+class Traffic:
+    """Logs of events and rules; each method is a thing that happens to them, and a sentence in `story`.
+
+    >>> traffic = Traffic()
+    >>> traffic.send(2)
+    >>> traffic.duplicate()
+    >>> traffic.story[-2:]
+    ['2 payments are sent.', 'The last payment is sent once more: its sender got no answer.']
+    """
+
+    def __init__(self, seed: int = 1):
+        self.events, self.control = Partitions("events", 2), Partitions("control", 1)
+        self.now, self.sent, self.story = BEGIN_MS, 0, []
+        self._rng, self._limits, self._last = Random(seed), cycle(LIMITS), (0, b"")
+        self.rule()
+
+    def feed(self, name: str) -> Partitions:
+        """A log as the engine reads it."""
+        return self.events if name == "events" else self.control
+
+    def send(self, count: int = 4) -> None:
+        """Payments, to the partitions in turn."""
+        for _ in range(count):
+            self._tick()
+            self._append(self.sent % 2, self._payment(self.now))
+        self.story.append(f"{count} payments are sent.")
+
+    def duplicate(self) -> None:
+        """The last payment is sent again, as a producer does that got no answer."""
+        self._tick()
+        partition, value = self._last
+        self._append(partition, value)
+        self.story.append("The last payment is sent once more: its sender got no answer.")
+
+    def reorder(self) -> None:
+        """Two payments change places on their way."""
+        times = [self._tick(), self._tick()]
+        for time in reversed(times):
+            self._append(0, self._payment(time))
+        self.story.append(
+            "Two payments of partition 0 are logged in the wrong order: the second one is late."
+        )
+
+    def delay(self) -> None:
+        """Holds up what goes to partition 1, or lets it arrive."""
+        waiting = self.events.partitions[1].under_way
+        if waiting is None:
+            self.events.delay(1)
+            self.story.append(
+                "Partition 1 is slow: what goes there has its log time, and cannot be read yet."
+            )
+        else:
+            self.events.arrive(1)
+            self.story.append(
+                f"Partition 1 catches up: {len(waiting)} records arrive, with the times that they had."
+            )
+
+    def clock_back(self) -> None:
+        """Partition 1's clock steps back."""
+        self.events.partitions[1].off_ms -= CLOCK_STEP_MS
+        off_s = -self.events.partitions[1].off_ms // 1000
+        self.story.append(f"The clock of partition 1 steps back; it is {off_s} s behind that of partition 0.")
+
+    def rule(self) -> None:
+        """The rule's next limit goes to the control log."""
+        self._tick()
+        limit = next(self._limits)
+        self.control.append(0, RULE.format(limit).encode(), self.now)
+        self.story.append(f"Rule 1 is published: more than {limit} of one payee within a minute.")
+
+    def _tick(self) -> int:
+        self.now += EVERY_MS
+        self.events.now = self.control.now = self.now
+        return self.now
+
+    def _payment(self, time: int) -> bytes:
+        self.sent += 1
+        payment: dict[str, object] = {
+            "transactionId": self.sent,
+            "eventTime": time,
+            "payeeId": self._rng.choice(PAYEES),
+        }
+        payment |= {"beneficiaryId": 7, "paymentType": "CSH", "paymentAmount": self._rng.randrange(10, 50)}
+        return json.dumps(payment).encode()
+
+    def _append(self, partition: int, value: bytes) -> None:
+        self.events.append(partition, value, self.now)
+        self._last = partition, value

@@ -1,0 +1,26 @@
+"""A log by its place, whatever it lies on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.logs.places import kafka_place
+
+if TYPE_CHECKING:
+    from lab.logs.config import Config
+    from lab.logs.files import FileLog
+    from lab.logs.kafka import KafkaLog
+
+
+def opened(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog":
+    """The log at a place: a folder, or `kafka://host:port/topic`. What is appended is kept for a week. Raises ValueError."""
+    if "://" in where:
+        from lab.logs.config import Config
+        from lab.logs.kafka import KafkaLog
+
+        address, topic = kafka_place(where)
+        if not topic:
+            raise ValueError(f"{where!r} names no topic, expected one, such as {where.rstrip('/')}/events")
+        return KafkaLog((config or Config()).cluster(address), topic)
+    from lab.logs.files import WEEK_MS, FileLog
+
+    return FileLog(Path(where), keep_ms=WEEK_MS)

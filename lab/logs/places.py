@@ -1,0 +1,37 @@
+"""How people name logs: a folder, or kafka://HOST:PORT/TOPIC."""
+
+KAFKA = "kafka://"
+
+
+def checked_address(address: str) -> str:
+    """`host:port` as it is. Raises ValueError, which never shows credentials."""
+    if "@" in address:
+        raise ValueError(
+            "an address with credentials in it, which everybody on this machine can read: expected HOST:PORT, "
+            "and the user and password in lab.toml, see docs/kafka.md"
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in address:
+        raise ValueError(f"{address!r}, expected HOST:PORT of a broker, such as 127.0.0.1:9092")
+    return address
+
+
+def kafka_place(where: str) -> tuple[str, str]:
+    """`kafka://host:port/topic` as address and topic; without a topic it is "". Raises ValueError.
+
+    There may be several addresses with commas between them; none, as in `kafka:///topic`, is the cluster of lab.toml.
+
+    >>> kafka_place("kafka://127.0.0.1:9092/transactions")
+    ('127.0.0.1:9092', 'transactions')
+    """
+    address, _, topic = where.removeprefix(KAFKA).partition("/")
+    if "@" in where:
+        checked_address(where)
+    try:
+        if not where.startswith(KAFKA) or "/" in topic:
+            raise ValueError
+        return ",".join(checked_address(each) for each in address.split(",") if address), topic
+    except ValueError:
+        raise ValueError(
+            f"{where!r}, expected kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/events"
+        ) from None

@@ -1,0 +1,110 @@
+"""What a look at this machine found: lines with a fix, a table of them for a notebook, a text of them for an issue."""
+
+import getpass
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from html import escape
+from importlib import metadata
+from pathlib import Path
+
+GIB = 1 << 30
+ROOT = Path(__file__).resolve().parents[2]
+COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
+TOLD = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LAB_CACHE", "PYSPARK_PYTHON", "PYTHONPATH", "SPARK_HOME", "TMPDIR")
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: what was looked at, `ok`, `warning` or `problem`, what was found, and the fix."""
+
+    name: str
+    state: str
+    found: str
+    fix: str = ""
+
+
+class Checks(list[Check]):
+    """The report; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><td style="text-align:left">{escape(c.name)}</td><td style="text-align:left; color:{COLOURS[c.state]}">{c.state}</td>'
+            f'<td style="text-align:left">{escape(c.found)}</td>'
+            f'<td style="text-align:left; white-space:pre-wrap">{escape(c.fix)}</td></tr>'
+            for c in self
+        )
+        head = "".join(
+            f'<th style="text-align:left">{name}</th>' for name in ("check", "state", "found", "fix")
+        )
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+    def text(self) -> str:
+        """The report to paste into an issue: without passwords, and without the names of user, home and machine."""
+        lines = [f"{c.state:8} {c.name}: {c.found}" for c in self]
+        return cut("\n".join([*_machine(), "", *lines]))
+
+
+def cut(text: str) -> str:
+    """`text` less what is nobody's business: the home folder, the names of user and machine, passwords in addresses.
+
+    >>> cut("http://me:secret@proxy:8080 " + str(Path.home() / "lab"))
+    'http://…@proxy:8080 ~/lab'
+    """
+    text = re.sub(r"//[^/\s@]+@", "//…@", text)
+    text = re.sub(r"((?:password|token|secret|key)\w*=)\S+", r"\1…", text, flags=re.IGNORECASE)
+    text = text.replace(str(Path.home()), "~")
+    text = re.sub(rf"(?<=/){re.escape(getpass.getuser())}(?![\w.-])", "USER", text)
+    return re.sub(rf"\b{re.escape(socket.gethostname())}\b", "MACHINE", text)
+
+
+def _machine() -> list[str]:
+    """What the checks do not say: versions, system, size, and the settings that have an influence."""
+    import psutil
+
+    memory = psutil.virtual_memory().total / GIB
+    told = [f"{name}={os.environ[name]}" for name in TOLD if name in os.environ]
+    told += [f"{name} is set" for name in PROXIES if name in os.environ]
+    return [
+        f"lab {metadata.version('lab')} {_commit()}".strip(),
+        f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} processors, {memory:.0f} GiB",
+        *told,
+    ]
+
+
+def _commit() -> str:
+    """The commit of the checkout, with a mark if files were changed; empty away from one."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def room(name: str, free: int, found: str, enough: int, least: int, fix: str) -> Check:
+    """How good `free` bytes are where `enough` GiB are comfortable and less than `least` will not do."""
+    if free >= enough * GIB:
+        return Check(name, "ok", found)
+    state = "warning" if free >= least * GIB else "problem"
+    return Check(name, state, found, f"{enough} GiB are comfortable: {fix}")
+
+
+def version_of(python: Path) -> str | None:
+    """What a Python says its version is, such as 3.11; None if it does not run."""
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        return subprocess.run(
+            [python, "-I", "-c", program], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def is_this(python: Path) -> bool:
+    """Whether the environment of `python` is the one that runs this."""
+    return python.parent.parent.resolve() == Path(sys.prefix).resolve()

@@ -1,0 +1,52 @@
+"""Wheels and jars in one folder, for a room without network: `make prefetch` fills it, `make setup` uses it when it is there.
+
+    prefetched/wheels/   the pinned packages, for this system and this version of Python; of pure Python ones, for all
+    prefetched/jars/     all jars but the large ones
+
+Copied into another clone, it is all that `make setup` needs beside Python and Java. What is there already is not fetched again.
+"""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from lab.machine import jars
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fill(folder: Path) -> tuple[int, int]:
+    """Puts wheels and jars into `folder`; returns how many of each are there. Raises CalledProcessError, JarsError."""
+    wheels, jar_folder = folder / "wheels", folder / "jars"
+    # `wheel`, not `download`: what comes as source is built here, where compilers and build tools can be fetched
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--prefer-binary",
+    ]
+    pinned = ["--requirement", str(ROOT / "requirements-dev.txt"), *_to_build(ROOT / "pyproject.toml")]
+    subprocess.run([*command, "--find-links", str(wheels), "--wheel-dir", str(wheels), *pinned], check=True)
+    for group in jars.GROUPS.keys() - jars.LARGE:
+        for jar in jars.fetch(group):
+            if not (jar_folder / jar.name).exists():
+                jars.copy(jar, jar_folder)
+    return len(list(wheels.glob("*.whl"))), len(list(jar_folder.glob("*.jar")))
+
+
+def _to_build(project: Path) -> list[str]:
+    """What pip needs to install this package itself."""
+    return tomllib.loads(project.read_text())["build-system"]["requires"]
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    count, jar_count = fill(place)
+    size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sys.platform}"
+    print(f"{place}: {count} wheels for {python}, {jar_count} jars, {size / 1e6:,.0f} MB.")
+    print("Copy it into a clone without network, beside its Makefile; make setup uses it.")

@@ -1,0 +1,153 @@
+"""Where the kit lies and what is around it: the checks of `lab doctor` on folder, .venv, network, and what others left behind."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_this, version_of
+
+ANEW = "rm -r .venv && make setup"
+# Java's options, Hadoop's paths and search paths give these a meaning of their own
+ODD = re.compile(r"""[^\w./@+~ -]|[^\x00-\x7f]""")
+WITH_LINE_ENDS = ("Makefile", "requirements.txt", "lab/machine/jars.txt", "lab/machine/broker.properties")
+WINDOWS_DRIVE = re.compile(r"/mnt/[a-z]/")
+NETWORK_S = 5
+STARTED_BY_PYTHON = {"org.apache.spark.deploy.SparkSubmit", "pyspark-shell"}
+
+
+def check_folder() -> Iterator[Check]:
+    """The kit's folder can be written to, and has a name that all programs take."""
+    try:
+        tempfile.TemporaryFile(dir=ROOT).close()
+    except OSError as error:
+        yield Check(
+            "folder",
+            "problem",
+            f"{ROOT} cannot be written to: {error.strerror}",
+            f"cp -r {ROOT} ~ and work there",
+        )
+        return
+    if odd := sorted(set(ODD.findall(str(ROOT)))):
+        found = f"{ROOT} has {' '.join(map(repr, odd))} in its name"
+        yield Check(
+            "folder", "problem", found, f"some programs trip over that: move it to a plain name, then {ANEW}"
+        )
+    elif WINDOWS_DRIVE.match(f"{ROOT}/") and "microsoft" in platform.release().lower():
+        found = f"{ROOT} is on the drive of Windows, slow from WSL"
+        yield Check("folder", "warning", found, f"cp -r {ROOT} ~ and work there, after {ANEW}")
+    else:
+        yield Check("folder", "ok", str(ROOT))
+
+
+def check_environment() -> Iterator[Check]:
+    """The .venv of this clone is of a Python that is still there, was not moved, and is the one that runs this."""
+    venv = ROOT / ".venv"
+    if not (ROOT / "Makefile").is_file():
+        yield Check(".venv", "ok", f"none needed: lab is installed in {sys.prefix}")
+        return
+    if not (venv / "pyvenv.cfg").is_file():
+        yield Check(".venv", "problem", f"there is no {venv}", "make setup")
+        return
+    settings = dict(
+        line.split(" = ", 1) for line in (venv / "pyvenv.cfg").read_text().splitlines() if " = " in line
+    )
+    made, now = settings.get("version", "an unknown version"), version_of(venv / "bin" / "python")
+    of_command = re.search(r" -m venv [^/]*(/.*)", settings.get("command", ""))
+    place = Path(of_command[1]) if of_command else venv
+    if now is None:
+        found = f"its Python does not run: {settings.get('home', 'the place it came from')} has none any more"
+        yield Check(".venv", "problem", found, ANEW)
+    elif not (venv / "lib" / f"python{now}" / "site-packages").is_dir():
+        yield Check(
+            ".venv",
+            "problem",
+            f"made with Python {made}, which is {now} now: its packages are not seen",
+            ANEW,
+        )
+    elif place.resolve() != venv.resolve():
+        yield Check(
+            ".venv", "problem", f"made in {place} and moved since: its commands look for that place", ANEW
+        )
+    elif not is_this(venv / "bin" / "python"):
+        fix = ".venv/bin/lab doctor; in Jupyter: make lab, and the kernel Python 3"
+        yield Check(".venv", "warning", f"this runs in {sys.prefix}, not in {venv}", fix)
+    else:
+        yield Check(".venv", "ok", f"Python {made}")
+
+
+def check_line_ends() -> Iterator[Check]:
+    """Windows' line ends make scripts and settings unreadable here."""
+    there = [name for name in WITH_LINE_ENDS if (ROOT / name).is_file()]
+    if wrong := [name for name in there if b"\r\n" in (ROOT / name).read_bytes()]:
+        fix = "git config core.autocrlf input && git rm -rq --cached . && git reset -q --hard  (your changes are lost)"
+        yield Check("line ends", "problem", f"those of Windows in {', '.join(wrong)}", fix)
+    else:
+        yield Check("line ends", "ok", "plain")
+
+
+def check_network() -> Iterator[Check]:
+    """Only asked for while something is still to be fetched. pip knows where from; jars come by Java, with settings of its own."""
+    from lab.machine import jars
+
+    absent = [coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing(group)]
+    if not absent:
+        yield Check("network", "ok", "not needed: all jars are here")
+        return
+    proxies = [name for name in PROXIES if os.environ.get(name)]
+    through = f" through the proxy of {proxies[0]}" if proxies else ""
+    fix = (
+        "connect, or behind a proxy: export HTTPS_PROXY=http://HOST:PORT "
+        "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; "
+        "or bring the folder that make prefetch fills elsewhere"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "index",
+        "versions",
+        "pip",
+        "--retries",
+        "0",
+        "--timeout",
+        str(NETWORK_S),
+    ]
+    reached = subprocess.run(command, check=False, capture_output=True).returncode == 0
+    if not reached:
+        yield Check("network", "warning", f"pip reaches no package index{through}, and jars are missing", fix)
+    elif proxies and "proxyHost" not in os.environ.get("JAVA_TOOL_OPTIONS", ""):
+        yield Check("network", "warning", f"Python goes{through}, Java does not know of it", fix)
+    else:
+        yield Check("network", "ok", f"pip reaches its index{through}")
+
+
+def check_left_over() -> Iterator[Check]:
+    """Java of Spark whose program was killed: it goes on, holds its memory, and maybe a checkpoint."""
+    import psutil
+
+    left = []
+    for process in psutil.process_iter(["cmdline", "uids", "memory_info", "ppid"]):
+        about = process.info
+        ours = about["uids"] and about["uids"].real == os.getuid()
+        if ours and STARTED_BY_PYTHON <= {*(about["cmdline"] or ())} and not _is_python(about["ppid"]):
+            left.append((process.pid, about["memory_info"].rss))
+    if left:
+        size = sum(memory for _, memory in left) / GIB
+        found = f"Java of Spark that nobody uses any more: {len(left)}, {size:.1f} GiB"
+        yield Check("left over", "warning", found, "kill " + " ".join(str(pid) for pid, _ in left))
+    else:
+        yield Check("left over", "ok", "no Java without its program")
+
+
+def _is_python(pid: int) -> bool:
+    import psutil
+
+    try:
+        return "python" in Path(psutil.Process(pid).exe()).name
+    except psutil.Error:
+        return False

@@ -1,0 +1,230 @@
+"""Reading control messages: text ──► attributes ──► each attribute checked ──► Message
+
+Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rule`): its rules load unchanged.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from lab.model import jsontext
+from lab.model.aggregates import AGGREGATES
+from lab.model.field import Field
+from lab.model.jsontext import BadRecord
+from lab.model.rule import FUNCTIONS, OPERATORS, SYMBOLS, UNIT_SECONDS, Filter, Rule
+from lab.model.schema import Schema
+from lab.model.words import expected, plain, shown, unknown
+
+STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
+ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
+CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
+MAX_MESSAGE_BYTES = 64 << 10
+_PLAIN_CELLS = (
+    *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
+    *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
+)
+_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "action", "ttl")
+# changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
+ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
+COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
+COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
+OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in SYMBOLS.items()}
+OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
+MAX_WINDOW_SECONDS = 3660 * 86_400
+_WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
+
+
+class BadRule(ValueError):
+    """A control message that is refused; its text names the attribute, its value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a control message asks for: a "rule", a new "state" for a rule, a "delete", or a "control"."""
+
+    kind: str
+    rule: Rule | None = None
+    rule_id: int | None = None
+    state: str | None = None
+    control: str | None = None
+
+
+def parse_message(text: str | bytes, schema: Schema) -> Message:
+    """Read a control message against the schema of its events. Raises BadRule.
+
+    It is JSON, or the plain text of `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique,
+    field, function, operator, limit, minutes.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
+    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control=None)
+    >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
+    Traceback (most recent call last):
+    lab.model.messages.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
+    """
+    try:
+        text = jsontext.read_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
+        given = jsontext.read_object(text) if jsontext.is_object(text) else _read_plain(text)
+        return message_of(given, schema)
+    except BadRecord as error:
+        raise BadRule(str(error)) from None
+
+
+def as_bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+
+
+def _read_plain(text: str) -> dict[str, Any]:
+    cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
+    if len(cells) > len(_PLAIN_CELLS) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
+        example = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+        raise BadRule(f"{shown(text)} is neither a JSON object nor plain text such as {example}")
+    given: dict = {name: cell for name, cell in zip(_PLAIN_CELLS, cells, strict=False) if cell}
+    if given.get("ruleState", "").upper() == "CONTROL":
+        raise BadRule(
+            'ruleState: no plain text for control, send {"ruleState": "CONTROL", "controlType": ...}'
+        )
+    given["ruleId"] = int(cells[0])
+    for name in {"groupingKeyNames", "unique"} & given.keys():
+        given[name] = [part.strip() for part in given[name].split("&")]
+    return given
+
+
+def message_of(given: dict, schema: Schema) -> Message:
+    """The message with these attributes. Raises BadRule."""
+    for name in given:
+        if name not in ATTRIBUTES:
+            raise BadRule(unknown("attribute", name, ATTRIBUTES))
+    state = _one_of(given, "ruleState", STATES)
+    if state == "CONTROL":
+        return Message("control", state=state, control=_one_of(given, "controlType", CONTROLS))
+    rule_id = given.get("ruleId")
+    if isinstance(rule_id, str) and re.fullmatch("[0-9]{1,19}", rule_id):  # as the demo's backend sends it
+        rule_id = int(rule_id)
+    if type(rule_id) is not int or not 0 < rule_id < 1 << 63:
+        raise BadRule(expected("ruleId", rule_id, "a positive integer below 2^63"))
+    if state == "DELETE":
+        return Message("delete", rule_id=rule_id, state=state)
+    if given.get("controlType") is not None:
+        raise BadRule(expected("controlType", given["controlType"], "nothing unless ruleState is CONTROL"))
+    if all(given.get(name) is None for name in _DEFINITION):
+        return Message("state", rule_id=rule_id, state=state)
+    keys = _field_names(given, "groupingKeyNames", schema)
+    filter = _filter(given, schema)
+    function, field_name, unique = _aggregation(given, schema)
+    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    limit, window_ms = _limit(given), _window_ms(given)
+    rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
+    if any(given.get(name) is not None for name in ("action", "ttl")):
+        rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
+    return Message("rule", rule, rule_id, state)
+
+
+def _one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
+    """The attribute as one of the words, whatever its case."""
+    known = {word: word for word in words} | (aliases or {})
+    word = given.get(name)
+    if not isinstance(word, str) or word.upper() not in known:
+        raise BadRule(expected(name, word, f"one of {', '.join(known)}"))
+    return known[word.upper()]
+
+
+def _action(given: dict, keys: tuple[str, ...]) -> str:
+    action = given.get("action")
+    if action not in ACTIONS:
+        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
+    if action != "notify" and not keys:
+        raise BadRule(
+            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
+        )
+    return action
+
+
+def _field(attribute: str, name: object, schema: Schema) -> Field:
+    if not isinstance(name, str):
+        raise BadRule(expected(attribute, name, "the name of an event field"))
+    try:
+        return schema.field(name)
+    except ValueError as error:
+        raise BadRule(f"{attribute}: {error}") from None
+
+
+def _field_names(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
+    listed = given.get(attribute)
+    if not isinstance(listed, list | None):
+        raise BadRule(expected(attribute, listed, "a list of event fields"))
+    names = tuple(_field(attribute, name, schema).name for name in listed or ())
+    if len(set(names)) < len(names):
+        raise BadRule(f"{attribute}: {shown(', '.join(names))}, expected each field once")
+    return names
+
+
+def _filter(given: dict, schema: Schema) -> Filter:
+    wanted = given.get("filter")
+    if not isinstance(wanted, dict | None):
+        raise BadRule(expected("filter", wanted, 'an object such as {"action": "login"}'))
+    filter = []
+    for name, value in sorted((wanted or {}).items()):
+        field = _field("filter", name, schema)
+        if field.type == "time":
+            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
+        try:
+            values = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
+        except BadRecord as error:
+            raise BadRule(f"filter.{error}") from None
+        if not values or None in values:
+            raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
+        filter.append((name, tuple(sorted(values))))
+    return tuple(filter)
+
+
+def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[str, ...]]:
+    """The function, its field and its unique fields."""
+    name = given.get("aggregateFieldName")
+    unique = _field_names(given, "unique", schema)
+    counts = COUNT_WORDS.get(name) if isinstance(name, str) else None
+    function = counts
+    if not counts or given.get("aggregatorFunctionType") is not None:
+        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+    if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
+        return counts, None, ()
+    field = None if name is None else _field("aggregateFieldName", name, schema)
+    if AGGREGATES[function].of == "unique":
+        if field and given.get("unique") is None:
+            unique = (name,)
+        if not unique:
+            raise BadRule(
+                expected("unique", given.get("unique"), "the fields whose distinct values to count")
+            )
+        return function, None, unique
+    if AGGREGATES[function].of == "field" and not (field and field.numeric):
+        numeric = ", ".join(each.name for each in schema.fields if each.numeric)
+        raise BadRule(expected("aggregateFieldName", name, f"a numeric field for {function}: {numeric}"))
+    return function, name, ()
+
+
+def _limit(given: dict) -> Decimal:
+    limit = jsontext.exact_decimal(given.get("limit"), precision=36, scale=12)
+    if limit is None:
+        allowed = "a decimal number below 10^24, with at most 12 digits after the point"
+        raise BadRule(expected("limit", given.get("limit"), allowed))
+    return Decimal(plain(limit).rstrip("0").rstrip("."))
+
+
+def _window_ms(given: dict) -> int:
+    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
+    if not names:
+        raise BadRule(expected("window", None, _WINDOW_ALLOWED))
+    if len(seconds := {_seconds(name, given[name]) for name in names}) > 1:
+        windows = " and ".join(f"{name}: {shown(given[name])}" for name in names)
+        raise BadRule(f"{windows} differ, expected one of them or the same in both")
+    return 1000 * seconds.pop()
+
+
+def _seconds(name: str, window: object) -> int:
+    match = re.fullmatch("([0-9]{1,12})([smhd]?)", str(window)) if isinstance(window, int | str) else None
+    seconds = int(match[1]) * UNIT_SECONDS[match[2] or "m"] if match else 0
+    if not 0 < seconds <= MAX_WINDOW_SECONDS:
+        raise BadRule(expected(name, window, _WINDOW_ALLOWED))
+    return seconds

@@ -1,0 +1,193 @@
+"""A rule as a value: what it says of which events, and how it is written.
+
+SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggregatorFunctionType": "SUM", ...}
+"""
+
+import json
+import operator as compare
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.words import html_table, plain
+
+SYMBOLS = {
+    "EQUAL": ("=", compare.eq),
+    "NOT_EQUAL": ("!=", compare.ne),
+    "GREATER": (">", compare.gt),
+    "GREATER_EQUAL": (">=", compare.ge),
+    "LESS": ("<", compare.lt),
+    "LESS_EQUAL": ("<=", compare.le),
+}
+OPERATORS = tuple(SYMBOLS)
+FUNCTIONS = tuple(AGGREGATES)
+UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+# sorted by field, values sorted and distinct
+Filter = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where events go: rules with the same set of keys (sorted here) and the same filter share one copy.
+
+    >>> Route(("userId",), (("action", ("login",)), ("country", ("CN", "KR")))).id
+    'userId|action=login&country=CN,KR'
+    """
+
+    keys: tuple[str, ...]
+    filter: Filter
+
+    @property
+    def id(self) -> str:
+        """Short text, the same in every process and different for every route; `{}` stands for no keys."""
+        keys = ",".join(self.keys) or "{}"
+        return f"{keys}|{_filter_text(self.filter, '&', '=', ',')}" if self.filter else keys
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
+
+    `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
+    `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
+
+    >>> from lab.model.rules import parse_message
+    >>> from lab.model.schema import PAYMENTS
+    >>> message = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(50),(20)"
+    >>> rule = parse_message(message, PAYMENTS).rule
+    >>> rule.describe()
+    'SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50'
+    >>> rule.route.id, rule.needs, rule.holds(Decimal("50.01")), rule.holds(50)
+    ('beneficiaryId,payeeId', ('paymentAmount',), True, False)
+    """
+
+    rule_id: int
+    state: str
+    keys: tuple[str, ...]
+    filter: Filter
+    function: str
+    field: str | None
+    unique: tuple[str, ...]
+    operator: str
+    limit: Decimal
+    window_ms: int
+    version: int = 0
+    action: str | None = None
+    ttl_ms: int | None = None
+
+    @cached_property
+    def route(self) -> Route:
+        return Route(tuple(sorted(self.keys)), self.filter)
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """The event fields to keep for its aggregate, sorted."""
+        return tuple(sorted({*self.unique, self.field} - {None}))
+
+    @property
+    def symbol(self) -> str:
+        """Its operator, short: `>`."""
+        return symbol(self.operator)
+
+    @property
+    def relation(self) -> Callable:
+        """Its operator as a function of aggregate and limit; numbers or NumPy arrays."""
+        return SYMBOLS[self.operator][1]
+
+    def holds(self, measure: Exact) -> bool:
+        """Whether what its aggregate measures is in the rule's relation to the limit, exactly; for STDDEV that is the variance."""
+        limit = AGGREGATES[self.function].compared(Fraction(self.limit))
+        return self.relation(Fraction(measure), limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
+        lists = {name: [_json_value(value) for value in values] for name, values in self.filter}
+        filter = {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
+        attributes = {
+            "ruleId": self.rule_id,
+            "ruleState": self.state,
+            "groupingKeyNames": list(self.keys),
+            "filter": filter or None,
+            "aggregateFieldName": self.field,
+            "aggregatorFunctionType": self.function,
+            "unique": list(self.unique) or None,
+            "limitOperatorType": self.operator,
+            "limit": _json_value(self.limit),
+            "window": "".join(_duration(self.window_ms)),
+            "action": self.action,
+            "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
+            "version": self.version or None,
+        }
+        return {name: value for name, value in attributes.items() if value is not None}
+
+    def describe(self) -> str:
+        """The rule in plain English."""
+        of = ", ".join(self.unique) or self.field or "events"
+        where = f" where {_filter_text(self.filter, ' and ', ' = ', ' or ')}" if self.filter else ""
+        per = f" per {', '.join(self.keys)}" if self.keys else ""
+        then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
+        over = _duration_text(self.window_ms)
+        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {plain(self.limit)}{then}"
+
+    def _repr_html_(self) -> str:
+        return table([self])
+
+
+def symbol(operator: str) -> str:
+    """An operator, short; unknown text stays as it is.
+
+    >>> symbol("GREATER_EQUAL")
+    '>='
+    """
+    return SYMBOLS[operator][0] if operator in SYMBOLS else operator
+
+
+def _duration(ms: int) -> tuple[str, str]:
+    """In the largest unit that divides it: 86,400,000 ms is ("1", "d")."""
+    seconds = ms // 1000
+    unit = next(unit for unit, size in UNIT_SECONDS.items() if seconds % size == 0)
+    return str(seconds // UNIT_SECONDS[unit]), unit
+
+
+def _duration_text(ms: int) -> str:
+    number, unit = _duration(ms)
+    return f"{number} {'min' if unit == 'm' else unit}"
+
+
+def _json_value(value: str | int | Decimal) -> str | int:
+    """Ready for `json.dumps`, exactly: a whole number as int, another decimal as text."""
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else plain(value)
+    return value
+
+
+def _filter_text(filter: Filter, and_: str, equals: str, or_: str) -> str:
+    return and_.join(f"{name}{equals}{or_.join(map(_word, values))}" for name, values in filter)
+
+
+def _word(value: str | int | Decimal) -> str:
+    """As it is when that cannot be misread, else as a JSON string."""
+    text = plain(value)
+    return text if re.fullmatch(r"[\w.-]+", text) else json.dumps(text, ensure_ascii=False)
+
+
+def meaning(rule: Rule) -> str:
+    """A rule in plain English, its limit as people write numbers.
+
+    >>> meaning(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
+    'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5'
+    """
+    before, limit, after = rule.describe().rpartition(f" {rule.symbol} {plain(rule.limit)}")
+    return f"{before} {rule.symbol} {Decimal(plain(rule.limit)):,f}{after}" if limit else after
+
+
+def table(rules: list[Rule]) -> str:
+    """Rules for a notebook."""
+    rows = [(rule.rule_id, rule.version, rule.state, meaning(rule)) for rule in rules]
+    return html_table(("rule", "version", "state", "alerts when"), rows)

@@ -1,0 +1,52 @@
+"""Databases by their URLs: SQLite files and PostgreSQL. A password in one is never shown."""
+
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
+INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+def database_url(given: str) -> URL:
+    """The URL of a database that other processes see as well. Raises ValueError, which does not repeat it.
+
+    >>> database_url("sqlite:///rules.db").drivername
+    'sqlite+pysqlite'
+    """
+    try:
+        url = make_url(given)
+        if not url.database or url.database == ":memory:":
+            raise KeyError(given)
+        return url.set(drivername=DRIVERS[url.drivername])
+    except (ArgumentError, KeyError):
+        raise ValueError(
+            "not the URL of a database, expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE?passfile=…"
+        ) from None
+
+
+def connected(url: URL, **settings: Any) -> Engine:
+    """SQLAlchemy's engine for it."""
+    engine = create_engine(url, **settings)
+    if url.get_backend_name() == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection, _record) -> None:
+            # readers and the writer do not wait for each other
+            connection.execute("PRAGMA journal_mode = WAL")
+
+    return engine
+
+
+def shown(url: URL) -> str:
+    """For people.
+
+    >>> shown(database_url("postgresql://ann:secret@127.0.0.1/lab"))
+    'postgresql://ann:***@127.0.0.1/lab'
+    """
+    if "password" in url.query:
+        url = url.update_query_dict({"password": "***"})
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)

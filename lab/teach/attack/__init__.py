@@ -1,0 +1,63 @@
+"""Attack my engine: a learner's function against the reference, and the shortest history on which they differ.
+
+seeded histories, short ones first ──► function ──┐
+                                  └──► reference ─┴─ differ? ──► made shorter, entry by entry ──► told and drawn
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lab.teach import exercise_of
+from lab.teach.attack.search import Game, Raised, find
+from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict, is_open
+
+ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
+
+
+def attack(exercise: str, function: Callable) -> Verdict:
+    """What `lab.check_function` says, without hints, and it is no try of the learner's: to look at what an attack finds."""
+    return exercise_of(exercise).judge(function)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An exercise whose answer is a function that plays a game against the reference.
+
+    >>> from lab.teach.exercises.lesson9 import EXERCISES
+    >>> print(EXERCISES["9.2"].judge(lambda memory, event, width, late: [event]))  # doctest: +ELLIPSIS
+    ✗ ...
+    """
+
+    game: Game
+    because: str
+    hints: tuple[str, str]
+    mistakes: tuple[Mistake, ...]
+
+    def judge(self, function: object) -> Verdict:
+        """Never raises on account of the function."""
+        if is_open(function):
+            return Verdict(OPEN, "not answered yet")
+        if not callable(function):
+            return Verdict(WRONG, f"a function is expected, not {function!r}")
+        first = self.game.run(function, self.game.history(0, 1))
+        if any(answer is ... for answer in first):
+            return Verdict(OPEN, "not answered yet")
+        found = find(self.game, function)
+        if found.difference is None:
+            return Verdict(RIGHT, f"no difference in {found.tried:,} histories. {self.because}")
+        told = self.game.told(found.history, found.difference)
+        says = "" if isinstance(found.difference.got, Raised) else self._typical(function, found.history)
+        picture = self.game.drawn(found.history, found.difference)
+        return Verdict(WRONG, "\n".join(filter(None, (says, told))), picture)
+
+    def _typical(self, function: Callable, shortest: Any) -> str:
+        """What to say to the mistake that behaves as this function does."""
+        if outside := self.game.outside(function):
+            return outside
+        histories = [shortest, *(self.game.history(seed, 6) for seed in range(ALIKE))]
+        mine = [self.game.run(function, history) for history in histories]
+        for mistake in self.mistakes:
+            if all(self.game.run(mistake.answer, history) == got for history, got in zip(histories, mine)):
+                return mistake.says
+        return ""

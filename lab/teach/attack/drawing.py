@@ -1,0 +1,122 @@
+"""Draws a history on a time line, in SVG that takes its colours from the page's theme.
+
+minute      0        10
+1   a       ●
+2   b                ●
+3   c         ●                  rows in order of arrival; the last has the window under attack
+            ├─┤
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from lab.teach.attack.timeline import Crash, Cut, Event, History, Width
+from lab.widgets.look import BLUE, GREEN, ORANGE, RED
+
+LEFT, WIDTH, ROW, TOP = 150, 560, 30, 34
+LINE = f"var(--jp-brand-color1,{BLUE})"
+SAID = {
+    "both": "in the window",
+    "missing": "missing",
+    "extra": "too much",
+    "twice": "a duplicate",
+    "this": "here",
+    "": "",
+}
+COLOURS = {"both": GREEN, "missing": ORANGE, "extra": RED, "twice": ORANGE, "this": ORANGE, "": LINE}
+
+
+def timeline(history: History, at: int, expected: Sequence[tuple] | None, got: Sequence[tuple] | None) -> str:
+    """The history up to the entry at which the answers differ, its window, and what is missing from it or too much.
+
+    `expected` None: it has no window, as it is a duplicate; `got` None: there is nothing to compare with.
+    """
+    entries, names = history.entries[: at + 1], history.names
+    event = entries[at]
+    minutes = [entry.time for entry in entries if isinstance(entry, Event)]
+    start = event.time - history.width_at(at)
+    low, high = min([*minutes, start]), max([*minutes, event.time])
+    step = max((high - low) / WIDTH, 0.01)
+
+    def x(minute: float) -> float:
+        return LEFT + (minute - low) / step
+
+    height = TOP + ROW * (len(entries) + 1) + 14
+    window = _window(x(start), x(event.time), height - 14, f"{history.width_at(at)} min")
+    parts = [window] if expected is not None else []
+    parts.append(f'<text x="{LEFT - 36}" y="{TOP - 12}" text-anchor="end" fill="currentColor">minute</text>')
+    parts += [_tick(x(minute), minute, height) for minute in sorted({*minutes, start})]
+    for row, entry in enumerate(entries):
+        y = TOP + ROW * (row + 0.5)
+        if isinstance(entry, Event):
+            state = _state(entry, expected, got) if expected is not None and got is not None else ""
+            if row == at:
+                state = state or ("twice" if expected is None else "this")
+            again = " again" * (entry in entries[:row])
+            whose = f" · payee {entry.payee}" * (len({event.payee for event in history.events}) > 1)
+            parts.append(_left(y, f"{names[entry]} comes{again}{whose}"))
+            parts.append(_dot(x(entry.time), y, names[entry], entry, state))
+        else:
+            parts.append(_between(y, _short(entry)))
+    told = f"{len(entries)} entries on a time line; the words above say the same"
+    return (
+        f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
+        f'style="max-width:56em;width:100%;height:auto;font:13px sans-serif;color:var(--jp-ui-font-color1,currentColor)">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _state(event: Event, expected: Sequence[tuple], got: Sequence[tuple]) -> str:
+    wanted, given = tuple(event) in expected, tuple(event) in got
+    return "both" if wanted and given else "missing" if wanted else "extra" if given else ""
+
+
+def _window(left: float, right: float, bottom: float, text: str) -> str:
+    y = bottom - 12
+    return (
+        f'<rect x="{left:.1f}" y="{TOP}" width="{max(right - left, 2):.1f}" height="{y - TOP:.1f}" fill="{LINE}" opacity=".15"/>'
+        f'<path d="M{left:.1f} {y - 6}v12M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 6}v12" stroke="{LINE}" stroke-width="2"/>'
+        f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end" fill="currentColor">window, {text}</text>'
+    )
+
+
+def _tick(x: float, minute: int, height: float) -> str:
+    return (
+        f'<path d="M{x:.1f} {TOP - 6}V{height - 26}" stroke="currentColor" opacity=".2"/>'
+        f'<text x="{x:.1f}" y="{TOP - 12}" text-anchor="middle" fill="currentColor">{f"{minute}".replace("-", "−")}</text>'
+    )
+
+
+def _dot(x: float, y: float, name: str, event: Event, state: str) -> str:
+    colour, mark = COLOURS[state], 'stroke-dasharray="3 2"' if state == "missing" else ""
+    filled = colour if state in ("both", "extra") else "none"
+    shape = (
+        f'<rect x="{x - 8:.1f}" y="{y - 8:.1f}" width="16" height="16" '
+        if event.payee == 2
+        else f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8" '
+    )
+    said = f'<text x="{x + 14:.1f}" y="{y + 4:.1f}" fill="currentColor">{name}{": " * bool(state)}{SAID[state]}</text>'
+    return f'{shape}fill="{filled}" stroke="{colour}" stroke-width="2.5" {mark}/>{said}'
+
+
+def _left(y: float, text: str) -> str:
+    return (
+        f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end" fill="currentColor">{escape(text)}</text>'
+    )
+
+
+def _between(y: float, text: str) -> str:
+    return (
+        f'<path d="M{LEFT} {y:.1f}H{LEFT + WIDTH}" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"/>'
+        f"{_left(y, text)}"
+    )
+
+
+def _short(entry: Cut | Crash | Width) -> str:
+    match entry:
+        case Cut():
+            return "a cut"
+        case Crash():
+            return "✗ a crash"
+        case Width():
+            return f"window: {entry.minutes} min"

@@ -1,0 +1,280 @@
+"""The game of `route(event, rules)`: which copies of an event are sent, for whom, with what?
+
+    event ──► {userId: 7, country: KR}  rules 1 and 3, with amount
+          └─► {userId: 7}               rule 2, with ip
+
+The reference is held against it: the routes for which it holds the event, and the fields that it holds of it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import escape
+from random import Random
+from typing import Any, NamedTuple
+
+from lab.model.reference import Reference
+from lab.model.schema import LOGINS
+from lab.teach.attack.search import CALL_S, Difference, Raised, TooLong, called, limited
+
+KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
+FILTERS: tuple[dict[str, list[str]], ...] = ({}, {}, {"action": ["login"]}, {"country": ["KR", "CN"]})
+COMPUTED = (("SUM", "amount"), ("MAX", "amount"), ("COUNT", ""), ("UNIQUE_COUNT", "ip"))
+EVENT = {
+    "userId": (7, 7, 0, None),
+    "country": ("KR", "KR", "CN", "US", None),
+    "action": ("login", "login", "payment"),
+}
+EVENT |= {"ip": ("10.0.0.1", None), "amount": (30, 30, None)}
+LEFT = 'style="text-align:left"'
+PLAIN = {name: values[0] for name, values in EVENT.items()}
+
+
+class Rule(NamedTuple):
+    """What a learner's function is told of a rule in force."""
+
+    id: int
+    keys: tuple[str, ...]
+    filter: dict[str, list[str]]
+    fields: tuple[str, ...]  # that it needs
+    state: str  # ACTIVE or PAUSE
+
+
+@dataclass(frozen=True)
+class Published:
+    """A rule as it goes to the control log; JSON, so that it can be compared."""
+
+    message: str
+
+    @property
+    def given(self) -> dict:
+        return json.loads(self.message)
+
+
+@dataclass(frozen=True)
+class Login:
+    """An event, as (field, value)."""
+
+    fields: tuple[tuple[str, Any], ...]
+
+
+History = tuple[Published | Login, ...]
+
+
+class RouteGame:
+    """`route(event, rules)`: a list of (rule ids, group, fields), one for each copy that is sent."""
+
+    def history(self, seed: int, events: int) -> History:
+        rng, events = (
+            Random(f"{seed} {events}"),
+            min(events, 2),
+        )  # more show no more: each is routed by itself
+        entries: list[Published | Login] = [_rule(rng) for _ in range(rng.randint(1, 4))]
+        for _ in range(events):
+            if rng.random() < 0.3:
+                entries.append(_rule(rng))
+            entries.append(Login(tuple((name, rng.choice(values)) for name, values in EVENT.items())))
+        return tuple(entries)
+
+    def run(self, function: Callable, history: History) -> list:
+        answers: list = []
+        in_force = deepcopy(_in_force(history))
+        try:
+            with limited():
+                for entry, rules in zip(history, in_force):
+                    answers.append(None)
+                    if isinstance(entry, Login):
+                        answers[-1] = _copies(called(function, dict(entry.fields), rules))
+                        if isinstance(answers[-1], Raised):
+                            break
+        except TooLong:
+            answers[-1] = Raised(f"did not end within {CALL_S:g} s")
+        return answers
+
+    def outside(self, function: Callable) -> str:
+        """It is given nothing to remember with; what it remembers by itself shows when a rule changes."""
+        return ""
+
+    def difference(self, history: History, answers: list) -> Difference | None:
+        for at, (expected, got) in enumerate(zip(_expected(history), answers)):
+            if expected != got:
+                return Difference(at, expected, got)
+        return None
+
+    def simpler(self, history: History) -> Iterator[History]:
+        for at, entry in enumerate(history):
+            yield history[:at] + history[at + 1 :]
+            for one in _plainer(entry):
+                yield (*history[:at], one, *history[at + 1 :])
+
+    def size(self, history: History) -> tuple:
+        events = sum(isinstance(entry, Login) for entry in history)
+        return events, len(history), sum(_oddness(entry) for entry in history)
+
+    def told(self, history: History, difference: Difference) -> str:
+        lines = ["Differs from the reference. The shortest history that shows it:"]
+        lines += [f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.at + 1], 1)]
+        if isinstance(difference.got, Raised):
+            return "\n".join([*lines, f"Your function {difference.got}."])
+        lines.append(f"Expected {_listed(difference.expected)}.")
+        lines.append(f"Your function gave {_listed(difference.got)}.")
+        return "\n".join(lines)
+
+    def drawn(self, history: History, difference: Difference) -> str:
+        """The copies side by side: those that both send, those that are missing, those that are too much."""
+        if isinstance(difference.got, Raised):
+            return ""
+        both = [copy for copy in difference.expected if copy in difference.got]
+        rows = [("✓ both", copy) for copy in both]
+        rows += [("missing", copy) for copy in difference.expected if copy not in both]
+        rows += [("✗ too much", copy) for copy in difference.got if copy not in both]
+        cells = "".join(
+            f"<tr><td {LEFT}>{state}</td><td {LEFT}>{', '.join(map(str, ids))}</td>"
+            f"<td {LEFT}>{_pairs(group)}</td><td {LEFT}>{_pairs(fields)}</td></tr>"
+            for state, (ids, group, fields) in rows
+        )
+        titles = ("", "for rules", "group", "carries")
+        head = "".join(f'<th scope="col" {LEFT}>{title}</th>' for title in titles)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+
+
+def _rule(rng: Random) -> Published:
+    function, field = rng.choice(COMPUTED)
+    rule: dict[str, Any] = {
+        "ruleId": rng.randint(1, 3),
+        "ruleState": rng.choice(("ACTIVE", "ACTIVE", "PAUSE")),
+    }
+    rule |= {"groupingKeyNames": list(rng.choice(KEYS)), "filter": rng.choice(FILTERS)}
+    return _published(rule, function, field)
+
+
+def _published(rule: dict, function: str, field: str) -> Published:
+    rule |= {"aggregatorFunctionType": function, "limitOperatorType": ">", "limit": 0, "windowMinutes": 10}
+    rule |= (
+        {"unique": [field]} if function == "UNIQUE_COUNT" else {"aggregateFieldName": field} if field else {}
+    )
+    return Published(json.dumps(rule))
+
+
+@lru_cache(maxsize=20_000)
+def _in_force(history: History) -> list[list[Rule]]:
+    """The rules at each entry, as the learner's function is told them."""
+    book, found = Reference(LOGINS).book, []
+    for entry in history:
+        if isinstance(entry, Published):
+            book.apply(entry.message)
+        rules = [
+            Rule(
+                r.rule_id,
+                tuple(r.keys),
+                {name: list(map(str, v)) for name, v in r.filter},
+                tuple(r.needs),
+                r.state,
+            )
+            for r in book.sorted()
+        ]
+        found.append(rules)
+    return found
+
+
+@lru_cache(maxsize=20_000)
+def _expected(history: History) -> list:
+    """What the reference holds of each event, and for which rules."""
+    reference, found = Reference(LOGINS), []
+    for number, entry in enumerate(history, 1):
+        if isinstance(entry, Published):
+            reference.control(entry.message)
+            found.append(None)
+            continue
+        event = {"eventId": number, "eventTime": number, "device": None, **dict(entry.fields)}
+        reference.event(json.dumps(event).encode())
+        copies = [
+            (
+                [rule.rule_id for rule in reference.routes[route]],
+                dict(zip(route.keys, group)),
+                _whole(held[-1].fields),
+            )
+            for (route, group), held in reference.held.items()
+            if held and held[-1].id == number
+        ]
+        found.append(_copies(copies))
+    return found
+
+
+def _whole(fields: dict) -> dict:
+    """Amounts as the learner's function has them."""
+    return {
+        name: int(value) if name == "amount" and value is not None else value
+        for name, value in fields.items()
+    }
+
+
+def _copies(given: Any) -> Any:
+    """An answer as it is compared, or why it is none."""
+    if given is ... or isinstance(given, Raised):
+        return given
+    if given is None:
+        return Raised("gave None; a list of copies is expected, an empty one if none is sent")
+    try:
+        copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
+        return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
+    except (TypeError, ValueError):
+        return Raised(f"gave {given!r}; a list of (rule ids, group, fields) is expected")
+
+
+def _plainer(entry: Published | Login) -> Iterator[Published | Login]:
+    if isinstance(entry, Login):
+        for at, (name, value) in enumerate(entry.fields):
+            if value != PLAIN[name]:
+                yield Login((*entry.fields[:at], (name, PLAIN[name]), *entry.fields[at + 1 :]))
+        return
+    rule = entry.given
+    plain = {"filter": {}, "groupingKeyNames": ["userId"], "ruleState": "ACTIVE"}
+    for name, value in plain.items():
+        if rule[name] != value:
+            yield replace(entry, message=json.dumps(rule | {name: value}))
+    kept = {name: rule[name] for name in ("ruleId", "ruleState", "groupingKeyNames", "filter")}
+    if rule["aggregatorFunctionType"] != "COUNT":
+        yield _published(kept, "COUNT", "")
+
+
+def _oddness(entry: Published | Login) -> int:
+    if isinstance(entry, Login):
+        return sum(value != PLAIN[name] for name, value in entry.fields)
+    rule = entry.given
+    odd = (rule["filter"] != {}, rule["groupingKeyNames"] != ["userId"], rule["ruleState"] != "ACTIVE")
+    return sum(odd) + (rule["aggregatorFunctionType"] != "COUNT")
+
+
+def _said(entry: Published | Login) -> str:
+    if isinstance(entry, Login):
+        return f"Event: {', '.join(f'{name} {value}' for name, value in entry.fields)}"
+    rule = entry.given
+    field = (rule.get("unique") or [rule.get("aggregateFieldName", "")])[0]
+    where = "".join(f", where {name} is {' or '.join(values)}" for name, values in rule["filter"].items())
+    keys = (
+        f"for each {', '.join(rule['groupingKeyNames'])}" if rule["groupingKeyNames"] else "over all events"
+    )
+    paused = " (paused)" if rule["ruleState"] == "PAUSE" else ""
+    return f"Rule {rule['ruleId']}{paused}: {rule['aggregatorFunctionType']} {field} {keys}{where}".replace(
+        "  ", " "
+    )
+
+
+def _listed(copies: list) -> str:
+    if not copies:
+        return "no copy"
+    return "; ".join(
+        f"a copy for rule{'s' * (len(ids) > 1)} {', '.join(map(str, ids))} of group {{{_plain(group)}}} with {{{_plain(fields)}}}"
+        for ids, group, fields in copies
+    )
+
+
+def _plain(pairs: dict) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in pairs.items())
+
+
+def _pairs(pairs: dict) -> str:
+    return escape(_plain(pairs)) or "–"

@@ -1,0 +1,128 @@
+"""Finds the shortest history on which a function and the reference differ.
+
+Histories are made from seeds, the first of one event, the last of many, so what is found is short already. Then whatever
+makes it smaller and still differs is taken, until nothing does.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
+SECONDS, SHRINKING_S = 30, 4
+CALL_S = (
+    0.25  # of computing; a history takes a function less than a hundredth of that, unless it does not end
+)
+
+
+class Raised(str):
+    """What a function raised in place of an answer, or that it did not end."""
+
+
+class TooLong(BaseException):
+    """The function runs on and on; no `except Exception` of its own stops this."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """At which entry of a history they differ, and how."""
+
+    at: int
+    expected: Any
+    got: Any
+
+
+class Game(Protocol):
+    """What a function is given, what the reference makes of the same, and how to tell it."""
+
+    def history(self, seed: int, events: int) -> Any:
+        """A history with so many events."""
+
+    def run(self, function: Callable, history: Any) -> list:
+        """What the function answers to each entry; after a `Raised` no more."""
+
+    def difference(self, history: Any, answers: list) -> Difference | None:
+        """The first answer that is not the reference's."""
+
+    def outside(self, function: Callable) -> str:
+        """What to say to a function that remembers where it should not; nothing if it does not."""
+
+    def simpler(self, history: Any) -> Iterator[Any]:
+        """Histories that are a little smaller."""
+
+    def size(self, history: Any) -> tuple:
+        """What is made small, the most important first."""
+
+    def told(self, history: Any, difference: Difference) -> str:
+        """The history and the difference, in words."""
+
+    def drawn(self, history: Any, difference: Difference) -> str:
+        """As a picture, in HTML."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an attack came to, after so many histories."""
+
+    tried: int
+    history: Any = None
+    difference: Difference | None = None
+
+
+def find(game: Game, function: Callable) -> Found:
+    """The shortest history that was found; none if the function stood all of them."""
+    end = time.monotonic() + SECONDS
+    for seed in range(HISTORIES):
+        history = game.history(seed, 1 + seed * LONGEST // HISTORIES)
+        if difference := game.difference(history, game.run(function, history)):
+            return Found(seed + 1, *_shrunk(game, function, history, difference))
+        if time.monotonic() > end:
+            return Found(seed + 1)
+    return Found(HISTORIES)
+
+
+def _shrunk(game: Game, function: Callable, history: Any, difference: Difference) -> tuple[Any, Difference]:
+    end = time.monotonic() + SHRINKING_S
+    smaller = True
+    while smaller:
+        smaller = False
+        for candidate in game.simpler(history):
+            if time.monotonic() > end:
+                return history, difference
+            if game.size(candidate) >= game.size(history):
+                continue
+            if found := game.difference(candidate, game.run(function, candidate)):
+                history, difference, smaller = candidate, found, True
+                break
+    return history, difference
+
+
+def called(function: Callable, *arguments: Any) -> Any:
+    """The function's answer, or what it raised."""
+    try:
+        return function(*arguments)
+    except TooLong:
+        return Raised(f"did not end within {CALL_S:g} s")
+    except RecursionError:
+        return Raised("called itself again and again, without an end")
+    except Exception as error:  # noqa: BLE001  (a learner's function may raise anything)
+        return Raised(f"raised {type(error).__name__}: {error}")
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Raises TooLong in what takes longer than a function should; in the main thread, where cells run."""
+
+    def too_long(*_) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGVTALRM, too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CALL_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

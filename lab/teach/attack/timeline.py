@@ -1,0 +1,147 @@
+"""Histories of one rule's window: events that come in order, late, together or twice; batches that crash; a rule that changes.
+
+    a        b     | b again   ✗ crash: what came since the cut comes again   the window is 20 min from now on
+
+Times are minutes, letters are events in the order in which they first came, payees are the groups.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import NamedTuple
+
+WIDTHS = (10, 10, 20, 5)
+LATE = 5  # minutes that an event may be behind
+GAPS = (0, 1, 5, 5, 10, 10, 15, 40)
+BEHIND = (0, 0, 1, 5, 5)
+
+
+class Event(NamedTuple):
+    """What a learner's function is given."""
+
+    id: int
+    time: int
+    payee: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A micro-batch ends: what the function remembers is written down."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The micro-batch that runs dies, and runs again from what was written down."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """The rule changes: its window is so long from now on, in minutes."""
+
+    minutes: int
+
+
+Entry = Event | Cut | Crash | Width
+
+
+@dataclass(frozen=True)
+class History:
+    """What happens, in order; `width`: the rule's window at first, in minutes."""
+
+    width: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def events(self) -> list[Event]:
+        return [entry for entry in self.entries if isinstance(entry, Event)]
+
+    @property
+    def names(self) -> dict[Event, str]:
+        """A letter for each event; one that comes again keeps its own."""
+        names: dict[Event, str] = {}
+        for event in self.events:
+            names.setdefault(event, chr(ord("a") + len(names) % 26))
+        return names
+
+    @property
+    def fair(self) -> bool:
+        """Whether no event is further behind than events may be; one that comes twice was not, the first time."""
+        newest: dict[int, int] = {}
+        for event in self.names:
+            newest[event.payee] = max(event.time, newest.get(event.payee, event.time))
+            if event.time < newest[event.payee] - LATE:
+                return False
+        return True
+
+    def event_at(self, place: int) -> Event:
+        """The event that is entry number `place`."""
+        event = self.entries[place]
+        assert isinstance(event, Event)
+        return event
+
+    def width_at(self, place: int) -> int:
+        """The rule's window when entry number `place` comes."""
+        widths = [entry.minutes for entry in self.entries[:place] if isinstance(entry, Width)]
+        return widths[-1] if widths else self.width
+
+
+def made(seed: int, events: int) -> History:
+    """A history with so many events, and now and then something between them."""
+    rng = Random(f"{seed} {events}")
+    entries: list[Entry] = []
+    at, ids, troubles = 0, 0, rng.random() < 0.5
+    for _ in range(events):
+        if troubles and rng.random() < 0.4:
+            entries.append(rng.choice((Cut(), Crash(), Crash(), Width(rng.choice(WIDTHS)))))
+        before = [entry for entry in entries if isinstance(entry, Event)]
+        if before and rng.random() < 0.2:
+            entries.append(rng.choice(before))  # sent again
+            continue
+        at += rng.choice(GAPS)
+        ids += 1
+        same_id = before and rng.random() < 0.1
+        number = rng.choice(before).id if same_id else ids
+        entries.append(Event(number, max(at - rng.choice(BEHIND), 0), rng.choice((1, 1, 1, 2))))
+    return History(rng.choice(WIDTHS), tuple(entries))
+
+
+def simpler(history: History) -> Iterator[History]:
+    """Without some entries; earlier, closer, fewer payees and ids."""
+    entries = history.entries
+    size = len(entries) // 2
+    while size:
+        for at in range(len(entries) - size + 1):
+            yield replace(history, entries=entries[:at] + entries[at + size :])
+        size //= 2
+    for minutes in (10, 20):
+        yield replace(history, width=minutes)
+    events = list(dict.fromkeys(history.events))
+    if events and (first := min(event.time for event in events)):
+        yield _with(history, {event: event._replace(time=event.time - first) for event in events})
+    for event in events:
+        for time in (0, event.time // 2, event.time - 10, event.time - 5, event.time - 1):
+            if 0 <= time < event.time:
+                yield _with(history, {event: event._replace(time=time)})
+        later = [other for other in events if other.time > event.time]
+        room = min((other.time for other in later), default=0) - event.time
+        for by in (10, 5, 1):  # all that is after it moves towards it
+            if by <= room:
+                yield _with(history, {other: other._replace(time=other.time - by) for other in later})
+        yield _with(history, {event: event._replace(payee=1)})
+
+
+def _with(history: History, changed: dict[Entry, Entry]) -> History:
+    return replace(history, entries=tuple(changed.get(entry, entry) for entry in history.entries))
+
+
+def size(history: History) -> tuple:
+    """Events first, then all entries, payees, and minutes."""
+    events = history.events
+    plain = [entry.minutes if isinstance(entry, Width) else 0 for entry in history.entries]
+    return (
+        len(events),
+        len(history.entries),
+        len({event.payee for event in events}),
+        sum(event.time for event in events),
+        abs(history.width - 10) + sum(plain),
+    )

@@ -1,0 +1,239 @@
+"""Two games on a timeline: which events are in the window of each, and when does a count that begins anew alert?
+
+Both are held against `lab.model.reference`. It is told a rule whose alerts show what is asked: for the window a sum of amounts
+that are powers of two, so that a sum says which events are in it.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from lab.model.reference import Reference
+from lab.model.schema import PAYMENTS
+from lab.teach.attack.drawing import timeline
+from lab.teach.attack.search import CALL_S, Difference, Raised, TooLong, called, limited
+from lab.teach.attack.timeline import LATE, Crash, Cut, Event, History, Width, made, simpler, size
+from lab.teach.attack.words import OUTSIDE, entry_said, joined, why
+
+MINUTE_MS = 60_000
+EVER = 10**6  # minutes
+TOO_OLD = object()  # the reference drops it, and a function may do as it likes
+
+
+class OnATimeline:
+    """What both games have in common: `function(memory, event, …)` is called for each event.
+
+    `memory` is a list of the event's group, empty at first. A crash gives it back as it was at the last cut, and the events
+    since then come again; their second answers count, as the first were never delivered.
+    """
+
+    rule: ClassVar[dict[str, Any]]  # the function that the reference computes
+    more: ClassVar[tuple[int, ...]]  # what the function is told beside memory, event and width
+
+    def history(self, seed: int, events: int) -> History:
+        return made(seed, events)
+
+    def simpler(self, history: History) -> Iterator[History]:
+        return simpler(history)
+
+    def size(self, history: History) -> tuple:
+        return size(history)
+
+    def run(self, function: Callable, history: History) -> list:
+        answers: list = [None] * len(history.entries)
+        try:
+            with limited():
+                self._play(function, history, answers)
+        except TooLong:
+            answers[-1] = Raised(f"did not end within {CALL_S:g} s")
+        return answers
+
+    def outside(self, function: Callable) -> str:
+        """An event that nobody has seen before, twice, each time with an empty memory: the answers must be alike."""
+        now = time.monotonic_ns()
+        history = History(10, (Event(now, now, 1),))
+        first, second = (self.run(function, history) for _ in range(2))
+        return "" if first == second else OUTSIDE
+
+    def _play(self, function: Callable, history: History, answers: list) -> None:
+        memory: dict[int, list] = defaultdict(list)
+        saved, batch = deepcopy(memory), []
+        for place, entry in enumerate(history.entries):
+            again: list[int] = []
+            match entry:
+                case Event():
+                    batch.append(place)
+                    again = [place]
+                case Cut():
+                    saved, batch = deepcopy(memory), []
+                case Crash():
+                    memory, again = deepcopy(saved), batch
+            for at in again:
+                event = history.entries[at]
+                given = memory[event.payee], event, history.width_at(at), *self.more
+                answers[at] = self.answer(called(function, *given), history)
+                if isinstance(answers[at], Raised):
+                    return
+
+    def answer(self, given: Any, history: History) -> Any:
+        """As it is compared; `Raised` if it is of the wrong kind."""
+        raise NotImplementedError
+
+    def read(self, alert: Any, events: list[Event]) -> Any:
+        """What an alert of the reference says (None: there is none)."""
+        raise NotImplementedError
+
+    def difference(self, history: History, answers: list) -> Difference | None:
+        """Judged only where a reference that forgets and one that does not agree: who holds more may see more."""
+        if not history.fair:
+            return None
+        for at, (expected, got) in enumerate(zip(self._expected(history, LATE), answers)):
+            if expected is TOO_OLD or (expected == got and not isinstance(got, Raised)):
+                continue
+            if isinstance(got, Raised) or self._expected(history, EVER)[at] == expected:
+                return Difference(at, expected, got)
+        return None
+
+    @lru_cache(maxsize=20_000)  # noqa: B019  (a game is made once)
+    def _expected(self, history: History, late: int) -> list:
+        reference = Reference(PAYMENTS, max_out_of_orderness_ms=late * MINUTE_MS)
+        numbers = {event: place for place, event in enumerate(history.names)}
+        self._rule(reference, history.width)
+        expected: list = []
+        for entry in history.entries:
+            before, dropped = len(reference.alerts), reference.counts["droppedLate"]
+            if isinstance(entry, Width):
+                self._rule(reference, entry.minutes)
+            elif isinstance(entry, Event):
+                reference.event(_line(entry, numbers[entry]))
+            alert = reference.alerts[-1] if len(reference.alerts) > before else None
+            if reference.counts["droppedLate"] > dropped:
+                expected.append(TOO_OLD)
+            else:
+                expected.append(self.read(alert, list(numbers)) if isinstance(entry, Event) else None)
+        return expected
+
+    def _rule(self, reference: Reference, minutes: int) -> None:
+        rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "windowMinutes": minutes}
+        reference.control(json.dumps(rule | self.rule))
+
+    def shown(self, answer: Any, history: History) -> str:
+        """An answer, for people."""
+        raise NotImplementedError
+
+    def told(self, history: History, difference: Difference) -> str:
+        _, name = self._at(history, difference)
+        lines = [f"Differs from the reference at event {name}. The shortest history that shows it:"]
+        lines += [
+            f"{n:3}. {entry_said(history, place)}" for n, place in enumerate(range(len(history.entries)), 1)
+        ]
+        expected = self.shown(difference.expected, history)
+        if isinstance(difference.got, Raised):
+            return "\n".join([*lines, f"At {name} your function {difference.got}. Expected: {expected}."])
+        got = self.shown(difference.got, history)
+        lines.append(f"At {name} expected: {expected}. Your function gave: {got}.")
+        return "\n".join([*lines, *self.reasons(history, difference)])
+
+    def reasons(self, history: History, difference: Difference) -> list[str]:
+        """Why the reference says so."""
+        return []
+
+    def _at(self, history: History, difference: Difference) -> tuple[Event, str]:
+        event = history.event_at(difference.at)
+        return event, history.names[event]
+
+    def drawn(self, history: History, difference: Difference) -> str:
+        got = None if isinstance(difference.got, Raised) else difference.got
+        return timeline(history, difference.at, difference.expected, got)
+
+
+class WindowGame(OnATimeline):
+    """`window(memory, event, width, late)`: the events in the window of `event`; None if it is a duplicate."""
+
+    rule: ClassVar = {
+        "aggregateFieldName": "paymentAmount",
+        "aggregatorFunctionType": "SUM",
+        "limitOperatorType": ">",
+        "limit": 0,
+    }
+    more = (LATE,)
+
+    def answer(self, given: Any, history: History) -> Any:
+        if given is None or given is ... or isinstance(given, Raised):
+            return given
+        try:
+            found = list(given)
+        except TypeError:
+            return Raised(f"gave {given!r}; a list of events is expected, or None for a duplicate")
+        if wrong := [one for one in found if one not in history.names]:
+            return Raised(f"gave a list with {wrong[0]!r} in it; a list of events is expected")
+        return sorted(map(tuple, found))
+
+    def read(self, alert: Any, events: list[Event]) -> Any:
+        if alert is None:
+            return None
+        cents = int(alert.aggregate * 100)
+        return sorted(tuple(event) for place, event in enumerate(events) if cents >> place & 1)
+
+    def shown(self, answer: Any, history: History) -> str:
+        if answer is None:
+            return "None, as for a duplicate"
+        return joined([history.names[Event(*one)] for one in answer]) or "an empty list"
+
+    def reasons(self, history: History, difference: Difference) -> list[str]:
+        return why(history, difference.at, difference.expected, difference.got)
+
+
+class CountGame(OnATimeline):
+    """`alerts(memory, event, width, limit)`: does a count of so many within the window alert, that begins anew when it has?"""
+
+    limit = 2
+    rule: ClassVar = {"aggregatorFunctionType": "COUNT_WITH_RESET", "limitOperatorType": ">=", "limit": limit}
+    more = (limit,)
+
+    def answer(self, given: Any, history: History) -> Any:
+        if isinstance(given, Raised) or given is ...:
+            return given
+        if given is None or isinstance(given, bool) or type(given).__name__ == "bool_":
+            return bool(given)
+        return Raised(f"gave {given!r}; True or False is expected")
+
+    def read(self, alert: Any, events: list[Event]) -> Any:
+        return alert is not None
+
+    def shown(self, answer: Any, history: History) -> str:
+        return "an alert" if answer else "no alert"
+
+    def drawn(self, history: History, difference: Difference) -> str:
+        return timeline(history, difference.at, [], None)
+
+    def reasons(self, history: History, difference: Difference) -> list[str]:
+        event, name = self._at(history, difference)
+        fired = [
+            history.names[one]
+            for one, alert in zip(history.entries[: difference.at], self._expected(history, LATE))
+            if alert and isinstance(one, Event) and one.payee == event.payee
+        ]
+        if event in history.entries[: difference.at]:
+            return [f"{name} came before, with the same id and time: a duplicate, also after an alert."]
+        if fired:
+            return [
+                f"The last alert was at {fired[-1]}: what arrived up to then, {fired[-1]} with it, no longer counts."
+            ]
+        return ["Nothing has alerted yet, so all that is in the window counts."]
+
+
+def _line(event: Event, number: int) -> bytes:
+    payment: dict[str, Any] = {
+        "transactionId": event.id,
+        "eventTime": event.time * MINUTE_MS,
+        "payeeId": event.payee,
+    }
+    payment |= {"beneficiaryId": 1, "paymentType": "CSH"}
+    cents = 1 << number
+    amount = f'"paymentAmount": {cents // 100}.{cents % 100:02}'
+    return (json.dumps(payment)[:-1] + f", {amount}}}").encode()

@@ -1,0 +1,84 @@
+"""What is solved, as a table in a notebook: of all lessons, or of one."""
+
+from html import escape
+
+import ipywidgets as widgets
+
+from lab.teach import titles
+from lab.teach.progress import reset, solved, watched_by
+from lab.widgets.look import Fit, sentence
+
+MARKS = {True: "✓", False: "○"}
+WORDS = {True: "solved", False: "not yet"}
+
+
+class Board(widgets.VBox):
+    """A table that follows the checks of its kernel; `lesson`: one of them, with its exercises, or None for all.
+
+    >>> Board(3).table.value.count("○") > 0
+    True
+    """
+
+    def __init__(self, lesson: int | None = None):
+        self.lesson = lesson
+        self.table, self.said = widgets.HTML(), widgets.HTML()
+        parts: list[widgets.Widget] = [self.table]
+        if lesson is None:
+            parts += [widgets.HBox(self._buttons()), self.said]
+        super().__init__([*parts, Fit()])
+        self.add_class("lab")
+        watched_by(self)
+        self.update()
+
+    def _buttons(self) -> list[widgets.Button]:
+        """Forgetting takes two clicks."""
+        again = widgets.Button(description="Look again", icon="refresh")
+        again.on_click(lambda _: self.update())
+        ask = widgets.Button(description="Reset…", icon="trash")
+        sure = widgets.Button(description="Yes, forget what I solved", button_style="warning")
+        sure.layout.display, sure.layout.width = "none", "auto"
+
+        def toggle(_=None) -> None:
+            sure.layout.display = "none" if sure.layout.display is None else None
+
+        def forget(_) -> None:
+            toggle()
+            self.said.value = sentence(reset())
+
+        ask.on_click(toggle)
+        sure.on_click(forget)
+        return [again, ask, sure]
+
+    def update(self) -> None:
+        """Draws it anew."""
+        done, named = solved(), titles()
+        lessons = [name for name in named if "." not in name]
+        if self.lesson is not None:
+            rows = [
+                f"<tr><td>{_mark(name in done)}</td><td>{name}</td><td>{escape(title)}</td></tr>"
+                for name, title in named.items()
+                if name.startswith(f"{self.lesson}.")
+            ]
+            head = "<th></th><th>exercise</th><th></th>"
+        else:
+            rows = [_lesson(name, named, done) for name in lessons]
+            head = "<th>lesson</th><th></th><th>exercises</th><th class='number'>solved</th>"
+        body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        self.table.value = f'<div class="lab-table lab-plain">{body}</div>'
+
+
+def progress(lesson: int | None = None) -> Board:
+    """What is solved on this machine: of all lessons, or the exercises of one."""
+    return Board(lesson)
+
+
+def _lesson(lesson: str, named: dict[str, str], done: set[str]) -> str:
+    exercises = {name: title for name, title in named.items() if name.startswith(f"{lesson}.")}
+    marks = " ".join(_mark(name in done, f"{name} {title}: ") for name, title in exercises.items())
+    count = f"{len(done & exercises.keys())} of {len(exercises)}"
+    return f"<tr><td>{lesson}</td><td>{escape(named[lesson])}</td><td>{marks}</td><td class='number'>{count}</td></tr>"
+
+
+def _mark(is_solved: bool, of: str = "") -> str:
+    told = escape(f"{of}{WORDS[is_solved]}", quote=True)
+    return f'<span role="img" aria-label="{told}" title="{told}">{MARKS[is_solved]}</span>'

@@ -1,0 +1,149 @@
+"""What a learner has solved, kept on this machine; and a log of stumbles, for those who ask for one.
+
+    lab.check ──┬─► solved.jsonl           a line when an exercise is solved
+                └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
+
+A line is one append, so that several kernels can write at once, and whoever is killed leaves whole lines. Both files are in
+`$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine.
+"""
+
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from lab.teach.judge import RIGHT, Verdict
+
+SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
+SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
+_boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
+
+
+def folder() -> Path:
+    """Where progress is kept."""
+    if own := os.environ.get("LAB_DATA"):
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "lab"
+
+
+def solved() -> set[str]:
+    """The exercises that were solved on this machine, such as "3.2"."""
+    return {line["exercise"] for line in lines_of(folder() / SOLVED) if "exercise" in line}
+
+
+def note(exercise: str, verdict: Verdict, answer: str) -> None:
+    """A check has said something. A folder that cannot be written to is no reason for it to fail."""
+    with suppress(OSError):
+        if verdict.state == RIGHT and exercise not in solved():
+            _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
+        _log({"exercise": exercise, "state": verdict.state, "said": verdict.text, "answer": answer})
+    for board in list(_boards):
+        board.update()
+
+
+def watched_by(board: Any) -> None:
+    """`board.update()` is called after each check in this kernel, as long as there is such a board."""
+    _boards.add(board)
+
+
+def reset() -> str:
+    """Forgets what was solved, and stops the log of stumbles; says what it did. The log itself stays where it is.
+
+    >>> reset()  # doctest: +SKIP
+    'Forgotten: 5 solved exercises. No log of stumbles is being kept.'
+    """
+    count = len(solved())
+    for name in (SOLVED, CONSENT):
+        (folder() / name).unlink(missing_ok=True)
+    for board in list(_boards):
+        board.update()
+    logs = sorted(folder().glob(STUMBLES.format("*")))
+    kept = f" Stays until you remove it: {', '.join(map(str, logs))}." if logs else ""
+    return f"Forgotten: {count} solved exercises. No log of stumbles is being kept.{kept}"
+
+
+def log_stumbles(on: bool = True, name: str = "") -> Verdict:
+    """Keeps a log of stumbles from now on, in all lessons on this machine; `on=False`: no longer. Says where, and of what.
+
+    `name`: how the learner wants to be called in it; without one it has a random number only.
+    """
+    if not on:
+        (folder() / CONSENT).unlink(missing_ok=True)
+        return Verdict(RIGHT, "No log of stumbles is being kept.")
+    learner = (_consent() or {}).get("learner") or secrets.token_hex(3)
+    folder().mkdir(parents=True, exist_ok=True)
+    (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))
+    _log({"state": "begin"})
+    _listen()
+    who = f"the name {name!r}" if name else f"the random number {learner}, no name"
+    return Verdict(
+        RIGHT,
+        f"From now on each check and each error of a cell is a line in\n{log_file(learner)}\n"
+        f"It has {who}; the time; the exercise; the answer's first {ANSWER} characters; what the check said, or the error.\n"
+        "Nothing is sent anywhere. lab.log_stumbles(False) stops it; the file is yours to read, to hand in, or to remove.",
+    )
+
+
+def log_file(learner: str) -> Path:
+    """The log of stumbles of a learner."""
+    return folder() / STUMBLES.format(learner)
+
+
+def lines_of(file: Path) -> Iterator[dict]:
+    """The objects of a file of JSON lines; lines that are none are passed over, and a file that is not there has none."""
+    try:
+        text = file.read_text(errors="replace")
+    except FileNotFoundError:
+        return
+    for line in text.splitlines():
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                yield found
+
+
+def _consent() -> dict | None:
+    return next(lines_of(folder() / CONSENT), None)
+
+
+def _log(told: dict[str, str]) -> None:
+    if consent := _consent():
+        cut = {"said": SAID, "answer": ANSWER}
+        told = {name: text[: cut.get(name)] for name, text in told.items()}
+        who = {"learner": consent["learner"], "name": consent["name"]}
+        _append(log_file(consent["learner"]), {"at": int(time.time()), **who, **told})
+
+
+def _append(file: Path, line: dict) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(descriptor, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def _listen() -> None:
+    """Has the notebook's kernel tell of cells that end with an error."""
+    shell: Callable | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if shell and (kernel := shell()):
+        with suppress(ValueError):  # it does not listen yet
+            kernel.events.unregister("post_run_cell", _ran)
+        kernel.events.register("post_run_cell", _ran)
+
+
+def _ran(result: Any) -> None:
+    if error := result.error_in_exec or result.error_before_exec:
+        with suppress(OSError):
+            _log({"state": "error", "said": f"{type(error).__name__}: {error}"})
+
+
+if _consent():
+    _log({"state": "begin"})
+    _listen()

@@ -1,0 +1,97 @@
+"""`lab reset`: lessons, logs, checkpoints and progress of this clone as on the first day. What lab did not make stays.
+
+A folder is taken for one of logs by the names of the folders in it, and for a checkpoint by its record, `lab.json`.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from lab.engine.checkpoint import RECORD
+from lab.engine.ends import LOGS
+from lab.engine.held import Held
+from lab.teach import progress
+from lab.teach.lessons import FOLDER, built, notebook_of, sources
+
+ROOT = FOLDER.parent
+OF_A_LOG = re.compile(r"\d{20}\.(jsonl|index)|lock|\.next")  # a segment's lines, its index; the writers' lock
+BESIDE = ("spark.log", "spark.log.1")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be put back and what removed. Nothing else is touched."""
+
+    lessons: tuple[Path, ...]
+    checkpoints: tuple[Path, ...]
+    logs: tuple[Path, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.lessons or self.checkpoints or self.logs)
+
+    def __str__(self) -> str:
+        lines = [f"put back as it was: {_short(path)}" for path in self.lessons]
+        lines += [f"remove the checkpoint {_short(path)}" for path in self.checkpoints]
+        lines += [f"remove the log {_short(path)}" for path in self.logs]
+        return "\n".join(lines)
+
+
+def plan() -> Plan:
+    """What differs from the first day in this clone: its folder, and notebooks/."""
+    changed = [path for source in sources() if not _as_made(path := notebook_of(source), source)]
+    places = [place for folder in (ROOT, FOLDER) for place in _folders(folder)]
+    checkpoints = [place for place in places if (place / RECORD).is_file()]
+    beside = [place for folder in places for place in _folders(folder) if (place / RECORD).is_file()]
+    logs = [log for folder in places for log in _logs_in(folder)]
+    return Plan(tuple(changed), tuple(checkpoints + beside), tuple(logs))
+
+
+def reset(what: Plan) -> str:
+    """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
+    held = [Held(path, "lab reset") for path in what.checkpoints]
+    for path in what.lessons:
+        nbformat.write(built(FOLDER / "source" / f"{path.stem}.md"), path)
+    for lock, path in zip(held, what.checkpoints):
+        shutil.rmtree(path)
+        lock.release()
+    for path in what.logs:
+        for file in _files(path):
+            file.unlink()
+        _leave(path)
+    for folder in {path.parent for path in (*what.logs, *what.checkpoints)} - {ROOT, FOLDER}:
+        for name in BESIDE:
+            (folder / name).unlink(missing_ok=True)
+        _leave(folder)
+    return progress.reset()
+
+
+def _leave(folder: Path) -> None:
+    """Removes a folder unless there is something of somebody's own in it."""
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _as_made(notebook: Path, source: Path) -> bool:
+    return notebook.is_file() and nbformat.read(notebook, as_version=4) == built(source)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    return (place for place in sorted(folder.iterdir()) if place.is_dir() and not place.is_symlink())
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs in a folder, also empty ones; none if not one of them was written to."""
+    logs = [place for place in _folders(folder) if place.name in LOGS]
+    return logs if any(_files(log) for log in logs) else []
+
+
+def _files(log: Path) -> list[Path]:
+    return [file for file in log.iterdir() if OF_A_LOG.fullmatch(file.name)]
+
+
+def _short(path: Path) -> Path:
+    return path.relative_to(ROOT)

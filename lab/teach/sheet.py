@@ -1,0 +1,96 @@
+"""The sheet for each learner's table: commands, what a cell can be asked, a rule, and the words of the lessons, on one printed page.
+
+`make sheet` writes slides/sheet.html, and slides/sheet.pdf where there is a Chromium to print it.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+
+from lab.teach import glossary
+from lab.teach.lessons import sources
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PRINT_S = 120
+WORDS_OF = ("00", "01", "02", "03", "07")  # the lessons of half a day, and those that they lean on
+COMMANDS = {
+    "make setup": "once: packages and jars",
+    "make lab": "the lessons, in the browser",
+    "make room": "the control room alone; no Java needed",
+    "make demo": "45 s of payments with planted fraud",
+    ".venv/bin/lab doctor": "what is wrong with this machine, and the fix",
+    ".venv/bin/lab reset": "all as on the first day; asks before",
+}
+CELLS = {
+    "Shift-Enter": "run a cell, go to the next",
+    "lab.hint(&quot;3.2&quot;)": "the next hint to exercise 3.2",
+    "lab.solution(&quot;3.2&quot;)": "a solution",
+    "lab.doctor.run(quick=True)": "the doctor, in a notebook",
+    "Kernel → Shut Down Kernel": "gives the memory back: after each lesson",
+}
+RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(20000000),(43200)"
+PARTS = "number, state, keys, unique fields, field, aggregate, comparison, limit, window in minutes"
+STYLE = """
+@page { size: A4; margin: 9mm; }
+body { font: 8.6pt/1.22 system-ui, sans-serif; margin: 0; color: #111; }
+h1 { font-size: 16pt; margin: 0 0 1mm; } h2 { font-size: 11.5pt; margin: 2.5mm 0 .8mm; border-bottom: .4pt solid #888; }
+code { font: 8pt ui-monospace, monospace; } dl { margin: 0; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 6mm; }
+.pair dl { display: grid; grid-template-columns: max-content 1fr; gap: .3mm 2.5mm; }
+.words { columns: 3; column-gap: 4.5mm; } .words div { break-inside: avoid; margin-bottom: .7mm; }
+.words dt, .words dd { display: inline; margin: 0; } dt { font-weight: bold; } dd { margin: 0; }
+"""
+
+
+def page() -> str:
+    """The sheet as HTML."""
+    chosen = [source for source in sources() if source.stem[:2] in WORDS_OF]
+    words = sorted(glossary.introduced(chosen).items(), key=lambda pair: pair[0].lower())
+    listed = "".join(
+        f"<div><dt>{escape(word)}</dt> <dd>{_marked(entry.meaning)}</dd></div>" for word, entry in words
+    )
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Rules on streams</title><style>{STYLE}</style></head><body>'
+        f"<h1>Rules that change at run time, on event streams</h1><div class=pair><div><h2>In a terminal</h2>{_list(COMMANDS)}</div>"
+        f"<div><h2>In a notebook</h2>{_list(CELLS)}</div></div>"
+        f"<h2>A rule</h2><code>{escape(RULE)}</code><br>{PARTS}. The window ends with each event, and both ends count."
+        f"<h2>Words</h2><dl class=words>{listed}</dl></body></html>"
+    )
+
+
+def _list(pairs: dict[str, str]) -> str:
+    rows = "".join(f"<dt><code>{said}</code></dt><dd>{meaning}</dd>" for said, meaning in pairs.items())
+    return f"<dl>{rows}</dl>"
+
+
+def _marked(text: str) -> str:
+    """Markdown's code and emphasis as HTML.
+
+    >>> _marked("the *fields* `a & b`")
+    'the <i>fields</i> <code>a &amp; b</code>'
+    """
+    text = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(text, quote=False))
+    return re.sub(r"\*(.+?)\*", r"<i>\1</i>", text)
+
+
+def printed(html: Path) -> Path | None:
+    """The PDF of a page, beside it; None where there is no Chromium."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        return None
+    pdf = html.with_suffix(".pdf").resolve()
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={pdf}"]
+    subprocess.run(
+        [browser, *flags, html.resolve().as_uri()], check=True, capture_output=True, timeout=PRINT_S
+    )
+    return pdf
+
+
+if __name__ == "__main__":
+    sheet = Path(sys.argv[1])
+    sheet.parent.mkdir(exist_ok=True)
+    sheet.write_text(page())
+    print(sheet, printed(sheet) or "(no Chromium here: print it from a browser)")

@@ -1,0 +1,205 @@
+"""The fault room: a stream that one delays, repeats, reorders; an engine that one kills between any two steps; what came of it.
+
+buttons ──► lab.apps.drill ──► logs with their batches, files on disk, what memory holds, alerts, and the verdict
+"""
+
+import json
+from collections.abc import Callable
+from html import escape
+
+import ipywidgets as widgets
+
+from lab.apps.drill import STEPS, Drill
+from lab.apps.traffic import BEGIN_MS
+from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, Fit, sentence
+
+SHOWN, STORY, ALERTS, FILES = 14, 3, 6, 8  # records of each partition, sentences, alerts, short names
+LEFT, CELL, LANE = 110, 58, 50
+MEANT = {
+    "cut": "choose the cut, write its marks down",
+    "evaluate": "read, route, evaluate; write the state file",
+    "deliver": "append the alerts to their log",
+    "commit": "write down that it is done",
+}
+LOOKS = {  # what is drawn of a record: colour, filled, words
+    "waiting": (GREY, "none", "waits"),
+    "under way": (PURPLE, "none", "under way"),
+    "running": (ORANGE, ORANGE, "runs"),
+    "done": (GREEN, GREEN, "done"),
+}
+
+
+class FaultRoom(widgets.VBox):
+    """A drill with buttons. `end()` removes what it wrote.
+
+    >>> room = FaultRoom()
+    >>> room.buttons["Send 4 payments"].click()
+    >>> room.buttons["Whole batch"].click()
+    >>> room.drill.done
+    0
+    >>> room.end()
+    """
+
+    def __init__(self):
+        self.drill = Drill()
+        self.buttons: dict[str, widgets.Button] = {}
+        stream = (
+            ("Send 4 payments", "plus", "two to each partition", lambda: self.drill.send(4)),
+            ("Duplicate", "copy", "the last payment is sent once more", self.drill.duplicate),
+            ("Reorder", "exchange", "two payments in the wrong order", self.drill.reorder),
+            ("Delay partition 1", "hourglass-half", "its records cannot be read yet", self.drill.delay),
+            ("Clock back 20 s", "clock-o", "the clock of partition 1", self.drill.clock_back),
+            ("Change the rule", "pencil", "another limit", self.drill.rule),
+        )
+        engine = (
+            ("Step", "step-forward", "the next step of the micro-batch", self.drill.step),
+            ("Whole batch", "forward", "all its steps", self.drill.batch),
+            ("Kill", "bolt", "takes its memory; another engine starts from the disk", self.drill.kill),
+        )
+        rows = [self._row(name, of) for name, of in (("Stream", stream), ("Engine", engine))]
+        self.buttons["Kill"].button_style = "warning"
+        self.steps, self.lanes, self.sides, self.story = (widgets.HTML() for _ in range(4))
+        self.said = widgets.HTML()
+        super().__init__([*rows, self.steps, self.story, self.lanes, self.said, self.sides, Fit()])
+        self.add_class("lab")
+        self._draw()
+
+    def _row(self, name: str, of: tuple) -> widgets.HBox:
+        for text, icon, tip, does in of:
+            button = widgets.Button(description=text, icon=icon, tooltip=tip, layout={"width": "auto"})
+            button.on_click(self._doing(does))
+            self.buttons[text] = button
+        label = widgets.HTML(f"<b>{name}</b>", layout={"width": "4.5em"})
+        return widgets.HBox(
+            [label, *(self.buttons[text] for text, *_ in of)], layout={"flex_flow": "row wrap"}
+        )
+
+    def _doing(self, does: Callable) -> Callable:
+        def pressed(_button) -> None:
+            does()
+            self._draw()
+
+        return pressed
+
+    def end(self) -> None:
+        """Removes what the drill wrote; what is shown stays."""
+        self.drill.close()
+        for button in self.buttons.values():
+            button.disabled = True
+
+    def _draw(self) -> None:
+        drill = self.drill
+        delayed = drill.events.partitions[1].under_way is not None
+        self.buttons["Delay partition 1"].description = "Let it arrive" if delayed else "Delay partition 1"
+        self.steps.value = steps(drill)
+        self.lanes.value = lanes(drill)
+        good, words = drill.verdict()
+        self.said.value = sentence(words, "good" if good else "bad")
+        self.sides.value = sides(drill)
+        told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
+        self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
+
+
+def steps(drill: Drill) -> str:
+    """The four steps of the micro-batch, the next one marked."""
+    parts = []
+    for step in STEPS:
+        now = step == drill.next
+        style = f"border:2px solid {ORANGE if now else 'var(--jp-border-color1,#bbb)'};font-weight:{600 if now else 400}"
+        mark = "▶ " if now else ""
+        parts.append(
+            f'<span title="{MEANT[step]}" style="{style};border-radius:4px;padding:.1em .6em">{mark}{step}</span>'
+        )
+    return f'<div style="color:var(--jp-ui-font-color1,inherit)">Batch {drill.number}: {" → ".join(parts)} &nbsp; next: {MEANT[drill.next]}</div>'
+
+
+def lanes(drill: Drill) -> str:
+    """Each partition's newest records in order, with log times, and the batch that each was cut into."""
+    names = [("control", 0), ("events", 0), ("events", 1)]
+    height = LANE * len(names) + 22
+    parts = []
+    for row, (name, number) in enumerate(names):
+        y = LANE * row + 24
+        partition = drill.feed(name).partitions[number]
+        label = "rules" if name == "control" else f"partition {number}"
+        parts.append(
+            f'<text x="0" y="{y + 4}" fill="currentColor">{label}</text>'
+            f'<path d="M{LEFT - 20} {y}H{LEFT + CELL * SHOWN}" stroke="currentColor" opacity=".3"/>'
+        )
+        records = [(offset, record, False) for offset, record in enumerate(partition.records)]
+        records += [(-1, record, True) for record in partition.under_way or []]
+        for at, (offset, record, is_under_way) in enumerate(records[-SHOWN:]):
+            batch = None if is_under_way else drill.batch_of(number, offset, name)
+            state = (
+                "under way"
+                if is_under_way
+                else "waiting"
+                if batch is None
+                else "done"
+                if batch <= drill.done
+                else "running"
+            )
+            parts.append(
+                _record(
+                    LEFT + CELL * at,
+                    y,
+                    _shown(name, record.value),
+                    (record.log_time - BEGIN_MS) // 1000,
+                    state,
+                    batch,
+                )
+            )
+    told = "the logs: each record with its log time in seconds, and the batch that took it"
+    style = "display:block;max-width:68em;width:100%;height:auto;font:12px sans-serif;color:var(--jp-ui-font-color1,currentColor)"
+    return f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + CELL * SHOWN + 10} {height}" style="{style}">{"".join(parts)}</svg>'
+
+
+def _shown(name: str, value: bytes) -> str:
+    if name == "control":
+        return f"> {value.decode().split('(')[6].partition(')')[0]}"
+    payment = json.loads(value)
+    return f"{payment['transactionId']}: {payment['paymentAmount']}"
+
+
+def _record(x: float, y: float, text: str, seconds: int, state: str, batch: int | None) -> str:
+    colour, fill, words = LOOKS[state]
+    told = words if batch is None else f"batch {batch}"
+    dash = ' stroke-dasharray="3 3"' if state == "under way" else ""
+    return (
+        f'<rect x="{x}" y="{y - 11}" width="{CELL - 8}" height="20" rx="4" fill="{fill}" fill-opacity=".35" stroke="{colour}" stroke-width="2"{dash}/>'
+        f'<text x="{x + (CELL - 8) / 2}" y="{y + 4}" text-anchor="middle" fill="currentColor">{escape(text)}</text>'
+        f'<text x="{x + (CELL - 8) / 2}" y="{y - 14}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{seconds} s</text>'
+        f'<text x="{x + (CELL - 8) / 2}" y="{y + 21}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{told}</text>'
+    )
+
+
+def sides(drill: Drill) -> str:
+    """On disk, in memory, delivered: side by side."""
+    folders: dict[str, list[str]] = {}
+    for file in drill.files():
+        folder, _, name = file.partition("/")
+        folders.setdefault(folder, []).append(name)
+    disk = [f"{folder}/ {_newest(names)}" for folder, names in folders.items()] or ["nothing yet"]
+    memory = "Nothing: the next batch reads the state files."
+    if drill.in_memory is not None:
+        memory = f"The windows, as batch {drill.in_memory} left them."
+    counts = drill.counts
+    told = f"{counts['records']} records: {counts['evaluated']} evaluated, {counts['duplicates']} twice"
+    alerts = [
+        f"event {alert['eventId']}: {alert['key']} {alert['aggregate']} > {alert['limit']}"
+        for alert in drill.alerts[-ALERTS:]
+    ] or ["none yet"]
+    title = f"In the log of alerts: {len(drill.alerts)}"
+    parts = [_side("On disk", disk), _side("In memory", [memory, "", told]), _side(title, alerts)]
+    return f'<div class="lab-sides">{"".join(parts)}</div>'
+
+
+def _newest(names: list[str]) -> str:
+    """All short names, or the newest long one, and how many there are."""
+    if all(len(name) < 5 for name in names):
+        return "… " * (len(names) > FILES) + ", ".join(names[-FILES:])
+    return names[-1] + f" and {len(names) - 1} more" * (len(names) > 1)
+
+
+def _side(title: str, lines: list[str]) -> str:
+    return f"<div><b>{title}</b>{''.join(f'<div>{escape(line)}</div>' for line in lines)}</div>"

@@ -1,0 +1,124 @@
+"""The front door of the control room: a stream played here, simulated or one's own, or an engine that runs already; then the room."""
+
+from collections.abc import Callable, Sequence
+
+import ipywidgets as widgets
+
+from lab.apps.connect import connect
+from lab.apps.demo import first_rules
+from lab.apps.replay import read_rules
+from lab.apps.studio import Studio
+from lab.stream.datasets import dataset
+from lab.widgets.controlroom import ControlRoom
+from lab.widgets.look import Fit, sentence
+
+RATE = 200
+ENGINES = {
+    "in this kernel: no Java needed, nothing durable": "kernel",
+    "Spark, on files": "spark",
+    "Spark, on a Kafka broker of its own": "kafka",
+}
+STREAMS: dict[str, Callable[[], Sequence]] = {
+    "payments": lambda: first_rules(RATE),
+    "logins": lambda: read_rules(dataset("logins") / "rules.json"),
+}
+PLAY, OWN, CONNECT = (
+    "Play a simulated stream here",
+    "Play your own events here",
+    "Connect to a running engine",
+)
+HELP = {
+    PLAY: "Seeded events with planted fraud, and an engine to judge them. Rate and bursts are yours to steer.",
+    OWN: "Recorded events, from a file or as a topic has them now, as if they came today, and an engine to judge them.",
+    CONNECT: "Watches the logs of a `lab run`, and publishes rules on its control log. It starts and stops nothing there.",
+}
+
+
+class FrontDoor(widgets.VBox):
+    """Asks which stream and which engine, opens the control room on them, and folds away; the room's *Change* unfolds it."""
+
+    def __init__(self):
+        self.how = widgets.ToggleButtons(options=[PLAY, OWN, CONNECT], tooltips=list(HELP.values()))
+        self.help = widgets.HTML()
+        self.stream = widgets.Dropdown(options=list(STREAMS), description="stream")
+        self.engine = widgets.Dropdown(options=list(ENGINES.items()), description="engine")
+        self.logs = widgets.Text(description="logs", placeholder="a folder, or kafka://127.0.0.1:9092")
+        self.events = widgets.Text(
+            description="events", placeholder="a file, a folder, or kafka://127.0.0.1:9092/TOPIC"
+        )
+        self.schema = widgets.Text(description="schema")
+        self.start = widgets.Button(description="Start", icon="play", button_style="primary")
+        self.start.on_click(lambda _: self._open())
+        self.said, self.room = widgets.HTML(), None
+        self.again = widgets.Button(description="Change", icon="sliders", tooltip="another stream or engine")
+        self.again.on_click(lambda _: self._fold(False))
+        controls = [
+            self.how,
+            self.help,
+            self.stream,
+            self.events,
+            self.engine,
+            self.logs,
+            self.schema,
+            self.start,
+            self.said,
+        ]
+        self.form = widgets.VBox([*controls, Fit()])
+        self.form.add_class("lab-door")
+        self.how.observe(lambda _: self._show(), "value")
+        super().__init__([self.form])
+        self.add_class("lab")
+        self._show()
+
+    def _show(self) -> None:
+        how = self.how.value
+        for control, shown_for in (
+            (self.stream, (PLAY,)),
+            (self.events, (OWN,)),
+            (self.engine, (PLAY, OWN)),
+            (self.logs, (CONNECT,)),
+            (self.schema, (OWN, CONNECT)),
+        ):
+            control.layout.display = "" if how in shown_for else "none"
+        kinds = "payments, logins or FILE.toml"
+        self.schema.placeholder = (
+            f"{kinds}, which lab infer makes" if how == OWN else f"as its checkpoint says; else {kinds}"
+        )
+        self.help.value = f"<p>{HELP[how]}</p>"
+        self.start.description = "Connect" if how == CONNECT else "Start"
+        self.start.icon = "plug" if how == CONNECT else "play"
+
+    def _open(self) -> None:
+        self.start.disabled = True
+        self.said.value = sentence("Connecting…" if self.how.value == CONNECT else "Starting…")
+        try:
+            studio = self._studio()
+            if self.room:
+                self.room.end()
+            self.room = ControlRoom(studio)
+            self.room.head.children = [*self.room.head.children, self.again]
+            self.children = [self.form, self.room]
+            self._fold(True)
+        except Exception as error:  # noqa: BLE001  (no Java, no broker, a typing error: a button's errors go nowhere else)
+            self.said.value = sentence(str(error), "bad")
+        finally:
+            self.start.disabled = False
+
+    def _studio(self) -> Studio:
+        if self.how.value == PLAY:
+            rules = STREAMS[self.stream.value]()
+            return Studio(self.stream.value, self.engine.value, rate=RATE, rules=rules)
+        schema = self.schema.value.strip()
+        if self.how.value == OWN:
+            if not (events := self.events.value.strip()):
+                raise ValueError("events: nothing, expected a file, a folder, or kafka://HOST:PORT/TOPIC")
+            return Studio(schema or "payments", self.engine.value, rate=RATE, events=events)
+        where = self.logs.value.strip()
+        if "@" in where:
+            self.logs.value = ""  # a password does not stay on the screen
+        logs, schema = connect(where, schema)
+        return Studio(schema, "elsewhere", logs=logs)
+
+    def _fold(self, folded: bool) -> None:
+        self.said.value = ""
+        self.form.layout.display = "none" if folded else ""

@@ -1,0 +1,110 @@
+"""A drill is the engine's own code on a real disk: whatever one does to it, nothing is lost and nothing comes twice."""
+
+from random import Random
+
+import pytest
+
+from lab.apps.drill import STEPS, Drill
+
+DONE = (
+    "send",
+    "send",
+    "duplicate",
+    "reorder",
+    "delay",
+    "clock_back",
+    "rule",
+    "step",
+    "step",
+    "step",
+    "batch",
+    "kill",
+)
+
+
+@pytest.fixture
+def drill():
+    drill = Drill()
+    yield drill
+    drill.close()
+
+
+def stepped_to(drill: Drill, step: str) -> None:
+    drill.send(8)
+    while drill.next != step:
+        drill.step()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_before_any_step_loses_nothing_and_repeats_nothing(drill, step):
+    stepped_to(drill, "cut")
+    drill.batch()
+    stepped_to(drill, step)
+    before = len(drill.alerts)
+    drill.kill()
+    assert ("runs again" in drill.story[-1]) == (step != "cut")
+    assert drill.in_memory is None and drill.verdict()[0]
+    drill.batch()
+    assert drill.verdict()[0] and len(drill.alerts) > (0 if step == "cut" else before - 1) and drill.done == 1
+
+
+def test_a_batch_that_runs_again_writes_the_same_file_and_its_alerts_are_taken_once(drill):
+    stepped_to(drill, "commit")
+    alerts = drill.outs["alerts"].read()
+    drill.kill()
+    drill.step()
+    assert "has the same bytes again" in drill.story[-1]
+    drill.step()
+    assert "it takes none twice" in drill.story[-1]
+    assert drill.outs["alerts"].read() == alerts
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_lost_or_repeated_whatever_is_pressed(seed):
+    rng, drill = Random(seed), Drill(seed)
+    for _ in range(40):
+        getattr(drill, rng.choice(DONE))()
+        good, said = drill.verdict()
+        assert good, (said, drill.story)
+    if drill.events.partitions[1].under_way is not None:
+        drill.delay()
+    drill.batch()
+    drill.batch()
+    taken = sum(len(partition.records) for partition in drill.events.partitions)
+    assert drill.counts["records"] == taken and drill.verdict()[0]
+    drill.close()
+    assert not drill.folder.exists()
+
+
+def test_the_verdict_sees_an_alert_that_is_missing_and_one_that_is_there_twice(drill):
+    stepped_to(drill, "commit")
+    drill.step()
+    good, said = drill.verdict()
+    assert good and "the reference's own" in said
+    drill.outs["alerts"].append(drill.outs["alerts"].read()[:1])
+    assert drill.verdict() == (False, said_of(0, 1, drill))
+    drill.lines = {}
+    stepped_to(drill, "deliver")
+    drill.lines = {"stats": drill.lines["stats"]}
+    drill.step()
+    good, said = drill.verdict()
+    assert not good and not said.startswith("0 alerts")
+
+
+def said_of(lost: int, twice: int, drill: Drill) -> str:
+    records = drill.counts["records"]
+    return f"{lost} alerts are missing, {twice} are too many; {records} records counted of {records}."
+
+
+def test_what_arrives_late_goes_with_a_later_batch_and_times_that_step_back_change_nothing(drill):
+    drill.delay()
+    drill.send(4)
+    drill.batch()
+    drill.clock_back()
+    drill.delay()
+    drill.send(2)
+    drill.batch()
+    assert [drill.batch_of(0, offset) for offset in range(3)] == [0, 0, 1]
+    assert [drill.batch_of(1, offset) for offset in range(3)] == [1, 1, 1]
+    times = [record.log_time for record in drill.events.partitions[1].records]
+    assert times != sorted(times) and drill.verdict()[0]

@@ -1,0 +1,121 @@
+"""How fast a backlog on a topic is read: by one task from one partition, by two from two, nothing else at work.
+
+Engine and broker are processes of this machine; the events are in the topic before the engine starts. The first run of each
+is not counted: it compiles.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from lab.apps.run import OPTIMISING
+from lab.engine.ends import WRITTEN, KafkaLogs
+from lab.engine.settings import Settings
+from lab.machine import broker
+from lab.machine.session import session
+from tests.bench.data import Payments, three_rules
+from tests.bench.drive import Run, run
+from tests.bench.feed import feed
+
+TARGETS = {1: 300_000, 2: 500_000}  # partitions -> events/s
+MANY = 32  # cores, on paper
+
+
+def catchup(events: int, repeats: int, console: Console) -> None:
+    """Prints events/s for each number of partitions, where the time goes, and what more cores would make of it."""
+    runs: dict[int, list[Run]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
+        broker.running() as kafka,
+        session(f"local[{max(TARGETS)}]", conf=OPTIMISING) as spark,
+    ):
+        made = Payments.make(Path(folder, "made"), events, keys=100_000)
+        for partitions in TARGETS:
+            backlog(kafka.address, made, partitions)
+        for number in range(1 + repeats):
+            for partitions in TARGETS:
+                with console.status(f"Round {number} of {repeats}: {partitions} partitions"):
+                    one = caught_up(spark, kafka.address, partitions, number)
+                assert one.events == events, f"{one.events} of {events} events evaluated"
+                runs.setdefault(partitions, []).append(one)
+    measured = {partitions: of[1:] for partitions, of in runs.items()}
+    print_rates(measured, console)
+    print_amdahl(measured, console)
+
+
+def backlog(address: str, made: Payments, partitions: int) -> None:
+    """Fills a topic; the rules are in force before."""
+    logs = KafkaLogs(address, topics(partitions, 0))
+    logs.create(partitions)
+    logs.log("control").publish(three_rules(), ["1", "2", "3"])
+    feed(address, logs.topic("events"), made.file, 0, made.events)
+
+
+def topics(partitions: int, number: int) -> dict[str, str]:
+    """Each run writes to topics of its own."""
+    return {name: f"{name}-{partitions}" for name in ("events", "control")} | {
+        name: f"{name}-{partitions}-{number}" for name in WRITTEN
+    }
+
+
+def caught_up(spark: SparkSession, address: str, partitions: int, number: int) -> Run:
+    """One run over the backlog, from a checkpoint of its own."""
+    logs = KafkaLogs(address, topics(partitions, number))
+    logs.create(partitions)
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder:
+        return run(spark, logs, Path(folder), Settings(parallelism=partitions, short_batches=False))
+
+
+def print_rates(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
+    table = Table(
+        "partitions, tasks", "events/s", "range", "by CPU alone", "target", title="A backlog, 3 rules"
+    )
+    for partitions, of in runs.items():
+        rates = [one.rate for one in of]
+        met = "met" if median(rates) >= TARGETS[partitions] else "NOT MET"
+        table.add_row(
+            str(partitions),
+            f"{median(rates):,.0f}",
+            f"{min(rates):,.0f} – {max(rates):,.0f}",
+            f"{median(one.cpu_rate for one in of):,.0f}",
+            f"{met} {TARGETS[partitions]:,}",
+        )
+    console.print(table)
+
+
+def print_amdahl(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
+    """What is shared among tasks and what is not, and Amdahl's law."""
+    table = Table(
+        "partitions, tasks",
+        "in tasks",
+        "beside them",
+        f"on paper, {MANY} cores",
+        title="Seconds for 1,000,000 events; events/s",
+    )
+    for partitions, of in runs.items():
+        in_tasks, beside = (
+            median(part / one.events * 1e6 for one, part in zip(of, parts))
+            for parts in zip(*(task_seconds(one) for one in of))
+        )
+        paper = 1e6 / (beside + in_tasks / MANY)
+        table.add_row(str(partitions), f"{in_tasks:.2f}", f"{beside:.2f}", f"{paper:,.0f}")
+    console.print(table)
+    console.print(
+        "In tasks: reading, decoding, routing, evaluating, state files, alerts; as many tasks share it as there are partitions "
+        "and key-groups. Beside them, one after another: the cut, Spark's plans and logs, the start and end of stages. "
+        "On paper the former is spread evenly over the cores, each with a partition, at batches of this size, and nothing "
+        "else gets in the way."
+    )
+
+
+def task_seconds(one: Run) -> tuple[float, float]:
+    """Seconds that tasks ran, added up, and those of the micro-batches in which no stage did."""
+    in_tasks = sum(stage["runMs"] for stage in one.stages) / 1000
+    in_stages = sum(stage["end"] - stage["start"] for stage in one.stages) / 1000
+    batches = sum(batch["durationMs"]["triggerExecution"] for batch in one.batches) / 1000
+    return in_tasks, max(batches - in_stages, 0)

@@ -1,0 +1,104 @@
+"""Faults planted into logs, and into what reads them."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+from lab.engine.cut import Planner
+from lab.engine.settings import Settings
+from lab.logs.files import FileLog
+from lab.logs.segments import Segments
+from lab.logs.writer import Writer
+from tests.sim.mutants import mutant
+from tests.sim.topics import SimFeed
+
+
+@mutant
+def what_expired_unread_is_passed_over():
+    read, data = SimFeed.read, FileLog.data
+
+    def topic(self, ranges, floor):
+        starts = self.starts()
+        kept = {number: (max(start, starts[number]), end) for number, (start, end) in ranges.items()}
+        return read(
+            self, {number: (start, end) for number, (start, end) in kept.items() if start < end}, floor
+        )
+
+    with (
+        patch.object(SimFeed, "read", topic),
+        patch.object(FileLog, "data", lambda self, start, end: data(self, max(start, self.start()), end)),
+        patch.object(Planner, "_check", lambda self, *_: None),
+    ):
+        yield
+
+
+@mutant
+def a_partition_that_appears_is_not_read():
+    ends = SimFeed.ends
+
+    def mutated(self):
+        self.known = getattr(self, "known", None) or set(ends(self))
+        return {number: end for number, end in ends(self).items() if number in self.known}
+
+    with patch.object(SimFeed, "ends", mutated):
+        yield
+
+
+@mutant
+def a_new_segment_appears_behind_a_tail():
+    """Who knows a segment does not look for the one that follows."""
+    look = Segments.look
+
+    def mutated(self):
+        if not self._seen.size:
+            return look(self)
+        with self.index(self._seen.bases[-1]) as index:
+            self._seen = self._seen._replace(size=index.size, first=index[0], last=index[-1])
+        return self._seen
+
+    with patch.object(Segments, "look", mutated):
+        yield
+
+
+@mutant
+def two_writers_of_a_file_log_do_not_take_turns():
+    @contextmanager
+    def unlocked(self):
+        yield
+
+    with patch.object(Writer, "_locked", unlocked):
+        yield
+
+
+@mutant
+def a_writer_goes_on_where_it_left_the_log():
+    with patch.object(
+        Writer,
+        "_mended",
+        lambda self: self._segments._seen if self._segments._seen.size else self._segments.look(),
+    ):
+        yield
+
+
+@mutant
+def lines_count_before_their_row_is_written():
+    end = FileLog.end
+
+    def mutated(self, before_ms=None):
+        base = self._segments.look().bases[-1]
+        path = Path(self._segments.file(base, "jsonl"))
+        held = base + path.stat().st_size if path.exists() else base
+        return end(self, before_ms) if before_ms is not None else max(held, end(self))
+
+    with patch.object(FileLog, "end", mutated):
+        yield
+
+
+@mutant
+def the_state_is_read_with_the_default_lateness():
+    of_record = Settings.of_record
+    with patch.object(
+        Settings, "of_record", lambda record: replace(of_record(record), max_out_of_orderness_ms=300_000)
+    ):
+        yield

@@ -1,0 +1,187 @@
+"""Faults planted into what the engine remembers: shared memory and state files."""
+
+import json
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from lab.engine import windows
+from lab.engine.statefiles import StateFiles
+from lab.engine.store import RouteStore
+from lab.engine.windows import Windows
+from tests.sim.mutants import mutant
+from tests.sim.world import SimNote, World
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+@mutant
+def memory_is_rebuilt_before_the_note_is_emptied():
+    open_, write = Windows._open, SimNote.write
+
+    def mutated(self, noted):
+        note = SimNote(f"{self.folder}/lock")
+        World.current.notes[note.path] = noted
+        open_(self, noted)
+        write(note, "")
+
+    with patch.object(Windows, "_open", mutated):
+        yield
+
+
+@mutant
+def windows_at_hand_are_trusted():
+    with patch.object(windows, "uuid4", lambda: SimpleNamespace(hex="")):
+        yield
+
+
+@mutant
+def a_window_file_that_is_gone_is_an_empty_window():
+    open_ = Windows._open
+
+    def mutated(self, noted):
+        with patch.object(windows, "all", lambda of: True, create=True):
+            open_(self, noted)
+
+    with patch.object(Windows, "_open", mutated):
+        yield
+
+
+@mutant
+def the_note_is_written_before_the_state_file():
+    """A task killed between the two leaves memory that is right and a chain without the batch's file.
+
+    It does harm only if a task on another host then wrote that file, merged more into it than this host's next merge covers, and
+    removed what it replaced: rare, so it takes many histories.
+    """
+    save = Windows._save
+
+    def early(self):
+        chain = [file[:-1] for file in self.chain]
+        SimNote(f"{self.folder}/lock").write(
+            json.dumps({"batch": self.batch_id, "chain": chain, "garbage": []})
+        )
+        save(self)
+
+    with patch.object(Windows, "_save", early):
+        yield
+
+
+# -- state files -------------------------------------------------------------------------------------------------------
+
+
+@mutant
+def files_of_uncommitted_batches_are_read():
+    find = StateFiles.find
+    with patch.object(StateFiles, "find", lambda self, upto: find(self, upto + 1)):
+        yield
+
+
+@mutant
+def a_file_serves_all_that_it_holds():
+    read = StateFiles.read
+    everything = tuple(range(64))
+    with patch.object(StateFiles, "read", lambda self, file: read(self, file._replace(serves=everything))):
+        yield
+
+
+def _removing_garbage_after(step: str):
+    """Patches a step of `Windows`."""
+    original = getattr(Windows, step)
+
+    def mutated(self, *args):
+        original(self, *args)
+        for name in self.garbage:
+            self.files.folder.remove(name)
+
+    return patch.object(Windows, step, mutated)
+
+
+@mutant
+def garbage_goes_before_the_commit():
+    with _removing_garbage_after("_save"):
+        yield
+
+
+@mutant
+def garbage_goes_before_a_newer_file_is_there():
+    """Nothing then tells a twin of the batch that made it so that it is late."""
+    with _removing_garbage_after("_open"):
+        yield
+
+
+@mutant
+def a_file_of_other_tasks_goes_when_mine_replaces_it():
+    save = Windows._save
+
+    def mutated(self):
+        before = list(self.chain)
+        save(self)
+        kept = {file.name for file in self.chain}
+        self.garbage += [file.name for file in before if file.name not in kept]
+
+    with patch.object(Windows, "_save", mutated):
+        yield
+
+
+@mutant
+def a_file_expires_by_the_newest_time_of_all_key_groups():
+    def mutated(self, file):
+        mine = (file.low, file.high) == (self.low, self.high)
+        return mine and all(
+            newest < self.stores[number].newest.max() - self.stores[number].widest_ms - self.late_ms
+            for number, _, newest in self.files.newest(file)
+            if number in self.stores
+        )
+
+    with patch.object(Windows, "_expired", mutated):
+        yield
+
+
+@mutant
+def a_file_is_named_by_its_last_batch_alone():
+    """A merged file hides none of those that it replaces."""
+    write = StateFiles.write
+    with patch.object(
+        StateFiles, "write", lambda self, last, first, level, rows: write(self, last, last, level, rows)
+    ):
+        yield
+
+
+@mutant
+def the_horizon_is_that_of_all_key_groups():
+    held = RouteStore._held
+
+    def mutated(self, event, late_ms):
+        before = self.newest.copy()
+        self.newest[:] = before.max()
+        try:
+            return held(self, event, late_ms)
+        finally:
+            self.newest[:] = before
+
+    with patch.object(RouteStore, "_held", mutated):
+        yield
+
+
+@mutant
+def a_rewritten_file_hides_only_those_of_its_own_chain():
+    """What a narrow window let go comes back out of a file of before a rescale, when the own one has expired."""
+
+    def mutated(self, last, first, level, rows):
+        own = [file.first for file in mutated.windows.chain]
+        return write(self, last, min([*own, last]) if mutated.windows.rewrite else first, level, rows)
+
+    save, write = Windows._save, StateFiles.write
+
+    def saving(self):
+        mutated.windows = self
+        save(self)
+
+    with patch.object(StateFiles, "write", mutated), patch.object(Windows, "_save", saving):
+        yield
+
+
+@mutant
+def a_file_that_another_machine_removed_stops_the_engine():
+    with patch.object(windows, "FileGone", KeyError):
+        yield

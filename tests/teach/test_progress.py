@@ -1,0 +1,128 @@
+"""Progress outlives kernels, and several may write at once; a log of stumbles is kept only for those who asked."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lab
+from lab import teach
+from lab.teach import progress
+from lab.teach.board import Board
+from lab.teach.judge import RIGHT, WRONG
+
+SOLVE = "import sys; import lab; [lab.check('3.4', 864) for _ in range(20)]; lab.check(sys.argv[1], eval(sys.argv[2]))"
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("LAB_DATA", str(tmp_path))
+    monkeypatch.setattr(teach, "_wrong", {})
+    return tmp_path
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_what_is_solved_is_known_to_the_next_kernel_and_wrong_answers_leave_nothing(fresh):
+    lab.check("3.4", 5)
+    assert files(fresh) == [] and progress.solved() == set()
+    lab.check("3.4", 864)
+    found = subprocess.check_output(
+        [sys.executable, "-c", "from lab.teach.progress import solved; print(solved())"], text=True
+    )
+    assert found.strip() == "{'3.4'}" and files(fresh) == ["solved.jsonl"]
+
+
+def test_kernels_that_write_at_once_leave_whole_lines(fresh):
+    answers = {"3.5": "[4, 8]", "1.4": "9", "4.3": "86400", "4.4": "86400000000"}
+    running = [subprocess.Popen([sys.executable, "-c", SOLVE, *pair]) for pair in answers.items()]
+    assert [process.wait() for process in running] == [0, 0, 0, 0]
+    assert progress.solved() == {"3.4", *answers}
+    assert all(json.loads(line)["exercise"] for line in (fresh / "solved.jsonl").read_text().splitlines())
+
+
+def test_a_line_cut_short_costs_itself_only(fresh):
+    lab.check("3.4", 864)
+    with (fresh / "solved.jsonl").open("a") as file:
+        file.write('{"exercise": "3.\n')
+    lab.check("1.4", 9)
+    assert progress.solved() == {"3.4", "1.4"}
+
+
+def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
+    (fresh / "file").touch()
+    monkeypatch.setenv("LAB_DATA", str(fresh / "file" / "below"))
+    assert lab.check("3.4", 864).state == RIGHT
+
+
+def test_reset_forgets_and_leaves_the_log_to_its_owner(fresh):
+    lab.log_stumbles()
+    lab.check("3.4", 864)
+    said = progress.reset()
+    assert "1 solved" in said and "stumbles-" in said
+    assert progress.solved() == set()
+    [left] = files(fresh)
+    before = (fresh / left).read_text()
+    lab.check("3.4", 5)
+    assert (fresh / left).read_text() == before
+
+
+def test_the_board_follows_checks_and_the_reset_asks_first():
+    everything, lesson = Board(), Board(3)
+    assert "0 of 5" in everything.table.value and "✓" not in lesson.table.value
+    lab.check("3.4", 864)
+    assert "1 of 5" in everything.table.value and lesson.table.value.count("✓") == 1
+    assert "how fine must it be?" in lesson.table.value
+    _, ask, sure = everything.children[1].children
+    assert sure.layout.display == "none"
+    ask.click()
+    assert sure.layout.display is None and progress.solved()
+    sure.click()
+    assert not progress.solved() and "✓" not in lesson.table.value
+
+
+def test_without_a_word_nothing_is_logged(fresh):
+    lab.check("3.4", 5)
+    lab.check("3.4", 864)
+    assert files(fresh) == ["solved.jsonl"]
+
+
+def test_the_log_has_what_it_says_that_it_has_and_no_name_that_was_not_typed(fresh):
+    said = lab.log_stumbles().text
+    lab.check("3.4", 5)
+    lab.check_function("3.2", lambda time, end, width: 1 / 0)
+    [file] = [name for name in files(fresh) if name.startswith("stumbles-")]
+    assert str(fresh / file) in said
+    begun, wrong, raised = map(json.loads, (fresh / file).read_text().splitlines())
+    assert begun["state"] == "begin" and wrong["state"] == raised["state"] == WRONG
+    assert wrong.keys() == {"at", "learner", "name", "exercise", "state", "said", "answer"}
+    assert (
+        wrong["answer"] == "5" and "is not right" in wrong["said"] and "ZeroDivisionError" in raised["said"]
+    )
+    assert {line["name"] for line in (begun, wrong, raised)} == {""}
+    lab.log_stumbles(name="Ada")
+    lab.check("3.4", 6)
+    assert json.loads((fresh / file).read_text().splitlines()[-1])["name"] == "Ada"
+    lab.log_stumbles(False)
+    count = len((fresh / file).read_text().splitlines())
+    lab.check("3.4", 7)
+    assert len((fresh / file).read_text().splitlines()) == count
+
+
+def test_an_error_of_a_cell_is_a_stumble(fresh):
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("import lab; lab.log_stumbles()")
+shell.run_cell("answer = nowhere")
+shell.run_cell("answer = (")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    [file] = fresh.glob("stumbles-*")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["state"] for line in lines] == ["begin", "error", "error"]
+    assert "NameError: name 'nowhere'" in lines[1]["said"] and "SyntaxError" in lines[2]["said"]

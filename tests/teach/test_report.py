@@ -1,0 +1,67 @@
+"""A class's logs of stumbles become a heat map, on a terminal and as a page that needs nothing else."""
+
+import json
+import re
+
+import pytest
+
+from lab.cli.main import main
+from lab.teach.report import BREAK_S, learner_of, page, read, worst
+
+
+def line(
+    at: int, state: str, exercise: str = "", said: str = "", learner: str = "7f", name: str = ""
+) -> dict:
+    found = {"at": at, "learner": learner, "name": name, "state": state, "said": said}
+    return found | ({"exercise": exercise} if exercise else {})
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    quick = [line(0, "begin", learner="a1", name="Ada"), line(60, "right", "3.1", learner="a1", name="Ada")]
+    slow = [line(0, "begin", learner="b2")]
+    slow += [line(10 * n, "wrong", "3.1", "These are the <right> ones.", learner="b2") for n in range(1, 5)]
+    slow += [line(70, "right", "3.1", learner="b2"), line(80, "wrong", "10.2", "Too many.", learner="b2")]
+    for name, lines in (("one", quick), ("two", slow)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stumbles.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nnonsense\n")
+    return tmp_path
+
+
+def test_breaks_do_not_count_and_a_gap_belongs_to_the_later_line():
+    log = [line(0, "begin"), line(100, "open", "1.1"), line(100 + BREAK_S + 1, "wrong", "1.1")]
+    log += [line(1500, "right", "1.1"), line(1550, "wrong", "1.1")]
+    one = learner_of(log).exercises["1.1"]
+    assert one.seconds == 100 + 1500 - (100 + BREAK_S + 1) and one.tries == 1 and one.solved
+
+
+def test_those_with_most_trouble_come_first(handed_in):
+    learners = read(handed_in)
+    assert [learner.name for learner in learners] == ["b2", "Ada"]
+    assert [(name, tries, solved, tried) for name, tries, solved, tried, _ in worst(learners)] == [
+        ("3.1", 4, 2, 2),
+        ("10.2", 1, 0, 1),
+    ]
+
+
+def test_the_page_needs_nothing_else_and_runs_no_code(handed_in):
+    text = page(read(handed_in), {"3.1": "which windows?"})
+    assert not re.search(r"https?://|<script|src=|@import", text)
+    assert "These are the &lt;right&gt; ones." in text and 'title="which windows?"' in text
+    assert text.index(">3.1<") < text.index(">10.2<")
+    assert '<td class="s5" title="4 wrong, 0 errors, 1 min">4</td>' in text
+    assert '<td class="s2 open" title="1 wrong, 0 errors, 0 min">1 –</td>' in text
+
+
+def test_the_command_writes_both(handed_in, capsys):
+    out = handed_in / "class.html"
+    assert main(["class", "report", str(handed_in), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"b2 +│ 4 +│ 1 – │ 5", said) and said.index("b2") < said.index("Ada")
+    assert "which windows is an event in?, 4 tries, 2 of 2 solved it: These are the <right> ones." in said
+    assert out.read_text().startswith("<!doctype html>")
+
+
+def test_a_folder_without_logs_is_named(tmp_path, capsys):
+    assert main(["class", "report", str(tmp_path)]) == 1
+    assert "has no log of stumbles: expected files stumbles-….jsonl" in capsys.readouterr().err

@@ -1,0 +1,122 @@
+"""Slides and the printed sheet: complete in themselves, and no more on each than fits."""
+
+import re
+
+import pytest
+
+from lab.model.rules import parse_message
+from lab.model.schema import PAYMENTS
+from lab.teach import sheet, slides
+from lab.teach.lessons import sources
+from tests.browser.jupyter import CHROMIUM, Watched, chromium
+
+SOURCE = """\
+# 1 · A lesson
+
+*Time needed: 5 minutes.*
+
+**Words**
+
+| word | meaning |
+|---|---|
+| *a* | b |
+
+At the end you can say it. And more.
+
+```python
+lab.predict("Odd?", ["one", "two"], right=0, because="It is.")
+```
+
+## A picture
+
+One sentence, and
+its end. A second one.
+
+```
+  ├── picture
+
+  └── of several lines
+```
+
+```python tags=["exercise"]
+code = ...
+```
+
+## When you are done
+
+Go.
+"""
+
+
+@pytest.fixture
+def cells(tmp_path):
+    (tmp_path / "01-a.md").write_text(SOURCE)
+    deck = slides.deck(tmp_path / "01-a.md")
+    return [(cell.metadata.slideshow.slide_type, cell.source) for cell in deck.cells]
+
+
+def test_a_slide_has_pictures_and_first_sentences_and_the_notes_have_all(cells):
+    assert cells[0] == ("slide", "## 1 · A lesson\n\nAt the end you can say it.")
+    assert cells[1][0] == "notes" and "| *a* | b |" in cells[1][1] and "And more." in cells[1][1]
+    kind, picture = cells[4]
+    assert kind == "slide" and picture.startswith("## A picture\n\nOne sentence, and its end.\n\n```\n  ├──")
+    assert "of several lines" in picture and "second" not in picture
+
+
+def test_a_long_list_goes_on_as_many_slides_as_it_needs(tmp_path):
+    (tmp_path / "01-a.md").write_text("# A\n\n" + "- an entry of a list\n" * 30)
+    deck = slides.deck(tmp_path / "01-a.md")
+    shown = [cell.source for cell in deck.cells if cell.metadata.slideshow.slide_type != "notes"]
+    assert len(shown) > 1 and "".join(shown).count("- an entry") == 30
+    assert shown[1].startswith("## A (more)")
+
+
+def test_a_prediction_is_a_slide_and_its_answer_comes_at_the_next_key(cells):
+    assert cells[2] == ("subslide", "### What do you think?\n\nOdd?\n\n- one\n- two")
+    assert cells[3] == ("fragment", "**one** It is.")
+
+
+def test_other_code_and_how_to_shut_down_are_no_slides(cells):
+    assert len(cells) == 6 and not any("code" in text or "Go." in text for _, text in cells)
+
+
+LESSONS = [source for source in sources() if source.stem[0].isdigit()]
+
+
+def test_the_rule_on_the_sheet_is_one():
+    assert parse_message(sheet.RULE, PAYMENTS).kind == "rule"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("source", LESSONS, ids=lambda path: path.stem)
+def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source, tmp_path):
+    page_file = tmp_path / "slides.html"
+    page_file.write_text(slides.html(source))
+    too_big = []
+    with chromium() as browser:
+        watched = Watched(browser, width=slides.WIDTH, height=slides.HEIGHT)
+        page = watched.page
+        page.goto(page_file.as_uri())
+        page.wait_for_function("window.Reveal && Reveal.isReady()")
+        while True:
+            *size, text = page.evaluate(
+                "(() => { const s = Reveal.getCurrentSlide(); return [Math.max(s.scrollWidth,"
+                " ...[...s.querySelectorAll('pre')].map(p => p.scrollWidth)), s.scrollHeight, s.innerText] })()"
+            )
+            if size[0] > slides.WIDTH or size[1] > slides.HEIGHT:
+                too_big.append((size, text))
+            if page.evaluate("Reveal.isLastSlide()"):
+                break
+            page.evaluate("Reveal.next()")
+    assert too_big == [] and watched.errors == []
+    assert [address for address in watched.elsewhere if not address.startswith("file:")] == []
+
+
+@pytest.mark.browser
+def test_the_sheet_is_one_page(tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here")
+    html = tmp_path / "sheet.html"
+    html.write_text(sheet.page())
+    pdf = sheet.printed(html).read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1

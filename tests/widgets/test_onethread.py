@@ -1,0 +1,55 @@
+"""A click that JupyterLab sends to a subshell is handled where cells and the pulse run."""
+
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+BUTTON = """
+import threading
+import ipywidgets
+button = ipywidgets.Button()
+button.on_click(lambda _: print("clicked on", threading.current_thread().name))
+print("made", button.comm.comm_id)
+"""
+
+
+def send(kernel: BlockingKernelClient, kind: str, content: dict, subshell: str) -> None:
+    message = kernel.session.msg(kind, content)
+    message["header"]["subshell_id"] = subshell
+    kernel.shell_channel.send(message)
+
+
+def printed(kernel: BlockingKernelClient, after: str) -> str:
+    while True:
+        message = kernel.get_iopub_msg(timeout=60)
+        if message["msg_type"] == "error":
+            raise AssertionError(message["content"])
+        if (text := message["content"].get("text", "")).startswith(after):
+            return text.removeprefix(after).strip()
+
+
+def clicked_on(first: str) -> str:
+    """The thread that handles a click on a button that was made by a subshell."""
+    manager, kernel = start_new_kernel()
+    try:
+        kernel.execute_interactive(first, timeout=60)
+        kernel.control_channel.send(kernel.session.msg("create_subshell_request", {}))
+        subshell = kernel.get_control_msg(timeout=60)["content"]["subshell_id"]
+        send(kernel, "execute_request", {"code": BUTTON, "silent": False}, subshell)
+        click = {"method": "custom", "content": {"event": "click"}}
+        send(kernel, "comm_msg", {"comm_id": printed(kernel, "made"), "data": click}, subshell)
+        return printed(kernel, "clicked on")
+    finally:
+        kernel.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_a_click_is_handled_on_the_main_thread_and_by_jupyter_alone_it_is_not():
+    assert clicked_on("").startswith("subshell")
+    assert clicked_on("import lab.widgets") == "MainThread"
+
+
+def test_so_it_is_if_another_thread_imports_the_widgets_first():
+    elsewhere = (
+        "import threading; t = threading.Thread(target=__import__, args=['lab.widgets']); t.start(); t.join()"
+    )
+    assert clicked_on(elsewhere) == "MainThread"
