@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lab.engine.arrowjson import arrow_schema, read_lines, typed
 from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
+from lab.engine.together import together
 from lab.model.deadletters import dead_letter, kind_of
 from lab.model.field import Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
@@ -37,17 +38,21 @@ class MicroBatch:
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
     """Decodes runs of records of the events' log."""
     batch = MicroBatch()
-    for records in runs:
-        columns, kept, bad = decode_records(records, schema, max_future_ms)
-        batch.records += len(kept) + len(bad)
+    for columns, bad in together(lambda records: _decode_run(records, schema, max_future_ms), runs):
+        events = len(columns[LOG_TIME])
+        batch.records += events + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         batch.bad.update(kind_of(reason) for reason, _, _ in bad)
-        if len(kept):
-            columns[LOG_TIME] = records.log_time[kept]
+        if events:
             batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
-            columns[SOURCE] = np.full(len(kept), records.source)
             batch.events.append(columns)
     return batch
+
+
+def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[Columns, list]:
+    """The good records of a run with log time and source, and the bad ones; the run itself may go."""
+    columns, kept, bad = decode_records(records, schema, max_future_ms)
+    return columns | {LOG_TIME: records.log_time[kept], SOURCE: np.full(len(kept), records.source)}, bad
 
 
 def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:

@@ -114,9 +114,9 @@ STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for 
 def bare(function: Callable) -> Callable:
     """Has Numba compile a function, without its reference counts, which would cost more than the work: so it allocates nothing.
 
-    What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.
+    It runs beside other threads. What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.
     """
-    compiled = njit(cache=True, _nrt=False, forceinline=True)(function)
+    compiled = njit(cache=True, _nrt=False, forceinline=True, nogil=True)(function)
     if not config.DISABLE_JIT:
         compiled._cache._cache_file._source_stamp = STAMP
     return compiled

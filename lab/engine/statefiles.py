@@ -17,7 +17,7 @@ was not committed is passed over, and written again, the same, when that batch r
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -112,6 +112,22 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
             if mine := tuple(kg for kg in served if low <= kg <= high):
                 serving.append(file._replace(serves=mine))
     return serving[::-1], idle
+
+
+def behind_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
+    """Files, oldest first, and key-groups of which no file covers some later batch: of those all has expired, or one is lost.
+
+    >>> old, new = (StateFile(n, n, 0, 1, serves=(0, 1)) for n in (1, 3))
+    >>> [(file.last, key_group) for file, key_group in behind_gaps([old, StateFile(2, 2, 0, 0, serves=(0,)), new])]
+    [(1, 1)]
+    """
+    reached: dict[int, int] = {}  # key-group -> the first batch from which on all are covered
+    for file in reversed(files):
+        for key_group in file.serves:
+            if file.last < reached.setdefault(key_group, file.last + 1) - 1:
+                yield file, key_group
+            else:
+                reached[key_group] = file.first
 
 
 def table(parts: Sequence[tuple[int, Columns, Columns]]) -> pa.Table:

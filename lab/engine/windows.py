@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,8 +29,18 @@ from lab.engine.durable import Durable
 from lab.engine.layout import RULE
 from lab.engine.ledger import Change, Plan, load
 from lab.engine.settings import Settings
-from lab.engine.statefiles import FileGone, Overtaken, StateFile, StateFiles, first_seq, merging, table
+from lab.engine.statefiles import (
+    FileGone,
+    Overtaken,
+    StateFile,
+    StateFiles,
+    behind_gaps,
+    first_seq,
+    merging,
+    table,
+)
 from lab.engine.store import RouteStore
+from lab.engine.together import together
 from lab.model.reference import LATE_POLICIES
 
 FATES = {
@@ -140,6 +150,11 @@ class Windows:
             if tables:
                 rows = pa.concat_tables(tables, promote_options="default").sort_by("seq")
                 self._fill(self.stores[number], rows, plans[number].kept.joined)
+        for file, key_group in behind_gaps(self.chain):
+            if any(
+                kg == key_group and self._holds(number, kg, at) for number, kg, at in self.files.newest(file)
+            ):
+                raise FileGone(f"{self.files.folder}: what came after {file.name} of key-group {key_group}")
 
     def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
         is_event = rows["time"].is_valid()
@@ -180,12 +195,13 @@ class Windows:
     def _rows(self, start: int) -> pa.Table:
         """Events and resets since a seq, as far as they are held."""
         joined = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
-        parts = []
-        for number, store in self.stores.items():
-            events, resets = store.export(start, first_seq(self.batch_id + 1), self.late_ms)
+
+        def export(number: int) -> tuple[int, Columns, Columns]:
+            events, resets = self.stores[number].export(start, first_seq(self.batch_id + 1), self.late_ms)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
-            parts.append((number, events, resets))
-        return table(parts)
+            return number, events, resets
+
+        return table(together(export, self.stores, int(self.stored.sum())))
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it."""
@@ -196,38 +212,54 @@ class Windows:
         except FileGone:
             # a task of another machine, with memory of its own, has found it expired a batch earlier
             return True
-        return all(
-            newest < self.stores[number].newest[key_group] - self.stores[number].widest_ms - self.late_ms
-            for number, key_group, newest in held
-            if number in self.stores
-        )
+        return not any(self._holds(*each) for each in held)
+
+    def _holds(self, number: int, key_group: int, newest: int) -> bool:
+        """Whether a store is alive and holds events of a key-group as new as that, ms."""
+        store = self.stores.get(number)
+        return store is not None and newest >= store.newest[key_group] - store.widest_ms - self.late_ms
 
     # -- a micro-batch in log order ------------------------------------------------------------------------------------
 
     def _take(self, envelopes: Sequence[Envelope], changes: Sequence[Change]) -> None:
         done = 0
-        for (after, number), parts in groupby(envelopes, key=lambda each: (each.after, each.store)):
+        for after, group in groupby(envelopes, key=lambda each: each.after):
             self._change(changes[done:after])
             done = after
-            self._evaluate(self.stores[number], in_log_order([part.columns for part in parts]))
+            parts = {store: list(part) for store, part in groupby(group, key=lambda each: each.store)}
+            rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
+            *seqs, self.seq = accumulate(rows, initial=self.seq)
+            # stores know nothing of each other
+            for found in together(self._evaluate, zip(parts, seqs, parts.values()), sum(rows)):
+                self._add(*found)
         self._change(changes[done:])
 
-    def _evaluate(self, store: RouteStore, columns: Columns) -> None:
+    def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> tuple:
+        """For `_add`: the store, how many events had each fate, were stored in each key-group, alerts of each rule, their lines."""
+        number, seq, envelopes = part
+        store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
-        fates, found = store.evaluate(columns, self.seq, self.late_ms, policy)
-        self.seq += len(fates)
-        for fate, count in enumerate(np.bincount(fates[columns["first"] == 1], minlength=len(FATES))):
-            self.counts[FATES[fate]] += int(count)
-        self.stored += np.bincount(
-            columns["keyGroup"][fates <= window.STORED_LATE], minlength=len(self.stored)
+        fates, found = store.evaluate(columns, seq, self.late_ms, policy)
+        stored = columns["keyGroup"][fates <= window.STORED_LATE]
+        return (
+            store,
+            np.bincount(fates[columns["first"] == 1], minlength=len(FATES)),
+            np.bincount(stored, minlength=self.settings.key_groups),
+            np.bincount(found[:, RULE]),
+            alert_lines(store, columns, found, now_ms()),
         )
-        if len(found):
-            self.counts["alerts"] += len(found)
-            for row, count in enumerate(np.bincount(found[:, RULE]).tolist()):
-                if count:
-                    self.by_rule[f"{store.rules[row].rule_id}.{store.rules[row].version}"] += count
-            for kept, new in zip(self.out["alerts"], alert_lines(store, columns, found, now_ms())):
-                kept += new
+
+    def _add(
+        self, store: RouteStore, fates: np.ndarray, stored: np.ndarray, fired: np.ndarray, lines: tuple
+    ) -> None:
+        self.counts.update({FATES[fate]: count for fate, count in enumerate(fates.tolist())})
+        self.stored += stored
+        if len(fired):
+            self.counts["alerts"] += int(fired.sum())
+        for row in np.flatnonzero(fired).tolist():
+            self.by_rule[f"{store.rules[row].rule_id}.{store.rules[row].version}"] += int(fired[row])
+        for kept, new in zip(self.out["alerts"], lines):
+            kept += new
 
     def _change(self, changes: Sequence[Change]) -> None:
         """Carries out control messages that have no event between them, and goes on with the stores that they leave."""

@@ -1,17 +1,19 @@
 """Which state files hold what, by a model that looks at one key-group at a time."""
 
 import itertools
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 
 from lab.engine import statefiles
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
-from lab.engine.statefiles import StateFile, StateFiles, chosen, table
+from lab.engine.statefiles import FileGone, StateFile, StateFiles, chosen, table
 from lab.model.reference import key_group_of, run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login
@@ -69,6 +71,19 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
     StateFiles(Durable(tmp_path), 2, 3).write(1, 1, 0, rows(1, []))
     held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)[0]]
     assert sorted(held) == [[], [0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])
+def test_a_file_that_is_gone_between_others_is_a_loss_unless_those_before_it_have_expired(seconds, lost):
+    with Stages(Settings(LOGINS, key_groups=1, max_out_of_orderness_ms=0)) as stages:
+        stages.batch([count_rule(">=", 3, "1m")])
+        for number, at in enumerate((0, 10, seconds)):
+            stages.batch([login(number, at)])
+        (gone,) = stages.job.folder.path.glob("state/000000002-000000002-*")
+        gone.unlink()
+        stages.lose_memory()
+        with pytest.raises(FileGone, match="what came after 000000001-.* is gone") if lost else nullcontext():
+            stages.batch([login(4, seconds)])
 
 
 def rescaled(stages: Stages, parallelism: int, start: str) -> None:
