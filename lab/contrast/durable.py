@@ -35,7 +35,7 @@ def written(lines: Sequence[bytes], text: str, batches: int, rewrite: bool) -> l
             columns = at_once(b"\n".join(lines[first:end]))
             columns["keyGroup"] = np.zeros(end - first, np.int64)
             store.evaluate(columns, first_seq(batch_id), late_ms, 0)
-            taken, level = (len(chain), 0) if rewrite else merging(chain)
+            taken, level = (len(chain), 0) if rewrite else merging(chain, end - first)
             since = chain[len(chain) - taken].first if taken else batch_id
             rows = table([(0, *store.export(first_seq(since), first_seq(batch_id + 1), late_ms))])
             chain = [*chain[: len(chain) - taken], files.write(batch_id, since, level, rows)]

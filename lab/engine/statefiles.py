@@ -30,7 +30,7 @@ from lab.engine.durable import Durable
 
 FOLDER = "state"
 MERGED_AT_ONCE = 8
-EVENTS_AT_MOST = 1 << 22  # in a file that merges write
+EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22  # in a file that merges write: in any; in one of large batches
 BATCH_BITS = 32  # a seq is its batch's number, then the place in it
 NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
 # of events and of resets
@@ -232,18 +232,24 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     )
 
 
-def merging(chain: Sequence[StateFile]) -> tuple[int, int]:
-    """How many of the newest files the next one replaces, and its level: eight of a level make one of the next.
+def merging(chain: Sequence[StateFile], events: int = 0) -> tuple[int, int]:
+    """How many of the newest files the next one, of so many events, replaces, and its level: eight of a level make one of the next.
+
+    Events wait while a merge is written, so it is small, or no more than eight batches like this one.
 
     >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)])
     (7, 1)
+    >>> large = [StateFile(n, n, 0, 3, events=100_000) for n in range(7)]
+    >>> merging(large), merging(large, 100_000)
+    ((0, 0), (7, 1))
     """
-    level, taken, events = 0, 0, 0
+    at_most = min(max(MERGED_AT_ONCE * events, EVENTS_FREE), EVENTS_AT_MOST)
+    level, taken, merged = 0, 0, events
     while True:
         end = len(chain) - taken
         run = chain[max(end - (MERGED_AT_ONCE - 1), 0) : end]
-        events += sum(file.events for file in run)
+        merged += sum(file.events for file in run)
         full = len(run) == MERGED_AT_ONCE - 1 and all(file.level == level for file in run)
-        if not full or events > EVENTS_AT_MOST:
+        if not full or merged > at_most:
             return taken, level
         taken, level = taken + len(run), level + 1

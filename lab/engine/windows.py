@@ -169,7 +169,7 @@ class Windows:
 
     def _save(self) -> None:
         """Writes what this batch stored, merged with the newest files if they are many; drops what is wholly expired."""
-        taken, level = merging(self.chain)
+        taken, level = merging(self.chain, int(self.stored.sum()))
         if self.rewrite:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
