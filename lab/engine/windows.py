@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -59,6 +60,16 @@ class Envelope:
     after: int  # control messages before them
     store: int
     columns: Columns
+
+
+class Evaluated(NamedTuple):
+    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule fire; the alerts' keys and lines."""
+
+    store: RouteStore
+    fates: np.ndarray
+    stored: np.ndarray
+    fired: np.ndarray
+    alerts: tuple[list[str], list[str]]
 
 
 class Windows:
@@ -231,17 +242,16 @@ class Windows:
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             for found in together(self._evaluate, zip(parts, seqs, parts.values()), sum(rows)):
-                self._add(*found)
+                self._add(found)
         self._change(changes[done:])
 
-    def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> tuple:
-        """For `_add`: the store, how many events had each fate, were stored in each key-group, alerts of each rule, their lines."""
+    def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> Evaluated:
         number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
         fates, found = store.evaluate(columns, seq, self.late_ms, policy)
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
-        return (
+        return Evaluated(
             store,
             np.bincount(fates[columns["first"] == 1], minlength=len(FATES)),
             np.bincount(stored, minlength=self.settings.key_groups),
@@ -249,16 +259,14 @@ class Windows:
             alert_lines(store, columns, found, now_ms()),
         )
 
-    def _add(
-        self, store: RouteStore, fates: np.ndarray, stored: np.ndarray, fired: np.ndarray, lines: tuple
-    ) -> None:
-        self.counts.update({FATES[fate]: count for fate, count in enumerate(fates.tolist())})
-        self.stored += stored
-        if len(fired):
-            self.counts["alerts"] += int(fired.sum())
-        for row in np.flatnonzero(fired).tolist():
-            self.by_rule[f"{store.rules[row].rule_id}.{store.rules[row].version}"] += int(fired[row])
-        for kept, new in zip(self.out["alerts"], lines):
+    def _add(self, found: Evaluated) -> None:
+        self.counts.update({FATES[fate]: count for fate, count in enumerate(found.fates.tolist())})
+        self.stored += found.stored
+        for row in np.flatnonzero(found.fired).tolist():
+            rule, count = found.store.rules[row], int(found.fired[row])
+            self.counts["alerts"] += count
+            self.by_rule[f"{rule.rule_id}.{rule.version}"] += count
+        for kept, new in zip(self.out["alerts"], found.alerts):
             kept += new
 
     def _change(self, changes: Sequence[Change]) -> None:

@@ -24,8 +24,12 @@ from lab.machine.ports import HOST
 
 STOP_S = 10
 STREAMING = "spark.sql.streaming"
-# on few cores the JVM's second compiler and concurrent collectors take turns away from the query
-JAVA_OPTIONS = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+# on few cores the JVM's second compiler and concurrent collectors take turns away from the query; what Spark keeps of a
+# micro-batch for some seconds dies among the young, so that no collection of everything (0.15 s) stops the query
+JAVA_OPTIONS = (
+    "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m "
+    "-Xmn256m -XX:SurvivorRatio=6 -XX:-UseAdaptiveSizePolicy"
+)
 
 _lock = Lock()
 _sessions = 0
