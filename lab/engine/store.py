@@ -17,6 +17,7 @@ from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096
+NEARLY_FULL = 8  # when less than one in so many is free
 END_OF_SEQS = 1 << 62  # greater than every seq
 
 
@@ -173,6 +174,16 @@ class RouteStore:
         lanes = min(new * self.lanes, rows * layout.VALUES)
         self._make_room(events=rows, groups=new, lanes=lanes)
 
+    def grow_ahead(self, max_out_of_orderness_ms: int) -> bool:
+        """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores."""
+        room = len(self.arrays["event"])
+        nearly_full = NEARLY_FULL * (room - self.events) <= room
+        if nearly_full and self._mostly_expired(max_out_of_orderness_ms):
+            self.compact(max_out_of_orderness_ms)
+        elif nearly_full:
+            self._make_room(events=room)
+        return nearly_full
+
     def _new_groups(self, batch: Batch) -> int:
         """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
         rows = len(batch.time)
@@ -326,11 +337,8 @@ class RouteStore:
         newest = self.newest.copy()
         events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
         self.arrays = self._create(self._room_at_first)
-        self.restore_newest(newest)
-        self.load(events, resets, {}, max_out_of_orderness_ms, coming)
-
-    def restore_newest(self, newest: np.ndarray) -> None:
         self.newest[:] = newest
+        self.load(events, resets, {}, max_out_of_orderness_ms, coming)
 
     def _mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
         held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)

@@ -244,6 +244,7 @@ class Windows:
             for found in together(self._evaluate, zip(parts, seqs, parts.values()), sum(rows)):
                 self._add(found)
         self._change(changes[done:])
+        any(store.grow_ahead(self.late_ms) for store in self.stores.values())  # one at most: events wait
 
     def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> Evaluated:
         number, seq, envelopes = part

@@ -216,8 +216,11 @@ class Bench:
 
     def _state(self) -> tuple[state.Replay, dict[int, int]]:
         events = self.wide.events // 5
-        replayed = state.long_replay(self.spark, self.folder / "long", hours=20, batches=100, events=events)
-        return replayed, state.files_kept(self.folder / "files", batches=512)
+        batches = min(100, events // 10)
+        replayed = state.long_replay(
+            self.spark, self.folder / "long", hours=20, batches=batches, events=events
+        )
+        return replayed, state.files_kept(self.folder / "files", batches=min(512, events))
 
     def _print_state(self, replayed: state.Replay, files: dict[int, int]) -> None:
         title = f"Windows of 1 h over {replayed.hours} h; {replayed.held:,.0f} events are within reach"

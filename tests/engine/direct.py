@@ -131,7 +131,7 @@ class Direct:
         self.flush()
         for route, old in list(self.stores.items()):
             new = self._store(route, old.fields, old.rules)
-            new.restore_newest(old.newest)
+            new.newest[:] = old.newest
             bounds = np.linspace(0, self.seq, parts + 1).astype(int).tolist()
             for first, end in pairwise(bounds):
                 new.load(*old.export(first, end, self.late_ms), self.since[route], self.late_ms)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lab.engine import shared, statefiles, windows
+from lab.engine import shared, statefiles, store, windows
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.model.reference import run
@@ -53,6 +53,25 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
                 if lost:
                     stages.lose_memory()
             assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+
+
+def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must():
+    other = (
+        count_rule(">", 99, "1m")[1].replace(b'"ruleId": 1', b'"ruleId": 2').replace(b"userId", b"eventId")
+    )
+    log = [count_rule(">", 0, "1m"), ("control", other), *(login(number, 100) for number in range(17))]
+    rooms = []
+    with (
+        patch.object(store, "ROOM_AT_FIRST", 16),
+        Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
+    ):
+        for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
+            stages.batch(entries)
+            stores = next(reversed(windows._open.values())).stores.values()
+            rooms.append([len(each.arrays["event"]) for each in stores])
+        whole = [*log, login(99, 300), login(100, 301)]
+        assert_same(stages, run(LOGINS, whole, max_out_of_orderness_ms=0))
+    assert rooms == [[16, 16], [32, 16], [32, 32], [32, 32], [32, 32], [32, 32]]
 
 
 class Worker:
