@@ -105,6 +105,8 @@ class Batch(NamedTuple):
     key: np.ndarray
     # [events, columns]
     value: np.ndarray
+    # [events] room for their groups
+    group: np.ndarray
 
 
 LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "groups.py", "window.py")

@@ -237,7 +237,7 @@ class RouteStore:
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         key = self._key(columns, rows)
         time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
-        return Batch(time, event_id, key_group, key, value)
+        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64))
 
     def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)

@@ -31,7 +31,7 @@ from lab.engine.aggregates import (
     of_value,
     tally,
 )
-from lab.engine.groups import group_of, is_held, link, older_neighbour, reset, reset_place
+from lab.engine.groups import group_of, is_held, link, look_ahead, older_neighbour, reset, reset_place
 from lab.engine.layout import (
     AGGREGATE,
     COLUMN,
@@ -68,6 +68,7 @@ from lab.engine.layout import (
 from lab.engine.limits import fire, search
 from lab.engine.squares import LIMBS
 
+AHEAD = 64  # events that are looked up at once
 EVALUATE_LATE, STORE_LATE, DROP_LATE = range(3)
 EVALUATED, STORED_LATE, DUPLICATE, DROPPED_LATE = range(4)  # what became of an event
 
@@ -192,7 +193,11 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
     for a in range(len(rules.aggregate)):
         lanes += rules.aggregate[a, WIDTH]
         own += rules.aggregate[a, KIND] == COUNT_SINCE
+    looked = first
     for i in range(first, len(batch.time)):
+        if i == looked:
+            looked = min(i + AHEAD, len(batch.time))
+            look_ahead(store, batch, i, looked)
         if (
             fired + len(rules.firing) > len(alerts)
             or store.size[GROUPS] == len(store.group)
@@ -206,7 +211,9 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
         if t < horizon:
             fate[i] = DROPPED_LATE
             continue
-        g = group_of(store, key_group, batch.key, i)
+        g = batch.group[i]
+        if g == NOTHING:
+            g = group_of(store, key_group, batch.key, i)
         newest = store.group[g, NEWEST]
         p = older_neighbour(store, g, t)
         if is_held(store, p, t, batch.id[i]):
