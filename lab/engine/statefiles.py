@@ -17,6 +17,7 @@ was not committed is passed over, and written again, the same, when that batch r
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -27,6 +28,7 @@ import pyarrow as pa
 
 from lab.engine.columns import Columns, take
 from lab.engine.durable import Durable
+from lab.engine.together import WORTH_ROWS
 
 FOLDER = "state"
 MERGED_AT_ONCE = 8
@@ -35,9 +37,6 @@ BATCH_BITS = 32  # a seq is its batch's number, then the place in it
 NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
 # of events and of resets
 COLUMNS = {"store": pa.int32(), **dict.fromkeys(("time", "id", "seq", "keyGroup"), pa.int64())}
-# threads cost a small file more than they give
-WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-
 
 NOTHING = pa.table({name: pa.array([], kind) for name, kind in COLUMNS.items()})
 
@@ -201,7 +200,8 @@ class StateFiles:
         events, newest = _summary(rows)
         meta = json.dumps({"level": level, "events": events, "newest": newest})
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=WRITE) as writer:
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
+        with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:
             writer.write_table(rows)
         data = sink.getvalue()
         self.folder.write(file.name, data)
@@ -218,18 +218,16 @@ def _meta(where: str, name: str) -> dict:
 
 def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
     """Events of each key-group, and (store, key-group, newest event time in ms)."""
-    events = rows.filter(rows["time"].is_valid())
-    store, key_group, time = (events[name].to_numpy() for name in ("store", "keyGroup", "time"))
-    stores, number = np.unique(store, return_inverse=True)
-    width = int(key_group.max(initial=0)) + 1
-    newest = np.full(len(stores) * width, np.iinfo(np.int64).min)
-    np.maximum.at(newest, number * width + key_group, time)
-    there = np.flatnonzero(newest > np.iinfo(np.int64).min)
-    counts = np.bincount(key_group, minlength=width)
-    held = np.flatnonzero(counts)
-    return dict(zip(held.tolist(), counts[held].tolist())), list(
-        zip(stores[there // width].tolist(), (there % width).tolist(), newest[there].tolist())
+    found = rows.group_by(["store", "keyGroup"], use_threads=False).aggregate(
+        [("time", "max"), ("time", "count")]
     )
+    names = ("store", "keyGroup", "time_max", "time_count")
+    each = sorted(zip(*(found[name].to_pylist() for name in names), strict=True))
+    events: Counter[int] = Counter()
+    for _, key_group, _, count in each:
+        events[key_group] += count
+    held = {key_group: events[key_group] for key_group in sorted(events) if events[key_group]}
+    return held, [(store, key_group, newest) for store, key_group, newest, count in each if count]
 
 
 def merging(chain: Sequence[StateFile], events: int = 0) -> tuple[int, int]:

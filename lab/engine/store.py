@@ -280,7 +280,8 @@ class RouteStore:
         event = self.arrays["event"][: self.events]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
-        event = event[self._held(event, max_out_of_orderness_ms)]
+        held = self._held(event, max_out_of_orderness_ms)
+        event = event if held.all() else event[held]
         group = self.arrays["group"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
         columns: Columns = {

@@ -17,7 +17,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 
 from lab.engine import shared, statefiles, store, windows
 from lab.engine.durable import Durable
@@ -258,7 +257,6 @@ def installed() -> Iterator[None]:
             (windows, "_open", {}),
             # a worker of another process has not looked into the files that this one has
             (statefiles, "_meta", statefiles._meta.__wrapped__),
-            (statefiles, "WRITE", pa.ipc.IpcWriteOptions(use_threads=False)),
             (RouteStore, "load", _stepped(RouteStore.load)),
             (RouteStore, "evaluate", _stepped(RouteStore.evaluate)),
             *filelogs.PLACES,
