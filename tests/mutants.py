@@ -5,6 +5,7 @@ Numba's compiler, on small logs. `mutants.toml` says which tests judge a module,
 """
 
 import argparse
+import ast
 import importlib
 import importlib.abc
 import importlib.util
@@ -174,13 +175,25 @@ def main() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         for module in config["module"]:
             if not options.modules or module["name"] in options.modules:
-                explained = {(of["gone"], of["instead"]) for of in module.get("equivalent", ())}
-                found = run(module, explained, options.share, random.Random(options.seed))
+                found = run(module, options.share, random.Random(options.seed))
                 unexplained += found[SURVIVED]
     sys.exit(f"{unexplained} mutants survived unexplained" if unexplained else 0)
 
 
-def run(module: dict, explained: set[tuple[str, str]], share: float, rng: random.Random) -> Counter[str]:
+def explained(mutant: Mutant, equivalent: list[dict[str, str]]) -> bool:
+    """Whether it is one that may survive, or lies in a function of which all may."""
+    inside = {
+        node.name
+        for node in ast.walk(ast.parse(mutant.source))
+        if isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (node.end_lineno or 0)
+    }
+    return any(
+        of.get("function") in inside or (of.get("gone"), of.get("instead")) == (mutant.gone, mutant.instead)
+        for of in equivalent
+    )
+
+
+def run(module: dict, share: float, rng: random.Random) -> Counter[str]:
     name, os.environ["LAB_EXAMPLES"] = module["name"], str(module["examples"])
     path = HERE.parent / f"{name.replace('.', '/')}.py"
     source = path.read_text()
@@ -197,7 +210,9 @@ def run(module: dict, explained: set[tuple[str, str]], share: float, rng: random
     for operator, place in drawn:
         mutant = described(source, mutate_code(source, operator, place))
         passed, _ = judged(name, path, mutant.source, module["tests"], MORE_CPU * cpu_s + 1)
-        fate = KILLED if not passed else EXPLAINED if (mutant.gone, mutant.instead) in explained else SURVIVED
+        fate = KILLED
+        if passed:
+            fate = EXPLAINED if explained(mutant, module.get("equivalent", [])) else SURVIVED
         found[fate] += 1
         if fate == SURVIVED:
             print(f"  survived  {mutant}", flush=True)

@@ -31,7 +31,16 @@ from lab.engine.aggregates import (
     of_value,
     tally,
 )
-from lab.engine.groups import group_of, is_held, link, look_ahead, older_neighbour, reset, reset_place
+from lab.engine.groups import (
+    group_of,
+    is_held,
+    link,
+    look_ahead,
+    older_neighbour,
+    reset,
+    reset_place,
+    touch,
+)
 from lab.engine.layout import (
     AGGREGATE,
     COLUMN,
@@ -198,6 +207,7 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
         if i == looked:
             looked = min(i + AHEAD, len(batch.time))
             look_ahead(store, batch, i, looked)
+            touch(store, batch, i, looked)
         if (
             fired + len(rules.firing) > len(alerts)
             or store.size[GROUPS] == len(store.group)
