@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
-from lab.engine import layout, window
+from lab.engine import groups, layout, window
 from lab.engine.aggregates import RUNNING
 from lab.model.field import Field
 from lab.model.reference import run
@@ -102,6 +103,34 @@ def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
             direct.restart(1)
     direct.flush()
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
+
+
+def test_the_oldest_event_that_can_still_count_is_held_after_a_restart(tmp_path: Path):
+    """
+    min   100                 120  125
+           7 ◄─── 20 min ───── 1    1      the newest event, then one that is late by the 5 minutes which it may be
+    """
+    rule = b"1,(active),(userId),,(amount),(SUM),(>),(7),(20)"
+    log = [("control", rule), login(1, 100, 7), login(2, 125, 1), login(3, 120, 1)]
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 5 * MINUTE)
+    direct.control(rule)
+    for _, line in log[1:3]:
+        direct.event(line)
+    direct.restart(1)
+    direct.event(log[3][1])
+    direct.flush()
+    (alert,) = run(LOGINS, log).alerts
+    assert [line for _, line in direct.found] == [alert.to_json()] and alert.aggregate == 8
+
+
+def test_room_is_made_for_each_new_group_once(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    direct.control(b"1,(active),(userId),,(amount),(SUM),(>),(0),(20)")
+    direct.event(login(1, 100, 1)[1])
+    direct.flush()
+    (held,) = direct.stores.values()
+    users = np.array([[1], [2], [3], [2], [1]])
+    assert groups.count_new(held.store, users, np.full(16, layout.NOTHING, np.int32)) == 2
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
