@@ -175,7 +175,7 @@ def test_workers_run_the_python_that_an_archive_brings(tmp_path):
         words += ["--checkpoint", f"file://{tmp_path}/checkpoint", "--parallelism", "2"]
         words += ["--conf", "spark.archives=environment.tar.gz#environment"]
         with running(screen, sys.executable, "-m", "lab", *words, env=env, cwd=tmp_path) as engine:
-            stream = payments(seed=7, events=200, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
+            stream = payments(seed=7, events=600, start_ms=0, rate_per_s=5, payees=25, beneficiaries=40)
             log = logs.log("events")
             log.append(map(to_json, stream))
             log.close()
