@@ -174,10 +174,13 @@ class RouteStore:
         lanes = min(new * self.lanes, rows * layout.VALUES)
         self._make_room(events=rows, groups=new, lanes=lanes)
 
-    def grow_ahead(self, max_out_of_orderness_ms: int) -> bool:
-        """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores."""
+    def grow_ahead(self, rows: int, max_out_of_orderness_ms: int) -> bool:
+        """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
+
+        `rows`: what the last batch stored. Large ones, as of a backlog, make room for themselves.
+        """
         room = len(self.arrays["event"])
-        nearly_full = NEARLY_FULL * (room - self.events) <= room
+        nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room
         if nearly_full and self._mostly_expired(max_out_of_orderness_ms):
             self.compact(max_out_of_orderness_ms)
         elif nearly_full:

@@ -41,7 +41,7 @@ from lab.engine.statefiles import (
     table,
 )
 from lab.engine.store import RouteStore
-from lab.engine.together import WORTH_ROWS, together
+from lab.engine.together import together
 from lab.model.reference import LATE_POLICIES
 
 FATES = {
@@ -244,8 +244,9 @@ class Windows:
             for found in together(self._evaluate, zip(parts, seqs, parts.values()), sum(rows)):
                 self._add(found)
         self._change(changes[done:])
-        if int(self.stored.sum()) < WORTH_ROWS:  # a large batch makes room for itself
-            any(store.grow_ahead(self.late_ms) for store in self.stores.values())  # one at most: events wait
+        stored = int(self.stored.sum())
+        # one at most: events wait
+        any(store.grow_ahead(stored, self.late_ms) for store in self.stores.values())
 
     def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> Evaluated:
         number, seq, envelopes = part
