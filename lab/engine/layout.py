@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     key: np.ndarray
     # [events, columns]
     value: np.ndarray
-    # [events] room for their groups
+    # [events] their groups, as `look_ahead` finds them
     group: np.ndarray
 
 

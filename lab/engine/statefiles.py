@@ -221,13 +221,12 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     found = rows.group_by(["store", "keyGroup"], use_threads=False).aggregate(
         [("time", "max"), ("time", "count")]
     )
-    names = ("store", "keyGroup", "time_max", "time_count")
-    each = sorted(zip(*(found[name].to_pylist() for name in names), strict=True))
+    columns = (found[name].to_pylist() for name in ("store", "keyGroup", "time_max", "time_count"))
+    each = sorted(row for row in zip(*columns, strict=True) if row[-1])
     events: Counter[int] = Counter()
     for _, key_group, _, count in each:
         events[key_group] += count
-    held = {key_group: events[key_group] for key_group in sorted(events) if events[key_group]}
-    return held, [(store, key_group, newest) for store, key_group, newest, count in each if count]
+    return events, [row[:3] for row in each]
 
 
 def merging(chain: Sequence[StateFile], events: int = 0) -> tuple[int, int]:

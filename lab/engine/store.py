@@ -177,7 +177,7 @@ class RouteStore:
     def grow_ahead(self, rows: int, max_out_of_orderness_ms: int) -> bool:
         """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
 
-        `rows`: what the last batch stored. Large ones, as of a backlog, make room for themselves.
+        `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
         """
         room = len(self.arrays["event"])
         nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room

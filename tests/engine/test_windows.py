@@ -74,6 +74,20 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
     assert rooms == [[16, 16], [32, 16], [32, 32], [32, 32], [32, 32], [32, 32]]
 
 
+def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
+    log = [count_rule(">", 0, "1m"), *(login(number, 100) for number in range(16))]
+    rooms = []
+    with (
+        patch.object(store, "ROOM_AT_FIRST", 16),
+        Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
+    ):
+        for entries in (log[:16], log[16:]):
+            stages.batch(entries)
+            (held,) = next(reversed(windows._open.values())).stores.values()
+            rooms.append(len(held.arrays["event"]))
+    assert rooms == [16, 32]
+
+
 class Worker:
     """Another of a host's Python workers: it has the same shared memory, and windows of its own at hand."""
 
