@@ -26,6 +26,7 @@ from typing import Any
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import hypothesis
+import numpy as np
 import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
@@ -128,6 +129,7 @@ def judged(name: str, path: Path, source: str, tests: list[str], cpu_s: float) -
             os.dup2(silence, 1), os.dup2(silence, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s) + 1))
             resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+            np.seterr(divide="raise")  # as the compiled loop does
             sys.meta_path.insert(0, Planted(name, path, source))
             importlib.import_module(name)  # before pytest does, which reads a file that it is told from disk
             code = run_tests(tests)

@@ -22,7 +22,7 @@ from lab.engine.cut import Mark, Planner
 from lab.engine.settings import Settings
 from lab.engine.task import Job, alone
 from lab.engine.windows import Lines
-from lab.logs.files import FileLog
+from lab.logs.files import FileLog, joined
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 
@@ -130,7 +130,7 @@ class Drill(Traffic):
         for name, log in self.outs.items():
             before = log.end()
             values = self.lines.get(name, ([], []))[1]
-            log.put(self.job.checkpoint, self.number, values)
+            log.put(self.job.checkpoint, self.number, joined(values))
             if name == "alerts":
                 told = [len(values), log.end() > before]
         self.next = "commit"

@@ -12,16 +12,16 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.task import Job, alone, received, sent
 from lab.engine.windows import Lines
 
-OUTPUT = StructType([StructField(name, StringType()) for name in ("topic", "key", "value")])
-SENT = StructType([StructField("task", IntegerType()), StructField("payload", BinaryType())])
-ARROW_OUTPUT = pa.schema([(name, pa.string()) for name in OUTPUT.names])
+OUTPUT = StructType().add("topic", StringType()).add("key", StringType()).add("value", BinaryType())
+SENT = StructType().add("task", IntegerType()).add("payload", BinaryType())
+ARROW_OUTPUT = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
 ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
 
 
@@ -107,9 +107,10 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
 
 
 def output(job: Job, lines: Lines) -> pa.RecordBatch:
-    """A task's lines, a row for each."""
+    """A task's lines as rows."""
     topics, keys, values = [], [], []
-    for log, (of_keys, of_values) in lines.items():
+    for log, of_log in lines.items():
+        of_keys, of_values = job.logs.rows(*of_log)
         topics += [job.logs.topic(log)] * len(of_values)
         keys += of_keys
         values += of_values

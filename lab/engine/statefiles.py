@@ -172,7 +172,7 @@ class StateFiles:
         meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
         return file._replace(level=meta["level"], bytes=data.size, events=sum(meta["events"].values()))
 
-    def newest(self, file: StateFile) -> list[tuple[int, int, int]]:
+    def newest(self, file: StateFile) -> list[list[int]]:
         """(store, key-group, newest event time in ms) of what a file holds. Raises FileGone."""
         return _meta(self.folder.where, file.name)["newest"]
 
@@ -229,15 +229,15 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     return events, [row[:3] for row in each]
 
 
-def merging(chain: Sequence[StateFile], events: int = 0) -> tuple[int, int]:
+def merging(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
     """How many of the newest files the next one, of so many events, replaces, and its level: eight of a level make one of the next.
 
     Events wait while a merge is written, so it is small, or no more than eight batches like this one.
 
-    >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)])
+    >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)], 5)
     (7, 1)
     >>> large = [StateFile(n, n, 0, 3, events=100_000) for n in range(7)]
-    >>> merging(large), merging(large, 100_000)
+    >>> merging(large, 5), merging(large, 100_000)
     ((0, 0), (7, 1))
     """
     at_most = min(max(MERGED_AT_ONCE * events, EVENTS_FREE), EVENTS_AT_MOST)

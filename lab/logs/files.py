@@ -61,7 +61,7 @@ class FileLog:
 
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
         """Writes lines, all or none; returns the position of the first. Log time is now, or as told, but never goes back."""
-        data = _joined(lines)
+        data = joined(lines)
         return self._writer.write(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
@@ -73,9 +73,9 @@ class FileLog:
         name, _, first = self.place(position).rpartition(":")
         return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
-    def put(self, writer: str, number: int, lines: Iterable[str | bytes]) -> None:
-        """Appends batch `number` of a writer that counts upwards; does nothing if the log has it, or a later one, already."""
-        if data := _joined(lines):
+    def put(self, writer: str, number: int, data: bytes) -> None:
+        """Appends batch `number`, `joined` lines, of a writer that counts upwards; nothing if the log has it, or a later one."""
+        if data:
             self._writer.write(data, None, writer_id(writer), number)
 
     def expire(self, keep_ms: int) -> None:
@@ -203,8 +203,12 @@ class Tail:
         """Nothing is open."""
 
 
-def _joined(lines: Iterable[str | bytes]) -> bytes:
-    """Lines as they stand in a segment. Raises ValueError for one that is several."""
+def joined(lines: Iterable[str | bytes]) -> bytes:
+    r"""Lines as they stand in a segment. Raises ValueError for one that is several.
+
+    >>> joined(["one", b"two\n"])
+    b'one\ntwo\n'
+    """
     found = [(line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") for line in lines]
     data = b"\n".join([*found, b""])
     if data.count(b"\n") != len(found):

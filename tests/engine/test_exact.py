@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from lab.engine import shared
+from lab.engine import layout, shared, squares
+from lab.engine.aggregates import RUNNING
 from lab.engine.limits import Measure, compared, limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
@@ -125,6 +126,30 @@ def test_what_is_left_after_24_digits_decides():
     limit = np.array(limit_row(Fraction(10**24 // 3, 10**24)))
     assert compared(limit, Measure(0, 0, 1, 3)) == 1
     assert compared(np.array(limit_row(Fraction(1, 4))), Measure(0, 0, 1, 4)) == 0
+
+
+EDGES = [0, 1, 1 << 31, 1 << 32, (1 << 32) - 1, (1 << 63) - 1]
+VALUES = st.sampled_from([sign * edge for edge in EDGES for sign in (1, -1)]) | st.integers(
+    -(1 << 63) + 1, (1 << 63) - 1
+)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=12))
+@example([(1 << 63) - 1] * 9 + [0])  # the sum has three digits of 32 bits, that of the squares five
+@example([-(1 << 32), 0])
+@example([-(1 << 32) + 1, 0])
+def test_the_variance_of_the_largest_values_is_exact(values):
+    running = np.zeros(RUNNING["VARIANCE"].lanes, np.int64)
+    for value in values:
+        running[layout.N] += 1
+        running[layout.HIGH] += value >> 32
+        running[layout.LOW] += value & layout.LOW_BITS
+        squares.add_square(running, value, 1)
+    found = squares.variance(running, np.zeros(squares.LIMBS, np.int64))
+    n, total = len(values), sum(values)
+    exact = Fraction(n * sum(value**2 for value in values) - total**2, n**2)
+    whole = (int(found.high) << 64) + int(found.low) % (1 << 64)
+    assert whole + Fraction(int(found.part), int(found.parts)) == exact
 
 
 def test_limits_beyond_all_aggregates_stay_in_order():

@@ -9,15 +9,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from lab.apps.replay import replay
 from lab.engine import pipeline, shared
 from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs
+from lab.engine.ends import LINES_A_ROW, FileLogs
 from lab.engine.held import CheckpointInUse, Held
 from lab.engine.lease import Lease
 from lab.engine.settings import Settings
+from lab.engine.source import output
+from lab.engine.task import Job
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.state.read import read_state
@@ -91,6 +94,15 @@ def test_two_engines_on_one_output_log_are_refused(spark, tmp_path):
     with Held(tmp_path / "stats"), refused:
         run(spark, tmp_path, Settings())
     run(spark, tmp_path, Settings())
+
+
+def test_lines_reach_the_logs_in_their_order_however_many_share_a_row(tmp_path):
+    logs, lines = FileLogs(tmp_path), [f"{number} ä" for number in range(2 * LINES_A_ROW + 1)]
+    job = Job(Settings(PAYMENTS), logs, str(tmp_path / "checkpoint"), "start")
+    rows = output(job, {"alerts": (["key"] * len(lines), lines), "acks": ([""], ["one"])})
+    assert len(rows) == 4
+    logs.write(pa.Table.from_batches([rows]), 0, "writer")
+    assert (logs.log("alerts").read(), logs.log("acks").read()) == (lines, ["one"])
 
 
 def test_logs_in_folders_are_refused_where_spark_is_on_other_hosts(tmp_path):

@@ -1,19 +1,21 @@
 """Which state files hold what, by a model that looks at one key-group at a time."""
 
 import itertools
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lab.engine import statefiles
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
-from lab.engine.statefiles import FileGone, StateFile, StateFiles, chosen, table
+from lab.engine.statefiles import FileGone, Overtaken, StateFile, StateFiles, chosen, merging, table
 from lab.model.reference import key_group_of, run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login
@@ -30,6 +32,8 @@ def random_files(rng: Random) -> list[StateFile]:
         for low, high in itertools.pairwise(bounds):
             if rng.random() < 0.8:
                 files.append(StateFile(batch, rng.randint(max(batch - 3, 0), batch), low, high - 1))
+                if high < KEY_GROUPS and rng.random() < 0.3:
+                    files.append(files[-1]._replace(high=high))
     return files
 
 
@@ -57,20 +61,66 @@ def test_each_key_group_is_read_from_the_files_that_hold_it_and_from_no_other():
             assert got == (wanted if low <= key_group <= high else [])
 
 
-def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_path):
-    def rows(batch: int, key_groups: list[int]):
-        seq = np.arange(len(key_groups)) + (batch << 32)
-        events = {"time": seq, "id": seq, "seq": seq, "keyGroup": np.array(key_groups)}
-        none = np.empty(0, np.int64)
-        return table([(0, events, {"rule": none, "seq": none, "keyGroup": none, "joined": none})])
+def rows_of(batch: int, key_groups: list[int], resets: Sequence[int] = ()) -> pa.Table:
+    """An event for each of some key-groups, then resets; an event's time is its seq."""
+    seq, reset_seq = ((batch << 32) + np.arange(len(of)) for of in (key_groups, resets))
+    events = {"time": seq, "id": seq, "seq": seq, "keyGroup": np.array(key_groups, np.int64)}
+    ones, groups = np.ones(len(resets), np.int64), np.array(resets, np.int64)
+    return table([(0, events, {"rule": ones, "seq": reset_seq, "keyGroup": groups, "joined": ones})])
 
+
+def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_path):
     whole, half = StateFiles(Durable(tmp_path), 0, 3), StateFiles(Durable(tmp_path), 0, 1)
-    whole.write(0, 0, 0, rows(0, [0, 1, 2, 3]))
+    whole.write(0, 0, 0, rows_of(0, [0, 1, 2, 3]))
     # after a rescale: of two key-groups, with what batch 0 stored of them
-    half.write(1, 0, 1, rows(0, [0, 1]))
-    StateFiles(Durable(tmp_path), 2, 3).write(1, 1, 0, rows(1, []))
+    half.write(1, 0, 1, rows_of(0, [0, 1]))
+    StateFiles(Durable(tmp_path), 2, 3).write(1, 1, 0, rows_of(1, []))
     held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)[0]]
     assert sorted(held) == [[], [0, 1], [2, 3]]
+    assert half.read(StateFile(1, 0, 0, 1, serves=(1,)))["keyGroup"].to_pylist() == [1]
+
+
+def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
+    files = StateFiles(Durable(tmp_path), 0, 3)
+    file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))
+    assert files.newest(file) == [[0, 0, 1], [0, 2, 2]]
+    assert file.events == 3 and files.sizes(file) == {0: file.bytes / 3, 2: file.bytes * 2 / 3}
+    assert files.find(0) == ([file._replace(serves=(0, 1, 2, 3))], [])
+
+
+def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):
+    files = StateFiles(Durable(tmp_path), 0, 3)
+    assert files.find(-1) == ([], [])
+    StateFiles(Durable(tmp_path), 0, 2).write(0, 0, 0, rows_of(0, []))
+    with pytest.raises(FileGone, match="what micro-batch 0 left of key-groups 3 … 3 is gone"):
+        files.find(0)
+
+
+def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
+    files = StateFiles(Durable(tmp_path), 0, 3)
+    for batch in (0, 1):
+        files.write(batch, batch, 0, rows_of(batch, []))
+    files.write(2, 0, 1, rows_of(2, []))
+    assert [file.last for file in files.find(1)[0]] == [0, 1]  # batch 2 runs again
+    assert [file.last for file in files.find(0, begins=False)[0]] == [0]
+    with pytest.raises(Overtaken, match="micro-batch 1: .* has files of micro-batch 2 already"):
+        files.find(0)
+
+
+@pytest.mark.parametrize(
+    "levels, merged",
+    [
+        ([0] * 6, (0, 0)),
+        ([0] * 7, (7, 1)),
+        ([1] + [0] * 7, (7, 1)),
+        ([1] * 7 + [0] * 6, (0, 0)),
+        ([1] * 7 + [0] * 7, (14, 2)),
+        ([2] + [1] * 7 + [0] * 7, (14, 2)),
+    ],
+)
+def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
+    chain = [StateFile(n, n, 0, 3, level, events=5) for n, level in enumerate(levels)]
+    assert merging(chain, 5) == merged
 
 
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])

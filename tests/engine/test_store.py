@@ -3,12 +3,13 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import numba
 import numpy as np
 import pytest
 
-from lab.engine import groups, layout, window
+from lab.engine import groups, layout, store, window
 from lab.engine.aggregates import RUNNING
 from lab.model.field import Field
 from lab.model.reference import run
@@ -153,3 +154,14 @@ def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start(tmp_path:
         (direct.event if kind == "event" else direct.control)(text)
     direct.flush()
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
+
+
+def test_half_of_the_places_for_resets_stay_free(tmp_path: Path):
+    with patch.object(store, "ROOM_AT_FIRST", 16):
+        direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+        direct.control(b"1,(active),(userId),,(COUNT_WITH_RESET),(COUNT),(>=),(1),(30)")
+        for user in range(200):
+            direct.event(login(user, 100, 1)[1].replace(b'"userId": 1', b'"userId": %d' % user))
+            direct.flush()
+            (held,) = direct.stores.values()
+            assert held.arrays["size"][layout.RESETS] == user + 1 <= len(held.arrays["reset"]) // 2

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.logs import writer
-from lab.logs.files import DAY_MS, FileLog, LogExpired
+from lab.logs.files import DAY_MS, FileLog, LogExpired, joined
 from lab.logs.positions import Record
 
 FORK = get_context("fork")
@@ -64,18 +64,18 @@ def test_append_and_tail_list_no_folder(log, monkeypatch):
     monkeypatch.delattr(os, "scandir")
     monkeypatch.delattr(os, "listdir")
     log.append(["b"])
-    log.put("engine", 1, ["c"])
+    log.put("engine", 1, joined(["c"]))
     assert tail.read() == ["b", "c"] and log.end(before_ms=1) == log.start() == 0
 
 
 def test_what_is_new_is_all_that_is_read(log, monkeypatch):
     log.append(["x" * 1000] * 1000, log_time_ms=1)
     for number in range(1000):
-        log.put("engine", number, [str(number)])
+        log.put("engine", number, joined([str(number)]))
     tail, read = log.tail(new=True), []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or pread(*given))
-    log.put("engine", 1000, ["new"])
+    log.put("engine", 1000, joined(["new"]))
     log.append(["newer"])
     assert [record.line for record in tail.records()] == ["new", "newer"]
     assert log.end(before_ms=2) == 1001 * 1000
@@ -98,7 +98,7 @@ def test_a_log_that_is_empty_is_one(log):
     assert log.read() == [] and log.tail().records() == []
     assert log.start() == log.end() == log.end(before_ms=10**15) == log.append([]) == 0
     assert log.data(0, 0) == b"" and len(log.spans(0, 0)[0]) == 0
-    log.put("engine", 1, [])
+    log.put("engine", 1, joined([]))
     log.expire(0)
     assert log.publish([], []) == [] and lines_of(log) == []
 
@@ -338,24 +338,24 @@ def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, s
 def test_a_batch_put_twice_is_there_once(log):
     other = FileLog(log.folder)
     for number in (0, 1, 1, 0, 2):
-        log.put("engine", number, [f"e{number}"])
-        other.put("engine", number, ["not again"])
-        other.put("twin", number, [f"t{number}"])
-    FileLog(log.folder).put("engine", 2, ["not again"])
+        log.put("engine", number, joined([f"e{number}"]))
+        other.put("engine", number, joined(["not again"]))
+        other.put("twin", number, joined([f"t{number}"]))
+    FileLog(log.folder).put("engine", 2, joined(["not again"]))
     log.append(["plain"])
     assert log.read() == ["e0", "t0", "e1", "t1", "e2", "t2", "plain"]
 
 
 def test_a_batch_is_known_when_its_segment_has_expired(log, small):
-    log.put("engine", 7, ["x" * 40])
+    log.put("engine", 7, joined(["x" * 40]))
     for log_time in (10**15, 2 * 10**15, 3 * 10**15):
         log.append(["y" * 40], log_time_ms=log_time)
     log.expire(keep_ms=1)
     assert len(log.read()) == 1
     for again in (log, FileLog(log.folder)):
-        again.put("engine", 7, ["again"])
+        again.put("engine", 7, joined(["again"]))
         assert len(log.read()) == 1
-    log.put("engine", 8, ["z"])
+    log.put("engine", 8, joined(["z"]))
     assert log.read()[-1] == "z"
 
 
@@ -394,19 +394,19 @@ def test_a_writer_may_die_at_any_step(tmp_path, small, same):
     for step in count():
         folder = tmp_path / str(step)
         log, reader = FileLog(folder, keep_ms=1), FileLog(folder)
-        log.put("engine", 1, ["a" * 50])
+        log.put("engine", 1, joined(["a" * 50]))
         log.append(["b" * 50], log_time_ms=10**15)
         tail = reader.tail()
         tail.read()
-        died = killed_at(step, lambda log=log: log.put("engine", 2, ["c" * 20, "d"]))
+        died = killed_at(step, lambda log=log: log.put("engine", 2, joined(["c" * 20, "d"])))
         new = tail.read()
         assert new in ([], ["c" * 20, "d"])
         assert reader.read()[-1] in ("b" * 50, "d") and FileLog(folder).read() == reader.read()
         again = log if same else FileLog(folder, keep_ms=1)
         again.append(["-"])
         assert reader.read() == lines_of(log)
-        again.put("engine", 1, ["no"])
-        again.put("engine", 2, ["c" * 20, "d"])
+        again.put("engine", 1, joined(["no"]))
+        again.put("engine", 2, joined(["c" * 20, "d"]))
         again.append(["e"])
         after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
         assert new + tail.read() == after
@@ -445,10 +445,10 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
 
         patch.setattr(os, "pwrite", half)
         with pytest.raises(OSError):
-            log.put("engine", 1, ["c" * 50, "d"])
+            log.put("engine", 1, joined(["c" * 50, "d"]))
     once = ["c" * 50, "d"] if (torn, share) == ("row", 1) else []
     assert log.read() == ["a", "b", *once]
-    FileLog(log.folder).put("engine", 1, ["c" * 50, "d"])
+    FileLog(log.folder).put("engine", 1, joined(["c" * 50, "d"]))
     assert log.read() == lines_of(log) == ["a", "b", "c" * 50, "d"]
 
 
@@ -456,20 +456,20 @@ def test_a_write_may_take_several_goes(log, monkeypatch):
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
     log.append(["a" * 50, "b"])
-    log.put("engine", 1, ["c"])
+    log.put("engine", 1, joined(["c"]))
     assert log.read() == lines_of(log) == ["a" * 50, "b", "c"]
 
 
 def test_after_a_power_cut_whole_appends_are_left(log):
     for number in range(3):
-        log.put("engine", number, [f"line {number}"])
+        log.put("engine", number, joined([f"line {number}"]))
     os.truncate(log.folder / f"{0:020d}.jsonl", 19)  # rows came to the disk, their lines did not
     with pytest.raises(ValueError, match="is shorter than its index says"):
         log.read()
     log.append(["next"])
     again = FileLog(log.folder)
     assert again.read() == log.read() == lines_of(log) == ["line 0", "line 1", "next"]
-    again.put("engine", 2, ["line 2"])
+    again.put("engine", 2, joined(["line 2"]))
     assert log.read()[-1] == "line 2"
 
 
@@ -500,7 +500,7 @@ def _append(folder: Path, name: str, times: int) -> None:
 def _put_on(folder: Path, name: str, first: int) -> None:
     log = FileLog(folder)
     for number in count(first):
-        log.put(name, number, [f"{name} {number} {line}" for line in range(3)])
+        log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]))
 
 
 def check(lines: list[str], names: str) -> dict[str, int]:
@@ -544,7 +544,7 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
 
     def work(name: str) -> None:
         for number in range(100):
-            log.put(name, number, [f"{name} {number} {line}" for line in range(3)])
+            log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]))
             assert log.data(end := log.start(), end + 3)[1:2] == b" "
             log.end(before_ms=10**15), log.place(log.end()), log.read()
 
