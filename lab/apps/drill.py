@@ -19,8 +19,9 @@ from lab.apps.traffic import Traffic
 from lab.engine import shared
 from lab.engine.checkpoint import Batches, mark
 from lab.engine.cut import Mark, Planner
+from lab.engine.job import Job
 from lab.engine.settings import Settings
-from lab.engine.task import Job, alone
+from lab.engine.task import alone
 from lab.engine.windows import Lines
 from lab.logs.files import FileLog, joined
 from lab.model.reference import Reference

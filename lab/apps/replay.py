@@ -10,7 +10,8 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -171,16 +172,16 @@ def _on_spark(
     from lab.engine.pipeline import start
     from lab.machine.session import session
 
-    with (
-        nullcontext(spark) if spark else session(f"local[{settings.parallelism}]") as on,
-        TemporaryDirectory(prefix="lab-replay-") as name,
-    ):
+    with TemporaryDirectory(prefix="lab-replay-") as name, ExitStack() as until_done:
         logs = FileLogs(Path(name, "logs"))
         logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
-        places = _logged(source, logs.log("events"))
+        with ThreadPoolExecutor() as beside:  # while Java starts
+            logged = beside.submit(_logged, source, logs.log("events"))
+            spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
+        places = logged.result()
         if batches:
             settings = replace(settings, max_batch_records=_per_batch(logs, batches))
-        engine = start(on, logs, Path(name, "checkpoint"), settings, once=True)
+        engine = start(spark, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
         for letter in letters:

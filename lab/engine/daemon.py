@@ -15,7 +15,7 @@ import time
 from pyspark import TaskContext
 from pyspark.daemon import manager
 
-import lab.engine.source  # noqa: F401
+import lab.engine.task  # noqa: F401
 
 LONG_S = 0.002
 _began = 0.0

@@ -10,10 +10,11 @@ With parallelism 1 all tasks are one, in the source's `read`; else envelopes tra
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -24,11 +25,13 @@ from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
 from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
 from lab.engine.held import Held
+from lab.engine.job import Job
 from lab.engine.lease import Lease
 from lab.engine.settings import Settings
-from lab.engine.task import Job
 
 HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
+# Spark gives workers with shorter tracebacks to SQL only; with the same for all, those that are there already do
+TRACEBACK = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 # Spark plans each micro-batch anew. To generate Java code for a plan, to describe it at length and to look at it again between
 # its stages costs more than it gives where a handful of rows carries all events
 SHORT_BATCHES = {
@@ -62,6 +65,7 @@ def start(
         start = f"{os.getpid()}-{uuid4().hex[:8]}"
         job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()))
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
+        Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.source_of(job))
         rows = spark.readStream.format(f"lab-{job.start}").load()
         if settings.parallelism > 1:
@@ -69,9 +73,15 @@ def start(
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
         writer = logs.sink(rows, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
-        conf = {"spark.sql.redaction.options.regex": HIDDEN}
+        conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all())
+
+
+def _start_workers(spark: SparkSession, tasks: int) -> None:
+    """Has Spark start Python workers while it plans the first micro-batch: half a second of imports."""
+    with suppress(Exception):  # nobody needs them if Spark stops meanwhile
+        spark.sparkContext.parallelize(range(tasks), tasks).foreach(lambda _: None)
 
 
 @contextmanager

@@ -1,7 +1,12 @@
-"""The engine's source as Spark sees it: marks on the driver, work for tasks, Arrow batches out of them."""
+"""The engine's source as Spark sees it: marks on the driver, work for tasks, Arrow batches out of them.
+
+Spark starts a process for each step that leads to a query, and each imports this. So what only tasks need, half a second of
+Numba and pandas, is imported where they begin.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -16,8 +21,10 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
-from lab.engine.task import Job, alone, received, sent
-from lab.engine.windows import Lines
+from lab.engine.job import Job
+
+if TYPE_CHECKING:
+    from lab.engine.windows import Lines
 
 OUTPUT = StructType().add("topic", StringType()).add("key", StringType()).add("value", BinaryType())
 SENT = StructType().add("task", IntegerType()).add("payload", BinaryType())
@@ -82,6 +89,8 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Share(number, work) for number, work in enumerate(self._planner.works(start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from lab.engine.task import alone, sent
+
         if self.job.settings.parallelism == 1:
             yield output(self.job, alone(self.job, batch_id(), partition.work))
             return
@@ -98,6 +107,8 @@ class Share(InputPartition):
 
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
+    from lab.engine.task import received
+
     payloads: dict[int, list[bytes]] = {}
     for batch in batches:
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
@@ -106,7 +117,7 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
         yield output(job, received(job, task, batch_id(), sent_to_it))
 
 
-def output(job: Job, lines: Lines) -> pa.RecordBatch:
+def output(job: Job, lines: "Lines") -> pa.RecordBatch:
     """A task's lines as rows."""
     topics, keys, values = [], [], []
     for log, of_log in lines.items():

@@ -15,8 +15,9 @@ from lab.engine import shared
 from lab.engine.cut import Mark, Planner
 from lab.engine.ends import READ, FileLogs
 from lab.engine.feeds import FileFeed
+from lab.engine.job import Job
 from lab.engine.settings import Settings
-from lab.engine.task import Job, alone, received, sent
+from lab.engine.task import alone, received, sent
 from lab.engine.windows import Lines
 from lab.model.schema import MAX_TIME
 

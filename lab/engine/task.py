@@ -6,38 +6,15 @@ With one task it is all one. With several, envelopes travel between them as rows
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from lab.engine import lease, ledger, shared
 from lab.engine.columns import now_ms, pack, unpack
 from lab.engine.cut import Work
 from lab.engine.decode import decode
-from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.job import Job
 from lab.engine.route import by_task, route
-from lab.engine.settings import Settings
 from lab.engine.windows import Envelope, Lines, opened
 from lab.model.keygroups import flink_range
-
-
-@dataclass(frozen=True)
-class Job:
-    """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid.
-
-    `lease`: the one under which the engine plans and runs micro-batches (`lab.engine.lease`), if it has one. `engine`: its
-    checkpoint's id, and since when it runs (ms): tells it from another one that writes the same logs.
-    """
-
-    settings: Settings
-    logs: FileLogs | KafkaLogs
-    checkpoint: str
-    start: str
-    lease: str = ""
-    engine: tuple[str, int] | None = None
-
-    @property
-    def folder(self) -> Durable:
-        return Durable(self.checkpoint)
 
 
 def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:

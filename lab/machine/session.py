@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
@@ -152,12 +153,21 @@ def _start_context(conf: SparkConf) -> None:
 
 def _stop() -> None:
     """Stops all queries, and Spark."""
-    if SparkContext._active_spark_context is None:
+    context = SparkContext._active_spark_context
+    if context is None:
         return
     spark = SparkSession.builder.getOrCreate()
     for query in spark.streams.active:
         query.stop()
+    _ends_by_itself(context._accumulatorServer)
     spark.stop()
+
+
+def _ends_by_itself(server: Any) -> None:
+    """Has nobody wait for a server of PySpark's, which looks only once a second whether it is to end."""
+    shutdown = server.shutdown
+    server.handle_error = lambda *_: None  # Java may hang up before it has looked
+    server.shutdown = lambda: Thread(target=shutdown, daemon=True).start()
 
 
 def _end(gateway) -> None:

@@ -22,10 +22,9 @@ from rich.table import Table
 from tests.bench.data import Payments, three_rules
 
 Spent = dict[str, tuple[float, float]]  # part -> seconds, CPU seconds
-IMPORTS, SPARK, LOG, QUERY, ALERTS = (
+IMPORTS, SPARK, QUERY, ALERTS = (
     "Python and imports",
-    "Java and Spark started",
-    "events written as a log",
+    "Java and Spark started, beside it the log",
     "query started",
     "alerts put in order",
 )
@@ -67,15 +66,10 @@ def child(events: str, rules: str, began: str) -> None:
     from lab.apps import replay
     from lab.engine import pipeline
 
-    logged, start, run, in_order = replay._logged, pipeline.start, replay._run, replay._sorted
-
-    def timed_log(*args: Any) -> Any:
-        clock.passed(SPARK)
-        result = logged(*args)
-        clock.passed(LOG)
-        return result
+    start, run, in_order = pipeline.start, replay._run, replay._sorted
 
     def timed_start(*args: Any, **named: Any) -> Any:
+        clock.passed(SPARK)
         engine = start(*args, **named)
         clock.passed(QUERY)
         return engine
@@ -99,7 +93,6 @@ def child(events: str, rules: str, began: str) -> None:
 
     clock.passed(IMPORTS)
     with (
-        patch.object(replay, "_logged", timed_log),
         patch.object(pipeline, "start", timed_start),
         patch.object(replay, "_run", timed_run),
         patch.object(replay, "_sorted", timed_sort),
@@ -136,7 +129,7 @@ def main() -> None:
     )
     for name in ("part", "seconds", "CPU seconds"):
         table.add_column(name, justify="left" if name == "part" else "right")
-    for part in (IMPORTS, SPARK, LOG, QUERY, WHOLE, *FIRST, OTHERS, ALERTS, STOPPED):
+    for part in (IMPORTS, SPARK, QUERY, WHOLE, *FIRST, OTHERS, ALERTS, STOPPED):
         seconds, cpu = (median(run[part][of] for run in runs) for of in (0, 1))
         with_first = " with the first" if part == OTHERS else ""
         table.add_row(part, f"{seconds:.2f}", f"{cpu:.2f}{with_first}" if cpu else "")

@@ -17,10 +17,10 @@ from lab.engine import pipeline, shared
 from lab.engine.durable import Durable
 from lab.engine.ends import LINES_A_ROW, FileLogs
 from lab.engine.held import CheckpointInUse, Held
+from lab.engine.job import Job
 from lab.engine.lease import Lease
 from lab.engine.settings import Settings
 from lab.engine.source import output
-from lab.engine.task import Job
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.state.read import read_state

@@ -14,8 +14,9 @@ from typing import Any
 from lab.engine.checkpoint import Batches, mark, write_record
 from lab.engine.cut import Mark, Planner
 from lab.engine.ends import READ
+from lab.engine.job import Job
 from lab.engine.settings import Settings
-from lab.engine.task import Job, alone, received, sent
+from lab.engine.task import alone, received, sent
 from lab.engine.windows import Lines
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs

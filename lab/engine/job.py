@@ -1,0 +1,27 @@
+"""What is told to all processes of a running engine: driver, planners, tasks."""
+
+from dataclasses import dataclass
+
+from lab.engine.durable import Durable
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.settings import Settings
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a task has to know of its engine. `start`: names this start of it, in which shared memory is valid.
+
+    `lease`: the one under which the engine plans and runs micro-batches (`lab.engine.lease`), if it has one. `engine`: its
+    checkpoint's id, and since when it runs (ms): tells it from another one that writes the same logs.
+    """
+
+    settings: Settings
+    logs: FileLogs | KafkaLogs
+    checkpoint: str
+    start: str
+    lease: str = ""
+    engine: tuple[str, int] | None = None
+
+    @property
+    def folder(self) -> Durable:
+        return Durable(self.checkpoint)
