@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.model.deadletters import SHOWN
 from lab.model.rules import (
     CONTROLS,
     FUNCTIONS,
@@ -71,6 +72,13 @@ def test_the_demos_rule_loads_unchanged():
         window_ms=30 * 86_400_000,
     )
     assert rule().describe() == "SUM(paymentAmount) per payeeId, beneficiaryId over 30 d > 20000000"
+
+
+def test_a_rule_has_the_largest_id_and_names_of_any_alphabet():
+    assert rule(ruleId=2**63 - 1).rule_id == 2**63 - 1
+    assert (
+        ' where action = "Zürich West" per ' in rule(CASE_STUDY, filter={"action": "Zürich West"}).describe()
+    )
 
 
 def test_the_case_studys_rule_loads_unchanged():
@@ -350,6 +358,7 @@ def test_a_route_whose_values_hold_separators_keeps_its_own_id():
         ({"windowMinutes": 1.5}, ["windowMinutes: 1.5"]),
         ({"windowMinutes": True}, ["windowMinutes: true"]),
         ({"windowMinutes": None, "window": "3661d"}, ['window: "3661d"', "from 1 s to 3660 d"]),
+        ({"windowMinutes": None, "window": "316224001s"}, ['window: "316224001s"']),
         ({"windowMinutes": "10 m"}, ['windowMinutes: "10 m"']),
         ({"windowMinutes": "9" * 5000}, ['windowMinutes: "999']),
         ({"limitt": 5}, ['unknown attribute "limitt", did you mean limit?', "known: ruleId, "]),
@@ -482,6 +491,26 @@ def test_changing_a_rule_that_does_not_exist_is_rejected_naming_those_that_do(te
     assert book.versions == {3: 1, 12: 1}
 
 
+def test_of_many_rules_in_force_twenty_are_named():
+    book = RuleBook(PAYMENTS)
+    for count, end in [(20, "19, 20)"), (21, "19, 20, ...)")]:
+        for rule_id in range(1, count + 1):
+            book.apply(message(ruleId=rule_id))
+        assert book.apply("99,(pause)")["reason"].endswith(end)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_an_export_holds_the_rules_that_fit_a_record_and_says_how_many_do_not(left, monkeypatch):
+    book = RuleBook(PAYMENTS)
+    for rule_id in (1, 2, 3):
+        book.apply(message(ruleId=rule_id))
+    fits = sum(len(json.dumps(rule.to_dict())) for rule in book.sorted()[left:])
+    monkeypatch.setattr("lab.model.rules.MAX_EXPORT", fits)
+    answer = book.apply('{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}')
+    assert [given["ruleId"] for given in answer["rules"]] == [1, 2, 3][: 3 - left]
+    assert answer.get("leftOut", 0) == left and ("leftOut" in answer) == (left > 0)
+
+
 def test_controls_act_on_the_book_and_are_acknowledged():
     book = RuleBook(PAYMENTS)
     book.apply(message(ruleId=9))
@@ -546,6 +575,7 @@ def test_the_answer_to_a_long_message_holds_only_its_beginning():
     assert answer["status"] == "rejected" and message.startswith(answer["message"])
     assert answer["bytes"] == len(message) and answer["sha256"] == sha256(message.encode()).hexdigest()
     assert len(json.dumps(answer)) < 64_000
+    assert "sha256" not in RuleBook(PAYMENTS).apply("x" * SHOWN)
 
 
 def test_an_action_and_its_time_to_live_are_kept_by_the_rule_and_the_book():
