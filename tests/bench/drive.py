@@ -135,14 +135,15 @@ def _cpu_times() -> dict[str, float]:
 
 
 def stages(spark: SparkSession) -> list[Json]:
-    """Spark's stages so far, oldest first: times in ms, executor CPU (the JVM's threads) included."""
+    """The stages of Spark's queries so far, oldest first: times in ms, executor CPU (the JVM's threads) included."""
     store = spark.sparkContext._jsc.sc().statusStore()
     quantiles = getattr(store, "stageList$default$4")()
     listed = store.stageList(None, False, False, quantiles, None)
     found = []
     for i in range(listed.size()):
         stage = listed.apply(i)
-        if not stage.completionTime().isDefined():
+        of_query = stage.description().isDefined() and "batch = " in stage.description().get()
+        if not of_query or not stage.completionTime().isDefined():
             continue
         found.append(
             {
