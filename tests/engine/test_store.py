@@ -2,6 +2,7 @@
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
 
@@ -47,6 +48,49 @@ def test_a_queue_does_not_lead_back_to_events_from_before_its_rule(tmp_path: Pat
     direct.flush()
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in reference.alerts)
     assert [alert.aggregate for alert in reference.alerts if alert.rule_id == 2] == [5, 9, 9]
+
+
+@pytest.mark.parametrize("before", [[], [login(1, 110, 5)], [login(1, 111, 5)]])
+def test_a_late_event_counts_for_one_that_is_late_after_it(before: list[Entry], tmp_path: Path):
+    """
+    min         111   112   113          120     W = 5: the windows of the newest and of the last have no event in common
+                 9 ◄── 3 ◄── 1            1
+                late        later
+    """
+    log = [maximum(1, "5m"), *before, login(2, 112, 3), login(3, 120, 1), login(4, 111, 9), login(5, 113, 1)]
+    assert aggregates_of(log, tmp_path)[-1] == 9
+
+
+def test_a_late_event_does_not_hide_what_is_newer(tmp_path: Path):
+    """
+    min   111   112   113        117         125     W = 5: the window of the last begins after the late event
+           9     5 ◄── 3 ◄─────── 1           1
+          late                   later
+    """
+    log = [maximum(1, "5m"), login(1, 112, 5), login(2, 113, 3), login(3, 125, 1), login(4, 111, 9)]
+    assert aggregates_of([*log, login(5, 117, 1)], tmp_path)[-1] == 5
+
+
+def test_the_oldest_event_that_is_known_counts(tmp_path: Path):
+    """
+    min   100                 120  125  130      W = 20: the rule is told of 100 when 125 comes late, and 120's window begins there
+           9 ◄─── 20 min ───── 1    1    1
+                             later late
+    """
+    history = "control", b"2,(active),(userId),,(amount),(SUM),(>),(9999),(20)"
+    log = [history, login(1, 100, 9), maximum(1, "20m"), login(2, 130, 1), login(3, 125, 1), login(4, 120, 1)]
+    assert aggregates_of(log, tmp_path)[-1] == 9
+
+
+def aggregates_of(log: list[Entry], folder: Path) -> list[Decimal]:
+    """What the alerts tell, up to ten minutes late, if the reference says so, too."""
+    direct = Direct(LOGINS, folder, 16, "evaluate", 10 * MINUTE)
+    for kind, text in log:
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    alerts = run(LOGINS, log, max_out_of_orderness_ms=10 * MINUTE).alerts
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
+    return [alert.aggregate for alert in alerts]
 
 
 def test_rules_that_differ_in_limit_operator_and_state_share_a_running_aggregate(tmp_path: Path):
