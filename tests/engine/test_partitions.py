@@ -17,8 +17,8 @@ from lab.stream.simulate import payments, to_json
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late
 
 SETTINGS = Settings(key_groups=4)
-PARTITIONS, WRITERS, EVENTS_PER_APPEND, PAUSE_S = 12, 3, 20, 0.05
-MOST = 8_000  # events of a writer
+PARTITIONS, WRITERS, EVENTS_PER_APPEND, PAUSE_S = 12, 3, 10, 0.05
+MOST = 2_000  # events of a writer
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(250),(10)",
     "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(15),(30)",
