@@ -15,6 +15,7 @@ import time
 from pyspark import TaskContext
 from pyspark.daemon import manager
 
+import lab.engine.source
 import lab.engine.task  # noqa: F401
 
 LONG_S = 0.002

@@ -105,6 +105,7 @@ class Bench:
         for turn in range(1 + self.repeats):
             round_name = f"Round {turn} of {self.repeats}" if turn else "Warm-up"
             for case in cases.values():
+                self.spark._jvm.System.gc()  # what the case before has left, the textbook above all, is not this one's
                 with self.console.status(f"{round_name}: {case.title}"):
                     case.turn()
                 if not turn:

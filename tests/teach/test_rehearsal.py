@@ -11,7 +11,9 @@ PLAN = [(2, "1,(pause)"), (0, EVERY), (1, "2,(active),(nobody),,(COUNT),,(>),(0)
 
 
 @pytest.mark.slow
-def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_log(spark, tmp_path, monkeypatch):
+def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_log(
+    spark, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     done = rehearse(spark, PLAN, 4, rate=50)
     accepted, rejected, pause = done.answers
