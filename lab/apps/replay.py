@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 
 from lab.apps.sources import Events, source_at
 from lab.engine.ends import FileLogs
@@ -175,9 +176,10 @@ def _on_spark(
     with TemporaryDirectory(prefix="lab-replay-") as name, ExitStack() as until_done:
         logs = FileLogs(Path(name, "logs"))
         logs.log("control").append(rules, log_time_ms=0)  # control is first among equal log times
-        with ThreadPoolExecutor() as beside:  # while Java starts
-            logged = beside.submit(_logged, source, logs.log("events"))
-            spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
+        beside, ended = until_done.enter_context(ThreadPoolExecutor()), Event()
+        until_done.callback(ended.set)
+        logged = beside.submit(_logged, source, logs.log("events"), ended)  # while Java starts
+        spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
         places = logged.result()
         if batches:
             settings = replace(settings, max_batch_records=_per_batch(logs, batches))
@@ -195,10 +197,10 @@ def _on_spark(
     return Replayed("spark", alerts, acks, letters, dict(counts), done, seconds)
 
 
-def _logged(source: Events, log: FileLog) -> dict[str, int]:
-    """Writes the lines as a log; returns the line that each of its files starts with."""
+def _logged(source: Events, log: FileLog, ended: Event) -> dict[str, int]:
+    """Writes the lines as a log, unless that has `ended`; returns the line that each of its files starts with."""
     lines, starts, first = iter(source), {}, 0
-    while some := list(islice(lines, LINES_AT_ONCE)):
+    while not ended.is_set() and (some := list(islice(lines, LINES_AT_ONCE))):
         file, _, number = log.place(log.append(some, log_time_ms=0)).rpartition(":")
         starts.setdefault(file, first - int(number) + 1)
         first += len(some)

@@ -2,13 +2,16 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.apps.replay import Replayed, read_rules, replay
+from lab.apps.sources import Events
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.jsontext import MAX_LINE_BYTES
@@ -175,6 +178,28 @@ def test_alerts_are_sorted_by_event_time_then_event_then_rule(tmp_path):
 def test_a_rule_that_would_be_rejected_stops_it_before_anything_starts(tmp_path):
     with pytest.raises(BadRule, match="rule 2 of 2: aggregateFieldName"):
         replay(tmp_path / "there is no such file", [SUM, SUM.replace("paymentAmount", "amount")])
+
+
+class Endless(Events):
+    """A file so large that nobody waits for its end."""
+
+    def __len__(self) -> int:
+        return 1 << 40
+
+    def __iter__(self) -> Iterator[bytes]:
+        return repeat(b"{}")
+
+    def place(self, index: int) -> str:
+        return str(index)
+
+
+def test_where_spark_does_not_start_nobody_waits_for_the_file(monkeypatch):
+    def no_java(master: str):
+        raise RuntimeError(f"Spark did not start on {master}")
+
+    monkeypatch.setattr("lab.machine.session.session", no_java)
+    with pytest.raises(RuntimeError, match=r"Spark did not start on local\[1\]"):
+        replay(Endless(), [SUM])
 
 
 def test_a_gzip_file_that_is_cut_short_is_an_error_that_names_it(tmp_path):
