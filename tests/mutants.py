@@ -23,8 +23,6 @@ from difflib import ndiff
 from pathlib import Path
 from typing import Any
 
-os.environ["NUMBA_DISABLE_JIT"] = "1"
-
 import hypothesis
 import numpy as np
 import pytest
@@ -162,6 +160,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     options = parser.parse_args()
     config = tomllib.loads((HERE / "mutants.toml").read_text())
+    os.environ["NUMBA_DISABLE_JIT"] = "1"  # before a library of these imports Numba
     for library in LIBRARIES:
         importlib.import_module(library)
     hypothesis.settings.register_profile(

@@ -116,20 +116,25 @@ class Reader:
         """
         if any(self._next.get(number) != start for number, (start, _) in ranges.items()):
             self._seek({number: start for number, (start, _) in ranges.items()})
-        open_, came = dict(ranges), time.monotonic()
+        open_, came, anew_s = dict(ranges), time.monotonic(), clusters.ANSWER_S
         while open_:
             for number, (_, end) in list(open_.items()):
                 if self._waiting[number]:
                     taken = self._take(number, end)
                     if taken:
-                        came = time.monotonic()
+                        came, anew_s = time.monotonic(), clusters.ANSWER_S
                         yield number, taken
                 if self._next[number] >= end or self._ended.get(number, -1) >= end or self._waiting[number]:
                     self._next[number] = end
                     del open_[number]
             if open_:
                 self._fill(sum(end - self._next[number] for number, (_, end) in open_.items()))
-                if time.monotonic() > came + patience_s:
+                waited = time.monotonic() - came
+                if waited > min(anew_s, patience_s):
+                    # a consumer may wait for ever for a broker that is back; a long record takes its time, so not too often
+                    anew_s *= 2
+                    self._seek({number: self._next[number] for number in open_})
+                if waited > patience_s:
                     raise self.cluster.away(f"no record of {self.topic} for {patience_s:g} s")
 
     def _take(self, number: int, end: int) -> list[Message]:

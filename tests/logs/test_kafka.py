@@ -1,10 +1,13 @@
 """Topics as logs, on a real broker."""
 
+import time
 from contextlib import closing
 
 import pytest
 from kafka import KafkaAdminClient
 
+from lab.logs import cluster as clusters
+from lab.logs import partitions
 from lab.logs.cluster import BadTopic, NoBroker
 from lab.logs.kafka import COMPACTED, KafkaLog
 from lab.logs.opened import opened
@@ -64,6 +67,42 @@ def test_a_topic_made_otherwise_is_refused(made, asked, said, kafka, request):
         admin.wait_for_topics([name])
     with pytest.raises(BadTopic, match=f"topic {name}: .*{said}"):
         KafkaLog(kafka.address, name).create(**asked)
+
+
+class Deaf:
+    """A consumer that waits for ever, as librdkafka's does now and then for a broker that is back."""
+
+    def __init__(self, _settings: dict):
+        self.assigned = self.closed = False
+
+    def assign(self, _partitions: list) -> None:
+        self.assigned = True
+
+    def consume(self, _most: int, timeout: float) -> list:
+        time.sleep(timeout)
+        return []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("patience_s", [0.3, float("inf")])
+def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, monkeypatch):
+    log = topic(kafka, f"deaf-{patience_s}")
+    log.append(["one", "two"])
+    log.flush()
+    monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
+    with monkeypatch.context() as deaf:
+        deaf.setattr(partitions, "Consumer", Deaf)
+        reader = partitions.Reader(log.cluster, log.topic)
+        consumer = reader._consumer
+    with closing(reader):
+        if patience_s < 1:
+            with pytest.raises(NoBroker, match="no record of deaf-0.3 for 0.3 s"):
+                list(reader.read({0: (0, 2)}, patience_s))
+        found = [(number, len(came)) for number, came in reader.read({0: (0, 2)}, 20 * patience_s)]
+    assert consumer.assigned and consumer.closed
+    assert sum(count for _, count in found) == 2 and {number for number, _ in found} == {0}
 
 
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
