@@ -12,6 +12,7 @@ from lab.machine import broker, jars
 from lab.machine.session import session
 
 collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
+LONGEST = ("runs_and_every_check_says_right", "test_run_kafka.py", "test_kills.py", "engine/test_kafka.py")
 JIT = "NUMBA_DISABLE_JIT"
 jit = os.environ.get(JIT)
 data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own progress; gone at the end
@@ -22,7 +23,7 @@ hypothesis.settings.load_profile("unhurried")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first: else one of three workers is left alone with them at the end."""
-    items.sort(key=lambda item: "runs_and_every_check_says_right" not in item.name)
+    items.sort(key=lambda item: not any(long in item.nodeid for long in LONGEST))
     assert os.environ.get(JIT) == jit, (
         f"a module that was collected has set {JIT}: the engine would not be compiled"
     )
