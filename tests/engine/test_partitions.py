@@ -49,9 +49,12 @@ class Writer(Thread):
         producer.flush()
 
 
-def wait_for(logs: KafkaLogs, records: int, engine) -> None:
+def wait_for(logs: KafkaLogs, records: int, engine, answers: int = 0) -> None:
     deadline = time.monotonic() + 120
-    while sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) < records:
+    while (
+        sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) < records
+        or len(logs.log("acks").read()) < answers
+    ):
         assert engine.query.isActive and time.monotonic() < deadline, engine.query.exception()
         time.sleep(0.5)
 
@@ -72,7 +75,8 @@ def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_pa
         stopped.set()
         for writer in writers:
             writer.join()
-        wait_for(logs, sum(writer.sent for writer in writers), engine)
+        answers = len(RULES) + len(CHANGES)
+        wait_for(logs, sum(writer.sent for writer in writers), engine, answers)
     finally:
         engine.stop()
     batches = Batches.read(tmp_path).done
