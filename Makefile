@@ -1,20 +1,23 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room test browser pictures soak smooth sim bench cost cold peers mutants latency policy throughput rescale lessons slides sheet heads datasets flights lint clean
+.PHONY: help setup prefetch demo lab room page test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
-NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11, 5))
 # what make prefetch brought is used instead of the network
 PREFETCHED := $(wildcard prefetched/wheels)
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
 # for those who only work through the lessons: make setup REQUIREMENTS=requirements.txt
 REQUIREMENTS := requirements-dev.txt
+# the same pins with their hashes, which pip checks; a prefetched folder has wheels that were built there, of other hashes
+LOCK := $(if $(PREFETCHED),$(REQUIREMENTS),$(REQUIREMENTS:.txt=.lock))
 JUPYTER_SETTINGS := .venv/share/jupyter/lab/settings
 NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
+TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
 FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
@@ -33,13 +36,13 @@ java: .venv/.made
 	      echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv && touch $@; exit; \
 	    fi; \
 	  done; \
-	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
+	  echo "Python 3.11.5 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
 # all that does without Java
-.venv/.packages: .venv/.made requirements.txt requirements-dev.txt pyproject.toml
+.venv/.packages: .venv/.made requirements.txt requirements-dev.txt $(LOCK) pyproject.toml
 	@echo "Installing the pinned packages (a minute or two the first time)"
-	@$(PIP_INSTALL) -r $(REQUIREMENTS)
+	@$(PIP_INSTALL) $(if $(PREFETCHED),,--no-deps --require-hashes) -r $(LOCK)
 	@$(PIP_INSTALL) --no-deps --editable .
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
@@ -67,6 +70,11 @@ room: .venv/.packages ## open the control room, rules and alerts as one web page
 	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
+# modules stay compiled: else each of the hundreds of processes that tests start compiles them anew
+test: export PYTHONDONTWRITEBYTECODE :=
+page: .venv/.packages ## make the control room as one HTML file that needs no Python: build/control-room.html
+	@$(PY) -m lab.page.build build
+
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
@@ -77,11 +85,14 @@ pictures: setup ## make the pictures of docs/pictures anew, with the browser
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
-	@$(PY) -m pytest -m soak -s --ignore=tests/browser $(ARGS)
+	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser $(ARGS)
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
 
+steady: setup ## an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (ARGS="--seconds 120 --burst 15")
+	@$(PY) -m tests.bench.steady --plot docs/pictures/steady.svg $(ARGS)
+
 smooth: setup ## measure the control room in the browser while 100 alerts come each second (10 minutes; LAB_SMOOTH_MINUTES=2: less)
-	@$(PY) -m pytest -m soak -s tests/browser/test_smooth.py $(ARGS)
+	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s tests/browser/test_smooth.py $(ARGS)
 
 sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", or --mutants)
 	@$(PY) -m tests.sim $(ARGS)
@@ -97,6 +108,9 @@ cold: setup ## say where the time of a cold replay of a million events goes
 
 peers: setup ## other engines on the same payments and rules: speed, and the alerts they find (10 minutes; installs PyFlink beside)
 	@$(PY) -m tests.peers --plot docs/pictures/peers.svg $(ARGS)
+
+fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 1000000", "--slowest", or "--hostile": known ones, measured)
+	@$(PY) -m tests.fuzz $(ARGS)
 
 mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.window")
 	@$(PY) -m tests.mutants $(ARGS)
@@ -131,6 +145,20 @@ datasets: setup ## make the committed payments and logins data again: the same b
 
 flights: setup ## make all twelve months of flight events (January is committed)
 	@$(PY) datasets/make.py flights --months 1-12
+
+hashes: ## write requirements*.lock anew, after a change of a pin
+	@$(TOOLS) && build/tools/bin/pip install --quiet uv==0.13.9
+	@for name in requirements requirements-dev; do build/tools/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-deps \
+	  --generate-hashes --no-annotate --no-header $$name.txt --output-file $$name.lock; done
+
+release: sbom ## build the wheel, the source archive and the list of parts: build/release
+	@build/tools/bin/pip install --quiet build==1.6.1 && rm -rf build/release build/lib
+	@build/tools/bin/python -m build --outdir build/release . > build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@cp build/sbom.cdx.json build/release && ls build/release
+
+sbom: ## write the list of Python parts, CycloneDX: build/sbom.cdx.json (jars: lab/machine/jars.txt)
+	@$(TOOLS) && build/tools/bin/pip install --quiet cyclonedx-bom==7.5.0
+	@build/tools/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
 
 lint: .venv/.packages ## check style with ruff, types with mypy
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

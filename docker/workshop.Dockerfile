@@ -13,7 +13,7 @@ RUN apt-get update \
 USER lab
 WORKDIR /opt/lab
 # what takes minutes first: a change of a lesson leaves it as it is
-COPY --chown=lab Makefile requirements.txt requirements-dev.txt pyproject.toml README.md LICENSE ./
+COPY --chown=lab Makefile requirements.txt requirements-dev.txt requirements.lock requirements-dev.lock pyproject.toml README.md LICENSE ./
 COPY --chown=lab lab lab
 ENV LAB_CACHE=/opt/lab/.cache
 # the second line is what JupyterHub starts in a container; alone, the image does not need it
@@ -28,5 +28,6 @@ ENV PATH=/opt/lab/.venv/bin:$PATH
 EXPOSE 8888
 # tini hands signals on and collects the workers that ended
 ENTRYPOINT ["tini", "--"]
-# to all addresses of the container; the port of the host is for the host alone, and a token is asked for
-CMD ["jupyter", "lab", "--ServerApp.ip=0.0.0.0", "--no-browser", "--ServerApp.root_dir=/opt/lab", "--LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb"]
+# to all addresses of the container; the port of the host is for the host alone, a token is asked for, new at each start
+# unless JUPYTER_TOKEN is set, and a page of another name that leads here (DNS rebinding) is refused
+CMD ["jupyter", "lab", "--ServerApp.ip=0.0.0.0", "--ServerApp.allow_remote_access=False", "--no-browser", "--ServerApp.root_dir=/opt/lab", "--LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb"]

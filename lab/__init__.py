@@ -1,8 +1,8 @@
 """Rules that change at run time, evaluated on event streams.
 
 >>> import lab
->>> lab.PAYMENTS.id_field
-'transactionId'
+>>> lab.PAYMENTS.id_fields
+('transactionId',)
 
 What notebooks use is here, and imported when it is first asked for: `import lab` is fast, and Spark waits for `lab.session()`.
 """
@@ -13,7 +13,7 @@ from typing import Any
 _HOMES = {
     "model.alerts": ("Alert", "AlertTable", "group_key"),
     "contrast.buckets": ("Buckets", "bucketed"),
-    "contrast.delays": ("race_sliding",),
+    "contrast.delays": ("race_sliding", "told_of_race"),
     "contrast.mapstate": ("textbook",),
     "contrast.realtime": ("try_real_time",),
     "contrast.restore": ("Keys", "Snapshot", "compare_restores"),
@@ -44,6 +44,7 @@ _HOMES = {
     "stream.datasets": ("dataset",),
     "teach": ("check", "check_function", "hint", "predict", "solution"),
     "teach.attack": ("attack",),
+    "teach.clock": ("running_time",),
     "teach.board": ("progress",),
     "teach.progress": ("log_stumbles",),
     "teach.rehearsal": ("rehearse",),

@@ -3,11 +3,20 @@
 import signal
 import sys
 
+import lab
 from lab.machine.signals import ENDING, STOPPED
+
+CLASH = """\
+lab: the package `lab` is not the one of rules-lab: another project, called `lab` on the public index, has overwritten it.
+Fix: pip uninstall lab rules-lab, then pip install rules-lab
+"""
 
 
 def main() -> int:
     """Runs one command; a signal while it is being loaded ends it without a word."""
+    if not hasattr(lab, "PAYMENTS"):
+        sys.stderr.write(CLASH)
+        return 2
     early: list[int] = []
     for number in ENDING:
         signal.signal(number, lambda number, _: early.append(number))

@@ -1,6 +1,8 @@
 """What tests share."""
 
+import gc
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -19,6 +21,10 @@ data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own pro
 os.environ["LAB_DATA"] = data.name
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a worker may stand still beside others
 hypothesis.settings.load_profile("unhurried")
+# what is imported while tests are collected stays: looking for garbage in it takes a third of the collection's time
+gc.disable()
+# nbformat's JSON validator would compile 38 grammars for a check of international addresses that nothing here uses
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     assert os.environ.get(JIT) == jit, (
         f"a module that was collected has set {JIT}: the engine would not be compiled"
     )
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

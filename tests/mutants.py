@@ -2,6 +2,7 @@
 
 Cosmic Ray makes the mutants. Each runs in a child of this process, which has the libraries imported and lab not; without
 Numba's compiler, on small logs. `mutants.toml` says which tests judge a module, and explains the mutants that may survive.
+Hypothesis draws the same in each run: a mutant that only other draws find survives, and needs an `@example` of its own.
 """
 
 import argparse

@@ -1,21 +1,29 @@
 """Random logs for Hypothesis: few keys, close times, every kind of rule, so that everything meets everything."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.rules import CONTROLS, OPERATORS
+from lab.model.rules import ACTIONS, CONTROLS, OPERATORS
+from lab.model.schema import LOGINS
 
 MINUTE = 60_000
-KEYS = ([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+PAIRS = replace(LOGINS, name="pairs", id_fields=("country", "eventId"))  # the same events under another id
+KEYS = (
+    *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
+    ["ip", "country"],
+)
 FILTERS = (
     None,
     {"action": "login"},
     {"country": ["KR", "CN"]},
     {"amount": [1, "2.50"], "action": ["pay", "login"]},
 )
+WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
+NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
 
@@ -37,11 +45,14 @@ def events(draw, time_ms: int):
         "eventTime": time_ms,
         "userId": draw(st.sampled_from([1, 1, 1, 2, None])),
         "action": draw(st.sampled_from(["login", "pay"])),
-        "ip": draw(st.sampled_from(["a", "a", "b", "c", None])),
-        "country": draw(st.sampled_from(["KR", "KR", "CN", "US"])),
+        "ip": draw(st.sampled_from(["a", "a", "b", "a;country=KR", "x" * 2_000, "x" * 2_001, None])),
+        "country": draw(st.sampled_from(["KR", "KR", "CN", "CN", 'U"S', "é", "K,R", None])),
         "amount": None,
     }
     text = json.dumps(event)
+    if draw(st.integers(0, 9)) == 0:
+        name = draw(st.sampled_from(["userId", "ip", "amount"]))
+        text = text.replace(f'"{name}": {json.dumps(event[name])}', f'"{name}": {draw(NOT_NUMBERS)}')
     if draw(st.integers(0, 5)):
         text = text.replace('"amount": null', f'"amount": {draw(amounts())}')
     return text.encode()
@@ -59,7 +70,7 @@ def rules(draw):
         "limit": draw(
             st.sampled_from(["0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98"])
         ),
-        "window": draw(st.sampled_from(["1s", "30s", "1m", "2m", "5m", "30m"])),
+        "window": draw(st.sampled_from(WINDOWS)),
     }
     kind = draw(st.integers(0, 3))
     if kind == 0:
@@ -70,6 +81,9 @@ def rules(draw):
         functions = st.sampled_from([name for name, row in AGGREGATES.items() if row.of != "unique"])
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
+    if draw(st.integers(0, 3)) == 0:
+        rule |= {"action": draw(st.sampled_from(ACTIONS if rule["groupingKeyNames"] else ["notify"]))}
+        rule |= {"ttl": draw(st.sampled_from(["30s", "5m", "7d"]))}
     return json.dumps(rule).encode()
 
 
@@ -87,22 +101,32 @@ def changes():
 
 
 @st.composite
-def logs(draw):
+def other_windows(draw, log: list[tuple[str, bytes]]):
+    """A rule of the log with another window: windows that shrink and grow again show what is held."""
+    given = [text for kind, text in log if kind == "control" and b"limit" in text]
+    return json.dumps(
+        json.loads(draw(st.sampled_from(given))) | {"window": draw(st.sampled_from(WINDOWS))}
+    ).encode()
+
+
+@st.composite
+def logs(draw, trailing_ms: int = 50 * MINUTE):
     """A log of ("event", line) and ("control", message): rules first, then events with changes between them.
 
-    Time moves on by some seconds an event; some events trail behind by seconds, minutes, or more than any window.
+    Time moves on by some seconds an event; some events trail behind by seconds, minutes, or more than any window, but by no
+    more than `trailing_ms`.
     """
     log = [("control", rule) for rule in draw(st.lists(rules(), min_size=1, max_size=5))]
     now = 100 * MINUTE
     for _ in range(draw(st.integers(5, 80))):
         if draw(st.integers(0, 9)) == 0:
-            log.append(("control", draw(changes())))
+            log.append(("control", draw(st.one_of(changes(), other_windows(log)))))
             continue
         now += draw(st.sampled_from([0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE]))
         behind = draw(
             st.sampled_from([0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE])
         )
-        log.append(("event", draw(events(now - behind))))
+        log.append(("event", draw(events(now - min(behind, trailing_ms)))))
     return log
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.cli.main import EXTRAS
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -43,7 +44,7 @@ def lean(tmp_path):
             text=True,
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": path},
-            timeout=240,
+            timeout=PATIENCE_S,
         )
 
     return lab
@@ -58,7 +59,7 @@ def test_files_are_replayed_and_other_places_name_the_extra(lean, tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["alerts"] == 1
     assert lean("rules", "add", "rules.txt", "--rules", "control", "--timeout", "0").returncode == 0
     topics = lean("run", "--logs", "kafka://127.0.0.1:1")
-    assert topics.returncode == 1 and "pip install 'lab[kafka]'" in topics.stderr
+    assert topics.returncode == 1 and "pip install 'rules-lab[kafka]'" in topics.stderr
     assert lean("run", "--help").returncode == 0
 
 
@@ -80,7 +81,7 @@ def test_each_range_allows_the_pinned_version():
         *(r for extra in PROJECT["optional-dependencies"].values() for r in extra),
     ]
     for requirement in map(Requirement, every):
-        if requirement.name != "lab":
+        if requirement.name != "rules-lab":
             assert requirement.specifier.contains(pins[requirement.name.lower().replace("_", "-")]), (
                 requirement
             )

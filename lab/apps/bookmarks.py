@@ -4,12 +4,19 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from lab.logs.access import make_folder
 from lab.logs.positions import Positions, position_text, positions_of
 
 
-def _file(log: object) -> Path:
+def bookmark_file(log: object, reader: str = "") -> Path:
+    """Where it is noted how far a reader has read a log; "": the person who runs the commands."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return state / "lab" / "read" / blake2b(place_of(log).encode(), digest_size=8).hexdigest()
+    return (
+        state
+        / "lab"
+        / "read"
+        / blake2b(f"{place_of(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
+    )
 
 
 def place_of(log: object) -> str:
@@ -18,20 +25,22 @@ def place_of(log: object) -> str:
     return str(folder.absolute()) if folder else repr(log)
 
 
-def bookmark(log: object) -> Positions | None:
+def bookmark(log: object, reader: str = "") -> Positions | None:
     """Where the reading of a log was left; None if it never was. Raises ValueError if the file is not one of ours."""
     try:
-        return positions_of(_file(log).read_text().splitlines()[-1])
+        return positions_of(bookmark_file(log, reader).read_text().splitlines()[-1])
     except FileNotFoundError:
         return None
     except (ValueError, IndexError):
-        raise ValueError(f"{_file(log)} does not say how far {log} was read: remove it") from None
+        raise ValueError(
+            f"{bookmark_file(log, reader)} does not say how far {log} was read: delete it"
+        ) from None
 
 
-def set_bookmark(log: object, positions: Positions) -> None:
+def set_bookmark(log: object, positions: Positions, reader: str = "") -> None:
     """Notes where the next reading begins."""
-    file = _file(log)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = bookmark_file(log, reader)
+    make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
     aside.write_text(f"{place_of(log)}\n{position_text(positions)}\n")
     aside.replace(file)

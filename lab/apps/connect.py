@@ -20,11 +20,11 @@ def connect(where: str, schema: str = "") -> tuple[FileLogs | KafkaLogs, Schema]
 
     >>> connect("/nowhere")
     Traceback (most recent call last):
-    FileNotFoundError: /nowhere: there is no such folder; expected that of `lab run --logs FOLDER`, or kafka://HOST:PORT
+    FileNotFoundError: /nowhere: no such folder; expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT
     """
     if not where:
         raise ValueError(
-            "logs: nothing is named, expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
+            "logs is empty, expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
         )
     logs = _topics(where) if where.startswith(KAFKA) else _folders(where)
     return logs, schema_named(schema) if schema else saved_schema(default_checkpoint(logs)) or PAYMENTS
@@ -32,14 +32,14 @@ def connect(where: str, schema: str = "") -> tuple[FileLogs | KafkaLogs, Schema]
 
 def _folders(where: str) -> FileLogs:
     folder = Path(where).expanduser()
-    expected = "expected that of `lab run --logs FOLDER`, or kafka://HOST:PORT"
+    expected = "expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
     if not folder.is_dir():
-        raise FileNotFoundError(f"{where}: there is no such folder; {expected}")
+        raise FileNotFoundError(f"{where}: no such folder; {expected}")
     logs = FileLogs(folder.absolute())
     if missing := [name for name in READ if not logs.path(name).is_dir()]:
         holds = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
         raise ValueError(
-            f"{where}: no logs, it has no folder {' and no '.join(missing)} (it holds {holds}); {expected}"
+            f"{where} has no logs: it lacks the folder {' and the folder '.join(missing)} (it contains {holds}); {expected}"
         )
     return logs
 
@@ -48,7 +48,7 @@ def _topics(where: str) -> KafkaLogs:
     address, topic = kafka_place(where)
     if topic:
         raise ValueError(
-            f"{where}: names a topic, expected the broker alone: {where.removesuffix('/' + topic)}"
+            f"{where} names a topic, expected only the broker: {where.removesuffix('/' + topic)}"
         )
     config = found(None)
     cluster = config.cluster(address)

@@ -8,15 +8,27 @@ from pathlib import Path
 
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S, existing, logs_of, schema_of
+from lab.logs.reading import LeftOut, parsed
 from lab.model.alerts import Alert
+from lab.model.answers import read_ack
+from lab.model.hints import hints
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.words import plain
+from lab.model.words import plain, visible
 
 
 def add(options: Namespace) -> None:
     """Sends rules, or control commands, to the engine."""
-    send(options, rules_of(options.rule))
+    messages = rules_of(options.rule)
+    print_hints(messages, schema_of(options))
+    send(options, messages)
+
+
+def print_hints(messages: Sequence[str], schema: Schema) -> None:
+    """Says which rules hardly mean what they say; they are sent all the same. Raises BadRule."""
+    for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
+        for hint in hints(rule, schema):
+            print(f"hint for rule {rule.rule_id}: {hint}")
 
 
 def change(options: Namespace, state: str) -> None:
@@ -63,20 +75,21 @@ def send(options: Namespace, messages: Sequence[str]) -> None:
     acks, alerts = logs.log("acks").tail(new=True), None
     if getattr(options, "first_alert", False):
         alerts = logs.log("alerts").tail(new=True)
-    started = time.monotonic()
+    started, left_out = time.monotonic(), LeftOut()
     waiting, answers = set(logs.log("control").publish(messages, keys)), []
     while waiting and time.monotonic() < started + options.timeout:
-        for ack in map(json.loads, acks.read()):
+        for _, ack in parsed(acks.records(), read_ack, left_out):
             if ack["place"] in waiting:
                 waiting.remove(ack["place"])
                 answers.append(ack)
-                print(_answer(ack), f"({time.monotonic() - started:.2f} s)")
+                print(visible(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
         time.sleep(POLL_S)
     if waiting:
         where = logs.log("control")
-        print(f"queued in {where}: no answer within {options.timeout:g} s, the next `lab run` will read it")
+        print(f"queued in {where}: no answer within {options.timeout:g} s; the next `lab run` will read it")
     elif alerts:
-        _wait_for_alert(alerts, answers, started + options.timeout)
+        _wait_for_alert(alerts, answers, started + options.timeout, left_out)
+    left_out.say_total()
     if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
         raise BadRule(rejected[0])
 
@@ -90,19 +103,24 @@ def _answer(ack: dict) -> str:
     return "accepted: " + json.dumps(said)
 
 
-def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float) -> None:
+def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: LeftOut) -> None:
     """Tells how long it took from the publishing of one of the rules to its first alert."""
-    published = {(ack["ruleId"], ack["version"]): ack["logTime"] for ack in acks if "version" in ack}
+    published = {
+        (ack["ruleId"], ack["version"]): ack["logTime"]
+        for ack in acks
+        if "version" in ack and "logTime" in ack
+    }
     while time.monotonic() < deadline:
-        for alert in map(Alert.from_json, alerts.read()):
-            if log_time := published.get((alert.rule_id, alert.rule_version)):
+        for _, alert in parsed(alerts.records(), Alert.from_json, left_out):
+            log_time = published.get((alert.rule_id, alert.rule_version))
+            if log_time is not None and alert.alert_time is not None:
                 waited = alert.alert_time - log_time
                 print(
-                    f"first alert {waited:,} ms after the rule was published: {alert.key} {plain(alert.aggregate)}"
+                    f"first alert {waited:,} ms after the rule was published: {visible(alert.key)} {plain(alert.aggregate)}"
                 )
                 return
         time.sleep(POLL_S)
-    print("no alert of it yet")
+    print("no alert of this rule yet")
 
 
 def show(options: Namespace) -> None:

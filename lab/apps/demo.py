@@ -17,19 +17,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import COUNT_WORDS, Report
+from lab.apps.report import RECORD_WORDS, Report, sentences
 from lab.apps.run import raise_if_failed
-from lab.engine.columns import now_ms
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
+from lab.model.quantiles import percentiles
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import PAYMENTS
+from lab.model.times import now_ms
 from lab.stream.simulate import Burst, payments, to_json
 
 SEGMENT_S = 0.2  # the stream reaches its log this often
@@ -199,7 +199,7 @@ class Show:
 
     def table(self) -> Table:
         """What each rule gave, and how fast."""
-        table = Table("rule", "alerts when", "state", title="Latency: from the event's log to the alert, ms")
+        table = Table("rule", "alerts when", "state", title="Latency from logging the event to the alert, ms")
         for name in ("alerts", "p50", "p90", "p99"):
             table.add_column(name, justify="right")
         total = [latency for latencies in self.latencies.values() for latency in latencies]
@@ -214,18 +214,18 @@ class Show:
 
 
 def _percentiles(latencies: list[int]) -> list[str]:
-    return [f"{value:,.0f}" for value in np.percentile(latencies, (50, 90, 99))] if latencies else ["–"] * 3
+    return [f"{value:,.0f}" for value in percentiles(latencies, (50, 90, 99))] if latencies else ["–"] * 3
 
 
 def run(seconds: int, rate: int) -> None:
-    """Plays the demo; Ctrl-C ends it early, with the table."""
+    """Plays the demo; Ctrl-C stops it early, with the table."""
     began = time.monotonic()
     console = Console(highlight=False)
 
     def say(text: str) -> None:
         console.print(f"[bold]{time.monotonic() - began:5.1f} s[/]  {text}", soft_wrap=True)
 
-    console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C ends it early.")
+    console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C stops it early.")
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
         from lab.engine.ends import FileLogs
@@ -236,7 +236,7 @@ def run(seconds: int, rate: int) -> None:
         show, report = Show(console, logs), Report(logs.log("stats"))
         show.publish(first_rules(rate))
         with session() as spark, stop_signals() as stopped:
-            say("starting the engine: Spark plans and compiles its query, then the engine takes the rules")
+            say("starting the engine: Spark plans and compiles its query, then the engine reads the rules")
             engine = start(spark, logs, Path(name, "checkpoint"), SETTINGS)
             producer = Producer(logs.log("events"), rate, seconds)
             try:
@@ -258,7 +258,7 @@ def run(seconds: int, rate: int) -> None:
     _sum_up(console, producer.sent, report, took)
     if show.first_alert:
         console.print(
-            f"The first alert was on screen {show.first_alert - began:.1f} s after the command's start."
+            f"The first alert was on the screen {show.first_alert - began:.1f} s after the command started."
         )
 
 
@@ -286,8 +286,7 @@ def _drain(engine, producer: Producer, show: Show, report: Report) -> None:
 
 
 def _sum_up(console: Console, sent: int, report: Report, seconds: float) -> None:
-    counts = {words: report.total[name] for name, words in COUNT_WORDS.items()}
-    fates = ", ".join(f"{count:,} {words}" for words, count in counts.items())
-    equals = "=" if sent == sum(counts.values()) else "≠"
-    console.print(f"{sent:,} records sent {equals} {fates}.", soft_wrap=True)
+    equals = "=" if sent == sum(report.total[name] for name in RECORD_WORDS) else "≠"
+    for sentence in sentences(f"{sent:,} records sent {equals}", report.total, report.routes):
+        console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"{sent / seconds:,.0f} events/s over {seconds:.0f} s.", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A drill: the engine's own code, a step of a micro-batch at a time, with faults in between.
+"""A drill: the engine's own code, one step of a micro-batch at a time, with faults in between.
 
     cut ──► evaluate ──► deliver ──► commit          killed anywhere, it starts again from what is on disk
     offsets/3  state/…      alerts      commits/3
@@ -9,6 +9,7 @@ process loses: the driver, the worker, and the shared memory.
 """
 
 import json
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -17,13 +18,14 @@ from typing import Any
 
 from lab.apps.traffic import Traffic
 from lab.engine import shared
-from lab.engine.checkpoint import Batches, mark
+from lab.engine.checkpoint import Batches, fingerprint, mark
 from lab.engine.cut import Mark, Planner
 from lab.engine.job import Job
 from lab.engine.settings import Settings
 from lab.engine.task import alone
 from lab.engine.windows import Lines
 from lab.logs.files import FileLog, joined
+from lab.logs.index import OtherBatch
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 
@@ -33,7 +35,8 @@ STEPS = ("cut", "evaluate", "deliver", "commit")
 class Drill(Traffic):
     """A stream of payments that one steers, and an engine that one steps through and kills.
 
-    `story`: what happened, in sentences, the newest last.
+    `story`: what happened, in sentences, the newest last. `kills`: how many records each partition had at each kill, those
+    of the control log first. `writes_ahead`: whether a cut's marks are on disk before anything is done with what it takes.
 
     >>> drill = Drill()
     >>> drill.send(8)
@@ -47,6 +50,7 @@ class Drill(Traffic):
         super().__init__(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="lab-drill-"))
         self.settings, self.starts = Settings(PAYMENTS, key_groups=4), 0
+        self.writes_ahead, self.kills = True, list[list[int]]()
         self.outs = {name: FileLog(self.folder / name) for name in ("alerts", "stats")}
         self._start()
 
@@ -92,26 +96,45 @@ class Drill(Traffic):
     def kill(self) -> None:
         """The process is gone, and another starts."""
         was = self.next
+        self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
         rmtree(shared.private_folder(self.job.start), ignore_errors=True)
         self._start()
-        found = f"It finds offsets/{self.number} without commits/{self.number}: batch {self.number} runs again, between the same marks."
-        clean = f"All batches that it finds on disk are committed; it goes on with batch {self.number}."
+        found = f"It finds offsets/{self.number} without commits/{self.number}: batch {self.number} runs again, with the same marks."
+        clean = f"Every batch on disk is committed; the engine continues with batch {self.number}."
         self.story.append(
-            f"Killed before “{was}”. Memory is gone, and a new engine starts. {found if self.end else clean}"
+            f"Killed before “{was}”. Its memory is lost, and a new engine starts. {found if self.end else clean}"
         )
 
     def _cut(self) -> bool:
         end = self.planner.latest(self.mark, self.settings.max_batch_records)
         if end == self.mark:
-            self.story.append("There is nothing new to take.")
+            self.story.append("There are no new records to take.")
             return False
-        self._durably("offsets", f"v1\n{{}}\n{json.dumps(end)}")
         self.end, self.next = end, "evaluate"
+        if self.writes_ahead:
+            self._write_marks()
         records, changes = (self._between(self.mark, end, name) for name in ("events", "control"))
+        marks = (
+            "Its marks are on disk before any work is done"
+            if self.writes_ahead
+            else "Its marks are only in memory until the batch is committed"
+        )
         self.story.append(
-            f"Batch {self.number}: the cut takes {len(records)} events and {len(changes)} rule changes. Its marks are on disk before anything is done."
+            f"Batch {self.number}: the cut takes {len(records)} events and {len(changes)} rule changes. {marks}."
         )
         return True
+
+    def break_write_ahead(self) -> None:
+        """Breaks or repairs the write-ahead log: from the next cut on, marks are written with the commit, or first again."""
+        self.writes_ahead = not self.writes_ahead
+        self.story.append(
+            "The write-ahead log works again from the next cut on."
+            if self.writes_ahead
+            else "The write-ahead log is broken: from the next cut on, marks reach the disk only with the commit."
+        )
+
+    def _write_marks(self) -> None:
+        self._durably("offsets", f"v1\n{{}}\n{json.dumps(self.end)}")
 
     def _evaluate(self) -> bool:
         before = self._state()
@@ -131,15 +154,22 @@ class Drill(Traffic):
         for name, log in self.outs.items():
             before = log.end()
             values = self.lines.get(name, ([], []))[1]
-            log.put(self.job.checkpoint, self.number, joined(values))
+            try:
+                log.put(self.job.checkpoint, self.number, joined(values), fingerprint(self.end))
+            except OtherBatch:
+                self.story.append(
+                    f"The alert log refuses batch {self.number}: it already has a batch of that number with other marks. "
+                    "The records that only the second cut took never reach it, and no engine can go on; a new room starts over."
+                )
+                return False
             if name == "alerts":
                 told = [len(values), log.end() > before]
         self.next = "commit"
         count, taken = told
         what = (
-            "are in their log"
+            "are in the alert log"
             if taken
-            else "were in their log already, which knows its batches: it takes none twice"
+            else "were already in the alert log, which knows its batches and takes none twice"
         )
         self.story.append(
             f"Batch {self.number}: its {count} alerts {what}."
@@ -149,8 +179,10 @@ class Drill(Traffic):
         return True
 
     def _commit(self) -> bool:
+        if str(self.number) not in self._names("offsets"):
+            self._write_marks()
         self._durably("commits", "v1\n{}")
-        self.story.append(f"Batch {self.number} is committed: what it took is never read again.")
+        self.story.append(f"Batch {self.number} is committed: its records are never read again.")
         self.done, self.mark, self.end, self.next = self.number, self.end, None, "cut"
         return True
 
@@ -170,7 +202,7 @@ class Drill(Traffic):
         return [
             f"{log}/{name}"
             for log in ("offsets", "commits", "rules", "state")
-            for name in sorted(self._names(log))
+            for name in sorted(self._names(log), key=_numbers)
         ]
 
     @property
@@ -198,7 +230,10 @@ class Drill(Traffic):
 
     def marks(self) -> list[Mark]:
         """The end of each batch that was planned."""
-        return [mark(self.job.checkpoint, int(n)) for n in sorted(self._names("offsets"), key=int)]
+        names = sorted(self._names("offsets"), key=int)
+        planned = [mark(self.job.checkpoint, int(name)) for name in names]
+        in_memory = self.end is not None and str(self.number) not in names
+        return [*planned, self.end] if self.end is not None and in_memory else planned
 
     def _between(self, start: Mark, end: Mark, name: str) -> list[tuple[int, int]]:
         """(partition, offset) of the records that lie between two marks."""
@@ -220,12 +255,12 @@ class Drill(Traffic):
         if got == wanted and records == reference.counts["records"]:
             return (
                 True,
-                f"Nothing lost, nothing twice: {records} records, {got.total()} alerts, the reference's own.",
+                f"Nothing lost, nothing twice: {records} records, and the same {got.total()} alerts as the reference.",
             )
         lost, twice = (wanted - got).total(), (got - wanted).total()
         return (
             False,
-            f"{lost} alerts are missing, {twice} are too many; {records} records counted of {reference.counts['records']}.",
+            f"{lost} alerts are missing, {twice} are unexpected; {records} of {reference.counts['records']} records are counted.",
         )
 
     def in_order(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
@@ -246,9 +281,19 @@ class Drill(Traffic):
         return order
 
 
+def _numbers(name: str) -> list[tuple[int, str]]:
+    """How files are sorted: 9 before 10.
+
+    >>> sorted(["10", "9", "2-0.arrow", "10-0.arrow"], key=_numbers)
+    ['2-0.arrow', '9', '10', '10-0.arrow']
+    """
+    parts = re.split(r"(\d+)", name)
+    return [(int(number), text) for number, text in zip(parts[1::2], parts[2::2])]
+
+
 def _again(before: dict[str, bytes], after: dict[str, bytes]) -> str:
     """What to say of state files when there is no new one."""
     changed = [name for name, data in after.items() if before[name] != data]
     if changed:
-        return f"{', '.join(changed)} has other bytes than before"
-    return "its state file was there, and has the same bytes again" if after else "nothing to store"
+        return f"{', '.join(changed)} has different bytes than before"
+    return "its state file already exists, and has the same bytes again" if after else "nothing to store"

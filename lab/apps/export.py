@@ -13,13 +13,14 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Column, Connection, DateTime, MetaData, Table, Text, select
+from sqlalchemy import DDL, Column, Connection, DateTime, Engine, MetaData, Table, Text, inspect, select
 
 from lab.apps.bookmarks import place_of
 from lab.apps.run import POLL_S, existing, logs_of
 from lab.logs.positions import Positions, position_text, positions_of
+from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, group_hash, group_json, id_text
 from lab.model.words import plain
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import BIG, EXACT
@@ -40,6 +41,7 @@ ALERTS = Table(
     Column("event_time", DateTime(timezone=True), nullable=False, index=True),
     Column("log_time", DateTime(timezone=True)),  # when the event was logged, and when the alert was made:
     Column("alert_time", DateTime(timezone=True)),  # of live logs only
+    Column("group_json", Text),  # null in alerts of versions that gave only the text, `group_key`
 )
 EXPORTS = Table(
     "lab_exports",
@@ -55,25 +57,33 @@ def export(options: Namespace) -> None:
     url = database_url(options.to)
     log, database = existing(logs_of(options), "alerts"), connected(url)
     METADATA.create_all(database)
-    place, exported, bad = place_of(log), 0, 0
+    _add_columns(database)
+    place, exported, left_out = place_of(log), 0, LeftOut()
     with database.connect() as connection:
         at = options.start or _exported(connection, place)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
-            if lines := tail.read(AT_ONCE):
-                rows, none = rows_of(lines)
+            if records := tail.records(AT_ONCE):
+                alerts = [alert for _, alert in parsed(records, Alert.from_json, left_out)]
                 with database.begin() as connection:
-                    write(connection, rows, place, tail.positions)
-                exported, bad = exported + len(lines) - none, bad + none
+                    write(connection, rows_of(alerts), place, tail.positions)
+                exported += len(alerts)
             elif not options.follow:
                 break
             else:
                 stopped.wait(POLL_S)
-    none_said = f", {bad:,} lines that are no alerts left out" if bad else ""
     print(
-        f"{exported:,} alerts from {log} to lab_alerts of {shown(url)}, read up to {position_text(tail.positions)}{none_said}",
+        f"{exported:,} alerts from {log} to lab_alerts of {shown(url)}, read up to {position_text(tail.positions)}{left_out}",
         file=sys.stderr,
     )
+
+
+def _add_columns(database: Engine) -> None:
+    """Adds to a table of an older version what it lacks."""
+    names = {column["name"] for column in inspect(database).get_columns(ALERTS.name)}
+    if "group_json" not in names:
+        with database.begin() as connection:
+            connection.execute(DDL("ALTER TABLE lab_alerts ADD COLUMN group_json TEXT"))
 
 
 def _exported(connection: Connection, place: str) -> Positions | None:
@@ -81,41 +91,35 @@ def _exported(connection: Connection, place: str) -> Positions | None:
     return positions_of(found) if found else None
 
 
-def rows_of(lines: Iterable[str]) -> tuple[list[dict[str, Any]], int]:
-    """The alerts as rows, the last of each id, and how many lines are none.
-
-    >>> rows_of(["{}"])
-    ([], 1)
-    """
-    rows, bad = {}, 0
-    for line in lines:
-        try:
-            row = _row(Alert.from_json(line))
-        except ValueError:
-            bad += 1
-        else:
-            rows[row["alert_id"]] = row
-    return list(rows.values()), bad
+def rows_of(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
+    """The alerts as rows, the last of each id."""
+    return list({row["alert_id"]: row for row in map(_row, alerts)}.values())
 
 
 def _row(alert: Alert) -> dict[str, Any]:
     return {
-        "alert_id": _text(alert.alert_id),
+        "alert_id": _unique_text(alert.alert_id),
         "rule_id": alert.rule_id,
         "rule_version": alert.rule_version,
         "group_key": _text(alert.key),
         "aggregate": plain(alert.aggregate),
         "operator": alert.operator,
         "limit_value": plain(alert.limit),
-        "event_id": _text(str(alert.event_id)),
+        "event_id": _text(id_text(alert.event_id)),
         "event_time": _time(alert.event_time),
         "log_time": _time(alert.log_time),
         "alert_time": _time(alert.alert_time),
+        "group_json": None if alert.group is None else group_json(alert.group),
     }
 
 
 def _text(text: str) -> str:
     return text.replace("\0", "\ufffd")  # which PostgreSQL's texts cannot hold
+
+
+def _unique_text(text: str) -> str:
+    """The same, but each text another."""
+    return text if "\0" not in text else f"{_text(text)}.{group_hash(text)}"
 
 
 def _time(ms: int | None) -> datetime | None:

@@ -36,4 +36,4 @@ if __name__ == "__main__":
     try:
         make()
     except Exception as error:  # noqa: BLE001  (all works without it)
-        sys.exit(f"lab.faststart: no archive, Spark will start a little slower: {error}")
+        sys.exit(f"lab.apps.faststart: no archive, so Spark will start a little slower: {error}")

@@ -8,7 +8,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lab.model.jsontext import DECIMAL_TEXT, is_text
-from lab.model.times import NUMBERS, TEXTS, time_ms
+from lab.model.times import NUMBERS, TEXTS, UNITS, time_ms
+from lab.model.words import shown
 
 Path = tuple[str, ...]
 
@@ -17,22 +18,33 @@ EARLIEST, LATEST = (
     4_102_444_800_000,
 )  # 1980 and 2100: a number that is no time in between is none at all
 WORTH_COUNTING = 1_000  # values, after which those that repeat themselves are no longer kept apart
+LONG = 1_000  # characters
 MANY_PATHS = 5_000
 DIGITS = 18  # of a decimal
 TIME_WORDS = ("time", "timestamp", "ts", "datetime", "at", "date", "when", "created", "updated", "on")
+NEARLY_ALL = 0.9  # this share of values of a narrower type is enough for it
+FITTING = {"boolean", "long", "decimal", "string", *UNITS}
+# no more digits than 64 bits have
+INTEGER, PADDED = re.compile(r"-?(0|[1-9][0-9]{0,18})"), re.compile(r"[+-]?0[0-9]+")
 KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: "list", dict: "object"}
 
 
 @dataclass
 class Found:
-    """The values at one path. `kinds`: how many are of each; `units`: as times of which unit they can be read."""
+    """The values at one path. `kinds`: how many are of each; `fits`: how many a field of a type, or times of a unit, can have.
+
+    `texts`: all values are texts, as the cells of CSV are, and may be meant as numbers.
+    """
 
     path: Path
     first: int  # record, counted from 1
+    texts: bool = False
     kinds: Counter[str] = field(default_factory=Counter)
-    units: Counter[str] = field(default_factory=Counter)
-    numbers_as_text: int = 0
+    fits: Counter[str] = field(default_factory=Counter)
+    misfits: dict[str, Any] = field(default_factory=dict)  # type or unit -> the first value that does not fit
+    nans: int = 0  # NaN and the like, which are read as null
     too_long: int = 0  # numbers of more digits than a field can have
+    padded: int = 0  # texts of digits that begin with 0, as codes do
     whole: int = 0  # digits before the point
     broken: int = 0  # and after it
     longest: int = 0  # characters
@@ -46,55 +58,99 @@ class Found:
 
     @property
     def unit(self) -> str | None:
-        """The unit in which all of them are times."""
-        return next((unit for unit, count in self.units.items() if count == self.values), None)
+        """The unit in which nearly all of them are times."""
+        return next((unit for unit in UNITS if self.fits[unit] >= NEARLY_ALL * max(self.values, 1)), None)
 
     def add(self, value: Any) -> None:
         """Takes in one more value."""
+        if isinstance(value, float):
+            self.nans += 1
+            value = None
         kind = KINDS.get(type(value), "null" if value is None else "number")
         self.kinds[kind] += 1
-        if kind in ("null", "list", "object"):
+        if kind == "null":
             return
-        if self.example is None:
-            self.example = value
+        fits = self._fits(kind, value)
+        self.fits.update(fits)
+        for other in FITTING - fits:
+            self.misfits.setdefault(other, value)
+        if kind in ("list", "object"):
+            return
+        if self.example is None and fits:
+            self.example = value[:LONG] if kind == "text" else value
         if kind == "text":
             self.longest = max(self.longest, len(value))
-            self.units.update(unit for unit in TEXTS if time_ms(value, unit) is not None)
-            if DECIMAL_TEXT.fullmatch(value[:100]):
-                self.numbers_as_text += 1
-                self._measure(value[:100])
-        elif kind != "boolean":
-            self._measure(value)
-            times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
-            self.units.update(unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST)
         if self.different is not None:
-            self.different.add(value)
+            # of long texts a hash is enough to tell them apart
+            self.different.add(hash(value) if kind == "text" and len(value) > LONG else value)
             if len(self.different) > WORTH_COUNTING and len(self.different) < self.values / 2:
                 self.different = None
 
-    def _measure(self, value: Any) -> None:
-        if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+    def _fits(self, kind: str, value: Any) -> set[str]:
+        """The types and units of time that can have a value."""
+        if kind == "boolean":
+            return {"boolean"}
+        if kind in ("list", "object"):
+            return set()
+        found, number = set(), kind != "text"
+        if kind == "text":
+            found = {"string"} if is_text(value) else set()
+            found |= {unit for unit in TEXTS if time_ms(value, unit) is not None}
+            if value.lower() in ("true", "false"):
+                found.add("boolean")
+            number = self.texts and len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
+            self.padded += bool(PADDED.fullmatch(value[:100]))
+            if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value) and self._measure(value):
+                found.add("decimal")
+        elif self._measure(value):
+            found.add("decimal")
+        if number:
+            times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
+            found |= {unit for unit, ms in times if ms is not None and EARLIEST <= ms < LATEST}
+        if number and INTEGER.fullmatch(str(value)) and fits_long(int(value)):
+            found.add("long")
+        return found
+
+    def _measure(self, value: Any) -> bool:
+        """Takes in the digits of a number; False if there are too many."""
+        if isinstance(value, int) and fits_long(value):
             self.whole = max(self.whole, min(len(str(abs(value))), DIGITS))
-            return
+            return True
         try:
             number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
         except InvalidOperation:
             number = Decimal("Infinity")
         if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
             self.too_long += 1
-            return
+            return False
         self.whole = max(self.whole, number.adjusted() + 1)
         written = f"{number:f}".partition(".")[2].rstrip("0")
         self.broken = max(self.broken, len(written))
+        return True
+
+    def exceptions(self, fitting: str) -> list[str]:
+        """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
+        count = self.values - self.fits[fitting] - (self.too_long if fitting in ("long", "decimal") else 0)
+        if count <= 0:
+            return []
+        example = shown(self.misfits[fitting])
+        return [f"another type in {count:,} records, which will be dead letters; the first: {example}"]
 
 
-def look_at(record: dict, number: int, found: dict[Path, Found], around: Path = ()) -> None:
+def fits_long(value: int) -> bool:
+    """Whether it has at most 64 bits."""
+    return -(1 << 63) <= value < 1 << 63
+
+
+def look_at(
+    record: dict, number: int, found: dict[Path, Found], around: Path = (), texts: bool = False
+) -> None:
     """Adds the values of a record to what was found before."""
     for path, value in _walk(record, around):
         if path not in found:
             if len(found) >= MANY_PATHS:
                 continue
-            found[path] = Found(path, number)
+            found[path] = Found(path, number, texts)
         found[path].add(value)
 
 
@@ -123,56 +179,79 @@ def is_about(found: Found, words: Iterable[str]) -> bool:
 
 
 def type_of(found: Found) -> tuple[str, str, list[str]]:
-    """Type, unit and doubts of a field; no type: why it can be none."""
-    kinds = {kind for kind, count in found.kinds.items() if count and kind != "null"}
-    if kinds <= {"null"}:
+    """Type, unit and doubts of a field; no type: why it can be none. The type that most values have wins."""
+    nans = [f"NaN or Infinity in {found.nans:,} records, read as null"] if found.nans else []
+    type, unit, doubts = _type_of(found)
+    return type, unit, doubts + (nans if type else [])
+
+
+def _type_of(found: Found) -> tuple[str, str, list[str]]:
+    values, fits = found.values, found.fits
+    if not values:
         return "", "", ["it is null in all records"]
-    if "object" in kinds:
-        others = found.values - found.kinds["object"]
+    objects, lists = found.kinds["object"], found.kinds["list"]
+    if objects and 2 * objects >= values:
+        others = f"an object in some records; the other {values - objects:,} will be dead letters if the schema has a field inside it"
+        return "", "", [others]
+    if lists and 2 * lists >= values:
+        only = "a list, which rules cannot look into" if lists == values else "a list in some records"
+        return "", "", [only]
+    unit = found.unit
+    if unit in TEXTS:
+        naive = "the times have no zone and are read as UTC" if unit == "utc" else ""
+        return "time", unit, [naive] * bool(naive) + found.exceptions(unit)
+    if unit in NUMBERS and is_about(found, TIME_WORDS):
+        return "time", unit, found.exceptions(unit)
+    booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
+    if found.kinds["text"] == values:  # texts can be texts; nearly all have to say something narrower
+        booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
+        numbers = numbers if _numbers_in_text(found) else 0
+        strings = 0 if booleans or numbers else strings
+    elif not found.kinds["boolean"]:
+        booleans = 0
+    most = max(booleans, numbers, strings)
+    if not most:
         return (
             "",
             "",
-            [f"an object in some records; the other {others:,} will be dead letters if a field is inside"],
+            [f"numbers of more than {DIGITS} digits" if found.too_long else "half characters of Unicode"],
         )
-    if "list" in kinds:
-        return (
-            "",
-            "",
-            ["a list: rules cannot look into it" if kinds == {"list"} else "a list in some records"],
-        )
-    if kinds == {"boolean"}:
-        return "boolean", "", []
-    if "boolean" in kinds:
-        return "", "", [f"true or false in {found.kinds['boolean']:,} records, something else in others"]
-    unit, in_text = found.unit, found.kinds["text"]
-    if kinds == {"text"} and unit:
-        naive = "its texts have no zone: they are read as UTC" if unit == "utc" else ""
-        return "time", unit, [naive] if naive else []
-    if in_text > found.numbers_as_text or (kinds == {"text"} and not found.broken):
-        others = found.values - in_text
-        mixed = f"numbers in {others:,} records, which will be dead letters" if others else ""
-        return "string", "", [mixed] if mixed else []
-    if unit in NUMBERS and not in_text and is_about(found, TIME_WORDS):
-        return "time", unit, []
-    if found.too_long == found.values:
-        return "", "", [f"numbers of more than {DIGITS} digits"]
-    type, doubts = ("long", []) if kinds == {"integer"} else _decimal(found, in_text)
+    if booleans == most and numbers < most:
+        return "boolean", "", found.exceptions("boolean")
+    if booleans == most:
+        return "", "", [f"true or false in {booleans:,} records, another type in others"]
+    if strings == most:
+        return "string", "", found.exceptions("string")
+    whole = fits["long"] >= fits["decimal"] or (found.texts and not found.broken)
+    type, doubts = ("long", []) if whole else _decimal(found)
+    doubts += found.exceptions("long" if whole else "decimal")
     if found.too_long:
         doubts.append(f"too many digits in {found.too_long:,} records, which will be dead letters")
     return type, "", doubts
 
 
-def _decimal(found: Found, in_text: int) -> tuple[str, list[str]]:
+def _numbers_in_text(found: Found) -> bool:
+    """Whether values that are all texts are meant as numbers: nearly all are, and they do not look like codes."""
+    whole = found.texts and not found.padded and found.fits["long"] >= NEARLY_ALL * found.values
+    return whole or (found.broken > 0 and found.fits["decimal"] >= NEARLY_ALL * found.values)
+
+
+def _decimal(found: Found) -> tuple[str, list[str]]:
     """A decimal with room for all digits that were found, as far as 18 are enough."""
-    doubts = [f"text in {in_text:,} records, read as numbers"] if in_text else []
+    in_text = (
+        0
+        if found.texts
+        else found.fits["decimal"] + found.too_long - found.kinds["integer"] - found.kinds["number"]
+    )
+    doubts = [f"text in {in_text:,} records, read as numbers"] if in_text > 0 else []
     scale = min(max(found.broken, 2), DIGITS - found.whole)
     if found.broken > scale:
         doubts.append(
-            f"up to {found.whole} digits before the point and {found.broken} after it do not fit {DIGITS}: "
+            f"up to {found.whole} digits before the point and {found.broken} after it do not fit into {DIGITS} digits: "
             "such records will be dead letters"
         )
     elif found.broken > 6:
         doubts.append(
-            f"up to {found.broken} digits after the point: binary floats, to be rounded where they are written?"
+            f"up to {found.broken} digits after the point: are they binary floats that the producer should round?"
         )
     return f"decimal({DIGITS},{scale})", doubts

@@ -16,6 +16,7 @@ from lab.model.schema import LOGINS
 from lab.restrict.client import HOST, Enforcement
 from lab.restrict.decide import POLL_S, Decider
 from lab.restrict.service import serving
+from lab.restrict.tokens import new_token
 from lab.rulestore import capture
 from lab.rulestore.store import RuleStore
 
@@ -52,8 +53,9 @@ class Guard:
             )
             self.player, logs = self.studio.player, self.studio.logs
             port = ports.free_port()
-            self.enforcer = self._open.enter_context(serving(logs.log("restrictions"), port))
-            self.shop = self._open.enter_context(closing(Enforcement(f"http://{HOST}:{port}")))
+            token = new_token()
+            self.enforcer = self._open.enter_context(serving(logs.log("restrictions"), port, [token]))
+            self.shop = self._open.enter_context(closing(Enforcement(f"http://{HOST}:{port}", token)))
             url = f"sqlite:///{folder / 'rules.db'}"
             self.store = RuleStore(url, LOGINS)
             self._run(capture.run, url, LOGINS, logs, self._stopped, lambda _: None)

@@ -5,16 +5,22 @@ orders.jsonl ──► what is found at each path ──► fields, id, time ─
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any, cast
 
-from lab.apps.found import TIME_WORDS, Found, Path, is_about, look_at, type_of, words_of
+from lab.apps.choice import Choice
+from lab.apps.found import Found, Path, look_at, type_of, words_of
 from lab.model.alerts import utc
-from lab.model.field import Field
-from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, read_object, read_text
-from lab.model.schema import ID_TYPES, MAX_ID, Schema
+from lab.model.field import MAX_NAME, MAX_TEXT, Field
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, is_text, read_object, read_text
+from lab.model.longlines import LongLine
+from lab.model.schema import NO_EVENT, Schema
 from lab.model.schemafile import to_toml
 from lab.model.times import NUMBERS, time_ms
 from lab.model.words import plain, shown
@@ -22,44 +28,81 @@ from lab.model.words import plain, shown
 SAMPLE = 50_000  # records
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
-COVERED = 0.9  # the least share of records that have the id and the time
-ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
 
 
 @dataclass
 class Proposal:
-    """A schema, and why it may be wrong. `doubts`: of the whole, or of a field under its name."""
+    """A schema, and why it may be wrong; `ids` and `time` are empty where nothing in the records can be that.
 
-    schema: Schema
+    `doubts`: of the whole, or of a field under its name.
+    """
+
+    name: str
     records: int
+    format: str
+    fields: tuple[Field, ...] = ()
+    ids: tuple[str, ...] = ()
+    time: str = ""
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # what lacks an id or a time
 
     @property
     def doubt_count(self) -> int:
         return sum(map(len, self.doubts.values()))
 
+    @cached_property
+    def schema(self) -> Schema:
+        """Raises ValueError if it lacks the id or the time."""
+        if self.missing:
+            raise ValueError("; ".join(self.missing))
+        return Schema(self.name, self.fields, self.ids, self.time)
+
     def toml(self) -> str:
-        """The file, for `lab.schema`."""
+        """The file, for `lab.schema`, which refuses it as long as the id or the time is missing."""
         head = [
-            f"Proposed by `lab infer` from {self.records:,} records. Mend it: names are what rules say, paths where records have it.",
+            f"Proposed by `lab infer` from {self.records:,} records ({self.format}). Rules use the names; paths say where records have the values. Correct both.",
+            *(f"MISSING: {missing}" for missing in self.missing),
             *(f"doubt: {doubt}" for doubt in self.doubts.get("", ())),
         ]
         notes = {name: [f"doubt: {doubt}" for doubt in doubts] for name, doubts in self.doubts.items()}
         notes = {name: notes[name] + [note] * bool(note) for name, note in self.notes.items()}
+        if self.missing:
+            unfinished = SimpleNamespace(
+                name=self.name,
+                id_fields=self.ids or ("",),
+                time_field=self.time,
+                fields=self.fields,
+                records=Schema.records,
+                nan=Schema.nan,
+            )
+            return to_toml(cast(Schema, unfinished), head, notes)
         return to_toml(self.schema, head, notes)
 
 
-def infer(lines: Iterable[bytes], name: str) -> Proposal:
-    """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if no record can have an id and a time."""
-    found, records, bad = _found(lines)
+def infer(
+    lines: Iterable[bytes],
+    name: str,
+    *,
+    texts: bool = False,
+    format: str = "JSON lines",
+    id: Sequence[str] = (),
+    time: str = "",
+) -> Proposal:
+    """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if none is a record.
+
+    `texts`: all values are texts, as the cells of CSV are; `id`, `time`: fields, by name or path, that are those.
+    """
+    read = _read(lines, texts)
+    found, records = read.found, read.records
     if not records:
-        raise ValueError(_no_records(bad))
-    proposal = Proposal(None, records)
+        raise ValueError(_no_records(read.bad))
+    proposal = Proposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format)
     whole = proposal.doubts.setdefault("", [])
-    if bad:
-        whole.append(f"{len(bad):,} lines are no JSON objects and will be dead letters; the first: {bad[0]}")
+    if read.bad:
+        whole.append(f"{len(read.bad):,} records will be dead letters; the first: {read.bad[0]}")
+    whole += read.doubts()
     typed: list[tuple[Found, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
         type, unit, doubts = type_of(one)
@@ -82,71 +125,150 @@ def infer(lines: Iterable[bytes], name: str) -> Proposal:
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = (
-            f"in {one.values:,} of {records:,} records, first in record {one.first:,}; null elsewhere"
+            f"in {one.values:,} of {records:,} records, first in record {one.first:,}; null in the others"
             if one.values < records
             else ""
         )
     by_name = {names[one.path]: one for one, *_ in typed}
-    id = _id_of(by_name, fields, records, name, proposal.doubts)
-    time = _time_of(by_name, fields, records, proposal.doubts)
-    ordered = {id: fields[id], time: fields[time]} | fields
-    proposal.schema = Schema(re.sub(r"[^\w.-]+", "_", name) or "events", tuple(ordered.values()), id, time)
+    choice = Choice(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
+    proposal.ids = choice.named_ids(id) if id else choice.ids(name)
+    proposal.time = choice.named_time(time) if time else choice.time(read.root, proposal.ids)
+    proposal.missing = choice.missing
+    first = {role: fields[role] for role in (*proposal.ids, proposal.time) if role}
+    proposal.fields = tuple((first | fields).values())
     return proposal
 
 
 def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
     """A warning for each field whose path none of 1,000 JSON records has."""
-    found, records, _ = _found(islice(lines, 1000))
-    known = {".".join(path) for path in found}
+    read = _read(islice(lines, 1000), envelopes=False)
+    known = {".".join(path) for path in read.found}
     warnings = []
-    for each in schema.fields if records else ():
+    for each in schema.fields if read.records else ():
         path = ".".join(each.keys)
-        if each.keys not in found:
+        if each.keys not in read.found:
             close = get_close_matches(path, known, n=1)
             guess = f", did you mean {close[0]}?" if close else ""
-            warnings.append(f"field {each.name}: none of {records:,} records has {path}{guess}")
+            warnings.append(f"field {each.name}: none of {read.records:,} records has {path}{guess}")
     return warnings
 
 
-def _found(lines: Iterable[bytes]) -> tuple[dict[Path, Found], int, list[str]]:
-    """What is at each path, how many records are objects, and why the others are none."""
-    found: dict[Path, Found] = {}
-    records, bad = 0, []
+@dataclass
+class Read:
+    """What is at each path of records; how many are objects, and why the others are none. `root`: where an envelope has the event."""
+
+    found: dict[Path, Found] = field(default_factory=dict)
+    records: int = 0
+    bad: list[str] = field(default_factory=list)
+    root: Path | None = None
+    deletes: int = 0
+    packed_decimals: bool = False
+
+    def doubts(self) -> list[str]:
+        """What an envelope makes of its events."""
+        doubts = []
+        if self.root:
+            doubts.append(f"the records are envelopes; the event is in {'.'.join(self.root)}")
+        if self.deletes:
+            doubts.append(
+                f"{self.deletes:,} records are deletes, which have no event and become dead letters; an update is read as the row after it"
+            )
+        if self.packed_decimals:
+            doubts.append(
+                "decimals are packed bytes: set decimal.handling.mode=string at the connector to get numbers"
+            )
+        return doubts
+
+
+def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -> Read:
+    """Looks at the first 50,000 records. The first one decides whether they are envelopes."""
+    read = Read()
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         try:
+            if isinstance(line, LongLine):
+                raise BadRecord(line.reason)
             text = read_text(line, "line", MAX_LINE_BYTES)
             if not is_object(text):
-                raise BadRecord(f"{shown(text.strip())} is no JSON object")
-            record = read_object(text)
+                raise BadRecord(f"{shown(text.strip())} is not a JSON object")
+            record = read_object(text, float)
         except BadRecord as error:
-            bad.append(str(error))
+            read.bad.append(str(error))
             continue
-        records += 1
-        look_at(record, records, found)
-    return found, records, bad
+        if read.root is None:
+            read.root = root_of(record) if envelopes else ()
+            read.packed_decimals = bool(read.root) and "connect.data.Decimal" in text
+        envelope, event = None, record
+        for key in read.root:
+            envelope, event = event, event.get(key) if isinstance(event, dict) else None
+        if not isinstance(event, dict):
+            if isinstance(envelope, dict) and envelope.get("op") in (*NO_EVENT,):
+                read.deletes += 1
+            else:
+                read.bad.append(f"{'.'.join(read.root)} is not an object")
+            continue
+        read.records += 1
+        look_at(event, read.records, read.found, read.root, texts)
+        if envelope and "op" in envelope:
+            around = {name: envelope[name] for name in ("op", "ts_ms") if name in envelope}
+            look_at(around, read.records, read.found, read.root[:-1])
+    return read
+
+
+def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
+    """For each path, the values there of all the records that `_read` looked at."""
+    columns: list[list] = [[] for _ in paths]
+    for line in islice((line for line in lines if line.strip()), SAMPLE):
+        with suppress(BadRecord):
+            record = read_object(read_text(line, "line", MAX_LINE_BYTES), float)
+            for path, column in zip(paths, columns):
+                value: Any = record
+                for key in path:
+                    value = value.get(key) if isinstance(value, dict) else None
+                # of a list or an object, which is no id, only whether it is another one counts
+                column.append(str(value) if isinstance(value, list | dict) else value)
+    return columns
+
+
+def root_of(record: dict) -> Path:
+    """Where a record has its event, if it is an envelope of Kafka Connect or of Debezium; else nowhere.
+
+    >>> root_of({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), root_of({"id": 1})
+    (('payload', 'after'), ())
+    """
+    root: Path = ()
+    if record.keys() == {"schema", "payload"} and isinstance(record["payload"], dict):
+        root, record = ("payload",), record["payload"]
+    if {"op", "after"} <= record.keys() and record.keys() & {"before", "source"}:
+        root = (*root, "after")
+    return root
 
 
 def _no_records(bad: list[str]) -> str:
-    if not bad:
-        return "no records, expected JSON lines: one object a line"
-    hint = "objects over several lines become that with `jq -c .`, CSV with a header with pandas; a JSON list is read as it is"
-    return f"no line is a JSON object, the first: {bad[0]}; expected JSON lines: one object a line ({hint})"
+    wanted = "expected events as JSON, CSV with a header, or Parquet"
+    return f"no record is an object; the first: {bad[0]}; {wanted}" if bad else f"no records; {wanted}"
 
 
 def _worth_a_field(found: dict[Path, Found], doubts: list[str]) -> list[Found]:
-    """What is no object, and not in an object of countless names."""
+    """What is no object, not in an object of countless names, and without texts that no field can have."""
     below = Counter(path[:-1] for path in found)
     crowded = {path for path, count in below.items() if count > MANY_NAMES and path}
     for path in crowded:
         doubts.append(
-            f"{'.'.join(path)} is left out: an object of {below[path]:,} names, which look like data"
+            f"{'.'.join(path)} is left out: an object with {below[path]:,} names, which look like data"
         )
-    return [
+    fields = [
         one
         for path, one in found.items()
         if not one.kinds["object"] or one.values > one.kinds["object"]
         if not any(path[: len(outer)] == outer for outer in crowded)
     ]
+    for one in fields:
+        if one.longest > MAX_TEXT:
+            doubts.append(
+                f"{'.'.join(one.path)} is left out: it has strings of up to {one.longest:,} characters; records with more "
+                f"than {MAX_TEXT:,} in a field of the schema become dead letters"
+            )
+    return [one for one in fields if one.longest <= MAX_TEXT]
 
 
 def _unit_of(one: Found, type: str, found: dict[Path, Found], doubts: list[str]) -> str:
@@ -157,11 +279,11 @@ def _unit_of(one: Found, type: str, found: dict[Path, Found], doubts: list[str])
     currency = found.get((*one.path[:-1], "currency"))
     if not currency or not currency.different or not type.startswith("decimal"):
         return ""
-    several = sorted(map(str, currency.different))
-    if len(several) == 1:
-        return several[0]
+    several = sorted(filter(is_text, map(str, currency.different)))
+    if len(several) <= 1:
+        return "".join(several)
     doubts.append(
-        f"amounts in {', '.join(several[:5])}: group or filter by the currency, else a sum mixes them"
+        f"amounts in {', '.join(several[:5])}: group or filter by the currency, or sums will mix them"
     )
     return ""
 
@@ -170,16 +292,21 @@ def _names(paths: list[Path]) -> dict[Path, str]:
     """Short names: the last of each path, and as much before it as tells it from others."""
 
     def joined(path: Path, parts: int) -> str:
-        return re.sub(r"[^\w.-]+", "_", "_".join(path[-parts:])) or "_"
+        return re.sub(r"[^\w.-]+", "_", "_".join(path[-parts:]))[:MAX_NAME] or "_"
 
     names = {path: joined(path, 1) for path in paths}
     for parts in range(2, max(map(len, paths), default=0) + 1):
         taken = Counter(names.values())
         names = {path: joined(path, parts) if taken[name] > 1 else name for path, name in names.items()}
-    taken = Counter()
+    taken, used = Counter(), set()
     for path, name in names.items():
-        taken[name] += 1
-        names[path] = f"{name}_{taken[name]}" if taken[name] > 1 else name
+        own = name
+        while own in used:
+            taken[name] += 1
+            number = f"_{taken[name] + 1}"
+            own = name[: MAX_NAME - len(number)] + number
+        used.add(own)
+        names[path] = own
     return names
 
 
@@ -199,74 +326,3 @@ def _example(value: object, type: str, unit: str) -> str:
     if type == "time" and unit in NUMBERS:
         return f"{text} is {utc(time_ms(value, unit))} UTC"
     return text
-
-
-def _id_of(found: dict[str, Found], fields: dict[str, Field], records: int, events: str, doubts: dict) -> str:
-    """The field that tells events apart; of several the one that sounds most like it."""
-    singular = events.lower().rstrip("s")
-
-    def rank(name: str) -> tuple:
-        one = found[name]
-        own = singular in "".join(one.path).lower()
-        return one.values < records, repeated(name) > 0, not is_about(one, ID_WORDS), not own, len(one.path)
-
-    def repeated(name: str) -> int:
-        one = found[name]
-        return one.values - len(one.different) if one.different else one.values
-
-    possible = [
-        name
-        for name, one in found.items()
-        if fields[name].type in ID_TYPES and one.values >= COVERED * records and one.longest <= MAX_ID
-        if repeated(name) <= (1 - COVERED) * records or is_about(one, ID_WORDS)
-    ]
-    if not possible:
-        raise ValueError(
-            "no field tells the records apart: an id is an integer or a text that all records have"
-        )
-    id = min(possible, key=rank)
-    if repeated(id):
-        doubts[id].insert(
-            0,
-            f"this is the id, but {repeated(id):,} records repeat one: with the same time they are duplicates",
-        )
-    if missing := records - found[id].values:
-        doubts[id].insert(0, f"this is the id, but {missing:,} records have none and will be dead letters")
-    return id
-
-
-def _time_of(found: dict[str, Found], fields: dict[str, Field], records: int, doubts: dict) -> str:
-    """The field that says when; of several the one that sounds most like it."""
-    possible = [
-        name for name, one in found.items() if fields[name].type == "time" and one.values >= COVERED * records
-    ]
-    if not possible:
-        for name, one in found.items():  # numbers that are times although their name does not say so
-            if fields[name].type == "long" and one.unit in NUMBERS and one.values >= COVERED * records:
-                fields[name] = replace(fields[name], type="time", unit=one.unit)
-                doubts[name].append(
-                    f"taken as times in {one.unit} since the epoch because nothing else is a time"
-                )
-                possible.append(name)
-    if not possible:
-        raise ValueError(
-            "no field says when: an event time is ISO 8601 text, or a number of s, ms, us or ns since the epoch, that all records have"
-        )
-
-    def rank(name: str) -> tuple:
-        one = found[name]
-        return (
-            one.values < records,
-            not is_about(one, TIME_WORDS[:4]),
-            not is_about(one, TIME_WORDS),
-            len(one.path),
-        )
-
-    time = min(possible, key=rank)
-    if others := [name for name in possible if name != time]:
-        doubts[time].insert(0, f"this is the event time; {', '.join(others[:5])} could be it as well")
-    if missing := records - found[time].values:
-        doubts[time].insert(
-            0, f"this is the event time, but {missing:,} records have none and will be dead letters"
-        )
-    return time

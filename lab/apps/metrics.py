@@ -7,24 +7,30 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from threading import Thread
+from socket import SHUT_RDWR, socket
+from threading import Lock, Thread
 from typing import Any, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
 from lab.engine.feeds import Feed
-from lab.model.reference import COUNTS
+from lab.model.answers import STAGES
+from lab.model.tallies import COUNTS, FATES
 
 LOOPBACK = "127.0.0.1"
 STALE_S = 60.0
-STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
 STAGE_NAMES = {"start": "plan"}
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"
-FATES = [name for name in COUNTS if name != "records"]
+ROUTES_AT_MOST = 200  # likewise
+REASONS_AT_MOST, TASKS_AT_MOST = 500, 1000
+DEADLINE_S = 5.0  # of a request and its answer
+CONNECTIONS = 32  # at a time
+OUTCOMES = [name for name in COUNTS if name != "records"]
 
 
 class Metrics:
@@ -40,25 +46,30 @@ class Metrics:
         self.registry, self._now = CollectorRegistry(), now
         one: dict[str, Any] = {"registry": self.registry}
         self._records = Counter("lab_records", "records read", **one)
-        self._fates = Counter("lab_fates", "records by what became of them", ["fate"], **one)
+        self._fates = Counter(
+            "lab_fates", "records by outcome, and events summed over routes by outcome", ["fate"], **one
+        )
+        self._routes = Counter("lab_route_events", "events of a route by outcome", ["route", "fate"], **one)
         self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
         self._letters = Counter(
-            "lab_dead_letters", "dead letters by what is bad: a field, or the record", ["reason"], **one
+            "lab_dead_letters", "dead letters by what is wrong: a field, or the record", ["reason"], **one
         )
-        self._batches = Counter("lab_batches", "micro-batches that gave statistics", **one)
+        self._batches = Counter("lab_batches", "micro-batches that reported statistics", **one)
         self._stages = Histogram(
             "lab_stage_seconds", "time of a stage of a micro-batch", ["stage"], buckets=BUCKETS_S, **one
         )
-        self._held = Gauge("lab_held_events", "events held in windows", ["key_groups"], **one)
+        self._held = Gauge("lab_held_events", "events stored in windows", ["key_groups"], **one)
         self._state = Gauge("lab_state_bytes", "bytes of durable state", ["key_groups"], **one)
         self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
-        age = Gauge("lab_batch_age_seconds", "since the last micro-batch ended", **one)
+        age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
         age.set_function(self.age_s)
-        self._last, self._rules = now(), set()
+        self._last = now()
+        # what has counters of its own
+        self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
         self._events: Feed | None = None
         self._query = None
-        for fate in FATES:
+        for fate in OUTCOMES:
             self._fates.labels(fate)
 
     def watch(self, events: Feed, query) -> None:
@@ -68,16 +79,17 @@ class Metrics:
     def take(self, stats: dict) -> None:
         """Takes in a line of the stats log."""
         self._records.inc(stats.get("records", 0))
-        for fate in FATES:
+        for fate in OUTCOMES:
             self._fates.labels(fate).inc(stats.get(fate, 0))
+        for route, told in stats.get("routes", {}).items():
+            self._route(self._one_of(self._named, route, ROUTES_AT_MOST), told)
+        self._route("other", stats.get("otherRoutes", {}))
         for name, count in stats.get("alertsByRule", {}).items():
-            if name not in self._rules and len(self._rules) < RULES_AT_MOST:
-                self._rules.add(name)
-            rule, version = name.split(".") if name in self._rules else ("other", "")
+            rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
             self._alerts.labels(rule, version).inc(count)
         for reason, count in stats.get("deadLettersBy", {}).items():
-            self._letters.labels(reason).inc(count)
-        task = "{}-{}".format(*stats["keyGroups"])
+            self._letters.labels(self._one_of(self._reasons, reason, REASONS_AT_MOST)).inc(count)
+        task = self._one_of(self._tasks, "{}-{}".format(*stats["keyGroups"]), TASKS_AT_MOST)
         for gauge, name in (
             (self._held, "heldEvents"),
             (self._state, "stateBytes"),
@@ -85,6 +97,17 @@ class Metrics:
         ):
             gauge.labels(task).set(stats.get(name, 0))
         self._times(stats.get("times", {}))
+
+    def _one_of(self, known: set[str], name: str, at_most: int) -> str:
+        """The name, if it has a counter of its own by now, else `other`."""
+        if name not in known and len(known) < at_most:
+            known.add(name)
+        return name if name in known else "other"
+
+    def _route(self, route: str, counts: Mapping[str, Any]) -> None:
+        for fate in FATES:
+            if counts.get(fate):
+                self._routes.labels(route, fate).inc(counts[fate])
 
     def _times(self, times: Mapping[str, int]) -> None:
         if "end" in times:
@@ -133,9 +156,9 @@ class Server:
     """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
 
     def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):
-        handler = type("Page", (_Page,), {"metrics": metrics})
+        handler = type("Page", (_Page,), {"metrics": metrics, "lock": Lock()})
         try:
-            self._server = HTTPServer((host, port), handler)  # one request at a time
+            self._server = _Connections((host, port), handler)
         except OSError as error:
             raise OSError(
                 f"port {port} of {host} for metrics: {error.strerror}, expected a free one"
@@ -151,20 +174,57 @@ class Server:
         self._server.server_close()
 
 
+class _Connections(ThreadingHTTPServer):
+    """A thread for each connection. Those past their deadline end, and the oldest if there are too many: no client blocks another."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]):
+        super().__init__(address, handler)
+        self._since: dict[socket, float] = {}  # oldest first
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._since[request] = time.monotonic()
+        while len(self._since) > CONNECTIONS:
+            self._end(next(iter(self._since)))
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        late = time.monotonic() - DEADLINE_S
+        for request in [each for each, since in list(self._since.items()) if since < late]:
+            self._end(request)
+
+    def _end(self, request: socket) -> None:
+        self._since.pop(request, None)
+        with suppress(OSError):  # its client, or its own thread, has ended it already
+            request.shutdown(SHUT_RDWR)  # whoever reads or writes there wakes up
+
+    def shutdown_request(self, request: Any) -> None:
+        self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is no news."""
+
+
 class _Page(BaseHTTPRequestHandler):
     metrics: Metrics
-    timeout = 5
+    lock: Lock  # metrics are looked up by one thread at a time
 
     def do_GET(self) -> None:
+        with self.lock:
+            answer = self._page()
+        self._answer(*answer)
+
+    def _page(self) -> tuple[int, str, bytes]:
         if self.path == "/healthz":
             why = self.metrics.ill()
-            self._answer(503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode())
-        elif self.path.partition("?")[0] == "/metrics":
+            return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()
+        if self.path.partition("?")[0] == "/metrics":
             self.metrics.look()
             encode, kind = choose_encoder(self.headers.get("Accept", ""))
-            self._answer(200, kind, encode(self.metrics.registry))
-        else:
-            self._answer(404, "text/plain", b"there are /metrics and /healthz\n")
+            return 200, kind, encode(self.metrics.registry)
+        return 404, "text/plain", b"there are /metrics and /healthz\n"
 
     def _answer(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)

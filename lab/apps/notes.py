@@ -1,6 +1,5 @@
 """What `lab run` says beside its counts: a sentence for each kind of thing that a person should know, not one for each record."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -12,18 +11,24 @@ from lab.apps.infer import unmatched
 from lab.apps.report import Report
 from lab.engine.checkpoint import Batches, mark, read_record
 from lab.engine.ends import FileLogs, KafkaLogs
-from lab.model.deadletters import kind_of
+from lab.logs.positions import Record
+from lab.logs.reading import parsed
+from lab.model.answers import read_dead_letter, read_stats
+from lab.model.deadletters import kind_of, without_value
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
+from lab.model.tallies import WARNINGS
 
 JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
 AGAIN_S = 20.0  # a kind of thing is said this often at most
+NEW_S = 60.0  # an engine that has run for so long is not ended by what a log says of another
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
 ENOUGH, SAMPLE = 100, 1_000  # records that make a path worth missing, and that are looked at
 MEANINGS = {  # count -> what it means
-    "duplicates": "with an id and time that their group already has: they do not count again",
-    "droppedLate": "older than all that their key-group still holds: dropped",
-    "datedLikeSeconds": "dated before March 1973: are their times in seconds? A schema says so (lab infer)",
+    "duplicates": "events with the id and time of an earlier event of their group, on some route: duplicates do not count",
+    "droppedLate": "events too late for some route, and dropped there",
+    "datedLikeSeconds": "events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
+    "nanAsNull": "values of NaN, Infinity or -Infinity read as null",
 }
 
 
@@ -35,10 +40,11 @@ class TwoEngines(RuntimeError):
     """An engine with another checkpoint writes the same logs."""
 
     def __init__(self, log: object, stats: dict):
-        ago = (time.time_ns() // 1_000_000 - stats["times"]["end"]) / 1000
+        end = stats["times"].get("end")
+        ago = "" if end is None else f" {max(time.time_ns() / 1e6 - end, 0) / 1000:.1f} s ago"
         super().__init__(
-            f"an engine with another checkpoint wrote to {log} {max(ago, 0):.1f} s ago, so that each alert would come twice: stop one "
-            "of the two, or give this one logs of its own to write (--alerts, --acks, --dead-letters, --stats)"
+            f"an engine with another checkpoint wrote to {log}{ago}, so each alert would come twice: stop one "
+            "of the two engines, or let this one write to other logs (--alerts, --acks, --dead-letters, --stats)"
         )
 
 
@@ -46,7 +52,7 @@ class Notes:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
     `give_up_s`: how long they may be. `heard`: is told what the engine says of each micro-batch. `clock`: seconds, for tests.
-    `schema`: of the events; one of one's own is compared with what they look like.
+    `schema`: of the events; one of one's own is compared with what they look like. `show_values`: of bad records, too.
     """
 
     def __init__(
@@ -57,14 +63,18 @@ class Notes:
         heard: Callable[[dict], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         schema: Schema = PAYMENTS,
+        show_values: bool = False,
     ):
+        self._show_values = show_values
         self.report, self._started = Report(logs.log("stats"), heard), time.time_ns() // 1_000_000
         self._logs, self._checkpoint, self._clock, self._give_up_s = logs, checkpoint, clock, give_up_s
+        self._began = clock()
         self._letters = logs.log("deadLetters").tail(new=True)
         self._away: tuple[float, str] | None = None  # since when, and what the client says
         self._counts: Counter[str] = Counter()  # what is still to say
         self._bad: dict[str, dict] = {}  # kind -> the first such dead letter
         self._said: dict[str, float] = {}
+        self._lost: dict[str, int] = {}  # by routes that were said to lose events
         self._back, self._second = "", False
         self._id: str | None = None  # of the checkpoint, once it is made
         # paths are looked at once; the kit's own schemas have optional fields that nobody misses
@@ -75,7 +85,7 @@ class Notes:
         now = self._clock()
         try:
             new = self.report.read()
-            for letter in map(json.loads, self._letters.read()):
+            for _, letter in parsed(self._letters.records(), read_dead_letter, self.report.left_out):
                 kind = kind_of(letter["reason"])
                 self._bad.setdefault(kind, letter)
                 self._counts[kind] += 1
@@ -84,7 +94,7 @@ class Notes:
             self._away = since, str(error)
             if self._clock() - since >= self._give_up_s:
                 raise GaveUp(
-                    f"gave up after {_time(self._clock() - since)}: {error}; start it again and it continues"
+                    f"gave up after {_time(self._clock() - since)}: {error}; started again, it continues"
                 ) from None
             return Counter()
         if self._away:
@@ -92,7 +102,7 @@ class Notes:
             self._away = None
         self._counts.update({name: new[name] for name in MEANINGS if new[name]})
         for stats in self._others(self.report.engines.values()):
-            if stats["engine"]["since"] < self._started:
+            if stats["engine"]["since"] < self._started and now < self._began + NEW_S:
                 raise TwoEngines(self._logs.log("stats"), stats)
             self._second = True
         return new
@@ -107,8 +117,10 @@ class Notes:
         if isinstance(self._logs, FileLogs):
             return
         log = self._logs.log("stats")
-        for stats in self._others(map(json.loads, log.newest(1))):
-            if stats["times"]["end"] > self._started - JUST_NOW_MS:
+        newest = [Record(0, "", line, f"{log}, its newest line") for line in log.newest(1)]
+        said = [stats for _, stats in parsed(newest, read_stats, self.report.left_out)]
+        for stats in self._others(said):
+            if stats["times"].get("end", 0) > self._started - JUST_NOW_MS:
                 raise TwoEngines(log, stats)
 
     def sentences(self) -> Iterator[str]:
@@ -125,8 +137,13 @@ class Notes:
         for kind in sorted(self._counts):
             if self._due(kind):
                 yield self._sentence(kind, self._counts.pop(kind))
+        yield from self._losses()
         if self._second and self._due("second"):
-            yield "another engine, with another checkpoint, has been started on these logs: it should end by itself, else alerts come twice"
+            yield (
+                f"another engine, with another checkpoint, writes to {self._logs.log('stats')}: if it started just now, it stops by "
+                "itself; otherwise stop one of the two, because alerts come twice; if there is no such engine, somebody else writes "
+                "there (docs/threat-model.md)"
+            )
             self._second = False
             self.report.engines.clear()
         if ahead := self._ahead():
@@ -137,6 +154,13 @@ class Notes:
                 yield from unmatched(self._schema, [line.encode() for line in lines])
                 self._schema = None
 
+    def _losses(self) -> Iterator[str]:
+        """What to say of routes that lose many of their events, and have lost more since that was said."""
+        for name, tally in self.report.routes.losing()[:WARNINGS]:
+            if tally.lost > self._lost.get(name, 0) and self._due(f"route {name}"):
+                self._lost[name] = tally.lost
+                yield tally.warning(name)
+
     def _due(self, kind: str) -> bool:
         now = self._clock()
         if now < self._said.get(kind, -AGAIN_S) + AGAIN_S:
@@ -146,9 +170,11 @@ class Notes:
 
     def _sentence(self, kind: str, count: int) -> str:
         if kind in MEANINGS:
-            return f"{count:,} event{'s' * (count > 1)} {MEANINGS[kind]}"
+            what, _, meaning = MEANINGS[kind].partition(" ")
+            return f"{count:,} {what if count > 1 else what[:-1]} {meaning}"
         letter = self._bad.pop(kind)
-        reason = letter["reason"] if len(letter["reason"]) <= SHOWN else letter["reason"][:SHOWN] + "…"
+        reason = letter["reason"] if self._show_values else without_value(letter["reason"])
+        reason = reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
         first = "the first at" if count > 1 else "at"
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
 
@@ -159,7 +185,7 @@ class Notes:
         if ahead_ms < FAR_AHEAD_MS or not self._due("ahead"):
             return ""
         ahead = _time(ahead_ms / 1000)
-        return f"log times are {ahead} ahead of this computer's clock, as a producer's or broker's clock may be: see docs/kafka.md"
+        return f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _done(self) -> dict | None:
         done = Batches.read(self._checkpoint).done
@@ -188,7 +214,7 @@ def clock_of(logs: FileLogs | KafkaLogs) -> str:
         if events.config().get("message.timestamp.type") != "CreateTime":
             return ""
     return (
-        f"topic {events.topic}: records carry their producers' times (CreateTime), and are read in the order of those; "
+        f"topic {events.topic}: records have their producers' times (CreateTime) and are read in the order of these times; "
         "see docs/kafka.md"
     )
 

@@ -1,7 +1,7 @@
 """What would these rules have alerted? Evaluates a finished file of events, all rules in force before the first one.
 
     payments.jsonl ──► a log of its own ──► the engine, a few large micro-batches ──┐
-                  └──► one event at a time ──► lab.reference ────────────────────────┴──► Replayed
+                  └──► one event at a time ──► lab.model.reference ─────────────────┴──► Replayed
 
 Both give the same alerts in the same order, whatever the settings of the engine.
 """
@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -26,9 +26,12 @@ from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter
-from lab.model.reference import COUNTS, Reference
+from lab.model.longlines import LongLine
+from lab.model.longlines import batches as batches_of
+from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema
+from lab.model.tallies import COUNTS, Tallies
 from lab.model.words import html_table
 
 ENGINES = ("spark", "reference")
@@ -48,8 +51,10 @@ class Replayed:
     acks: list[dict]
     dead_letters: list[dict]
     counts: dict[str, int]
+    routes: Tallies
     batches: int
     seconds: float
+    nan_as_null: int = 0  # values
 
     @cached_property
     def alerts(self) -> AlertTable:
@@ -65,7 +70,7 @@ class Replayed:
         return self.events / self.seconds if self.seconds else 0.0
 
     def summary(self) -> dict[str, str | int | float]:
-        """The run in one line, as `lab replay` prints it."""
+        """The run in one line, as `lab replay` prints it; duplicates and dropped_late are sums over all routes."""
         return {
             "engine": self.engine,
             "events": self.events,
@@ -79,7 +84,8 @@ class Replayed:
 
     def _repr_html_(self) -> str:
         summary = self.summary()
-        return html_table(summary, [summary.values()]) + self.alerts._repr_html_()
+        warnings = "".join(f"<p>{escape(warning)}</p>" for warning in self.routes.warnings())
+        return html_table(summary, [summary.values()]) + warnings + self.alerts._repr_html_()
 
 
 def replay(
@@ -92,7 +98,7 @@ def replay(
     spark=None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Evaluates a file of events (JSON lines or CSV, also .gz), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
+    """Evaluates a file of events (JSON, CSV or Parquet, also gzip), the folder of an events log, or a topic: kafka://HOST:PORT/TOPIC.
 
     `batches`: how many micro-batches to cut it into; few and large is fastest. `spark`: a session to use, else one
     is made. Raises BadRule before anything starts if a rule would be rejected, OSError if the file cannot be read.
@@ -103,7 +109,9 @@ def replay(
         raise ValueError(f"batches: {batches}, expected 1 or more")
     settings = settings or Settings()
     check_rules(rules, settings.schema)
-    source = events if isinstance(events, Events) else source_at(events)
+    source = events if isinstance(events, Events) else source_at(events, schema=settings.schema)
+    if source.records:  # what a file is its beginning has decided
+        settings = replace(settings, schema=replace(settings.schema, records=source.records))
     if engine == "reference":
         return _one_at_a_time(source, rules, settings, progress or _silent)
     return _on_spark(source, rules, settings, batches, spark, progress or _silent)
@@ -115,9 +123,12 @@ def read_rules(path: Path | str) -> list[str]:
     if not text.startswith("["):
         return [line for line in text.splitlines() if line.strip()]
     try:
-        rules = json.loads(text, parse_float=str)  # as text, every digit of a limit stays
-    except json.JSONDecodeError as error:
-        raise BadRule(f"{path} is not a JSON list: {error}") from None
+        # as text, every digit of a limit stays
+        rules = json.loads(
+            text, parse_float=str, parse_int=lambda text: int(text) if len(text) < 40 else text
+        )
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadRule(f"{path} is not a JSON list of rules: {error}") from None
     return [json.dumps(rule) for rule in rules]
 
 
@@ -158,13 +169,27 @@ def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: P
         if line.strip():
             reference.event(line, source.place(index))
         if len(reference.dead_letters) > len(letters):
-            letters.append(json.loads(dead_letter(**reference.dead_letters[-1], raw=line)))
+            found = reference.dead_letters[-1]
+            if isinstance(line, LongLine):
+                letters.append(line.letter(found["place"]))
+            else:
+                letters.append(json.loads(dead_letter(**found, raw=line)))
         if index % 1000 == 0:
             progress(index, len(source))
     seconds = time.monotonic() - started
     progress(len(source), len(source))
     alerts = _sorted([alert.to_json() for alert in reference.alerts])
-    return Replayed("reference", alerts, reference.acks, letters, dict(reference.counts), 1, seconds)
+    return Replayed(
+        "reference",
+        alerts,
+        reference.acks,
+        letters,
+        dict(reference.counts),
+        reference.tallies,
+        1,
+        seconds,
+        reference.nan_as_null.total(),
+    )
 
 
 def _on_spark(
@@ -180,31 +205,37 @@ def _on_spark(
         until_done.callback(ended.set)
         logged = beside.submit(_logged, source, logs.log("events"), ended)  # while Java starts
         spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
-        places = logged.result()
+        places, long_lines = logged.result()
         if batches:
             settings = replace(settings, max_batch_records=_per_batch(logs, batches))
         engine = start(spark, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
-        for letter in letters:
-            letter["place"] = _original(letter["place"], source, places)
-        counts = Counter(dict.fromkeys(COUNTS, 0))
-        for line in logs.log("stats").read():
-            counts.update({name: count for name, count in json.loads(line).items() if name in COUNTS})
+        letters = [_original(letter, source, places, long_lines) for letter in letters]
+        counts, routes = Counter(dict.fromkeys(COUNTS, 0)), Tallies()
+        for stats in map(json.loads, logs.log("stats").read()):
+            counts.update({name: n for name, n in stats.items() if name in (*COUNTS, "nanAsNull")})
+            routes.take(stats)
+        nans = counts.pop("nanAsNull", 0)
         acks = [json.loads(line) for line in logs.log("acks").read()]
         acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
         alerts = _sorted(logs.log("alerts").read())
-    return Replayed("spark", alerts, acks, letters, dict(counts), done, seconds)
+    return Replayed("spark", alerts, acks, letters, dict(counts), routes, done, seconds, nans)
 
 
-def _logged(source: Events, log: FileLog, ended: Event) -> dict[str, int]:
-    """Writes the lines as a log, unless that has `ended`; returns the line that each of its files starts with."""
-    lines, starts, first = iter(source), {}, 0
-    while not ended.is_set() and (some := list(islice(lines, LINES_AT_ONCE))):
+def _logged(source: Events, log: FileLog, ended: Event) -> tuple[dict[str, int], dict[int, LongLine]]:
+    """Writes the lines as a log, unless that has `ended`; returns the line that each of its files starts with, and the long lines."""
+    starts: dict[str, int] = {}
+    long_lines: dict[int, LongLine] = {}
+    first = 0
+    for some in batches_of(source, LINES_AT_ONCE):
+        if ended.is_set():
+            break
         file, _, number = log.place(log.append(some, log_time_ms=0)).rpartition(":")
         starts.setdefault(file, first - int(number) + 1)
+        long_lines |= {n: line for n, line in enumerate(some, first) if isinstance(line, LongLine)}
         first += len(some)
-    return starts
+    return starts, long_lines
 
 
 def _per_batch(logs: FileLogs, batches: int) -> int:
@@ -212,10 +243,12 @@ def _per_batch(logs: FileLogs, batches: int) -> int:
     return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
 
 
-def _original(place: str, source: Events, starts: dict[str, int]) -> str:
-    """`events/00000000000000000000.jsonl:7` of the log as the place it came from."""
-    file, _, line = place.rpartition(":")
-    return source.place(starts[file] + int(line) - 1)
+def _original(letter: dict, source: Events, starts: dict[str, int], long_lines: dict[int, LongLine]) -> dict:
+    """A dead letter with the place that its record came from, for `events/00000000000000000000.jsonl:7` of the log."""
+    file, _, line = letter["place"].rpartition(":")
+    index = starts[file] + int(line) - 1
+    place = source.place(index)
+    return long_lines[index].letter(place) if index in long_lines else letter | {"place": place}
 
 
 def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:

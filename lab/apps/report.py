@@ -1,38 +1,61 @@
 """What an engine did, from its stats log."""
 
-import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
-from lab.model.reference import COUNTS
+from lab.logs.reading import LeftOut, parsed
+from lab.model.answers import read_stats
+from lab.model.tallies import COUNTS, Tallies
 
-COUNT_WORDS = {  # what became of the records; together they are all
+RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}
+FATE_WORDS = {
     "evaluated": "evaluated",
     "storedLate": "stored late",
     "duplicates": "duplicates",
     "droppedLate": "dropped late",
-    "deadLetters": "dead letters",
 }
+
+
+def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
+    """Counts for people.
+
+    >>> in_words({"routed": 1200}, RECORD_WORDS)
+    '1,200 routed, 0 without a route, 0 dead letters'
+    """
+    return ", ".join(f"{counts.get(name, 0):,} {word}" for name, word in words.items())
+
+
+def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Iterator[str]:
+    """What became of records, then of the events on all routes, then what to be warned of."""
+    yield f"{records} {in_words(counts, RECORD_WORDS)}."
+    if counts.get("routed"):
+        number = len(routes.by_route)
+        of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
+        yield f"{of_each}: {in_words(counts, FATE_WORDS)}."
+    for warning in routes.warnings():
+        yield f"Warning: {warning}"
 
 
 class Report:
     """What an engine did since the report began, read from its stats log; `heard` is told each line once."""
 
-    def __init__(self, stats, heard: Callable[[dict], None] | None = None):
+    def __init__(self, stats, heard: Callable[[dict], None] | None = None, left_out: LeftOut | None = None):
+        self.left_out = left_out or LeftOut()
         self._tail, self.total, self._heard = stats.tail(new=True), Counter(), heard
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
+        self.routes = Tallies()
 
     @property
     def held(self) -> int:
         """Events held in windows, as far as this run has heard of their tasks."""
-        return sum(stats["heldEvents"] for stats in self._last.values())
+        return sum(stats.get("heldEvents", 0) for stats in self._last.values())
 
     @property
     def state_bytes(self) -> int:
         """Bytes of durable state, of the same tasks."""
-        return sum(stats["stateBytes"] for stats in self._last.values())
+        return sum(stats.get("stateBytes", 0) for stats in self._last.values())
 
     @property
     def state_sizes(self) -> dict[int, int]:
@@ -40,14 +63,13 @@ class Report:
         sizes = {}
         for low, stats in self._last.items():
             stored = self._stored[low]
-            sizes |= {kg: stats["stateBytes"] * n // stored.total() for kg, n in stored.items()}
+            sizes |= {kg: stats.get("stateBytes", 0) * n // stored.total() for kg, n in stored.items() if n}
         return sizes
 
     def read(self) -> Counter[str]:
         """What came since the last call."""
         new: Counter[str] = Counter()
-        for line in self._tail.read():
-            stats = json.loads(line)
+        for _, stats in parsed(self._tail.records(), read_stats, self.left_out):
             if engine := stats.get("engine"):
                 self.engines[engine["id"]] = stats
             low = stats["keyGroups"][0]
@@ -56,10 +78,11 @@ class Report:
             if not before or before["batch"] < stats["batch"]:
                 self._last[low] = stats
                 self._stored.setdefault(low, Counter()).update(
-                    {int(kg): n for kg, n in stats["stored"].items()}
+                    {int(kg): n for kg, n in stats.get("stored", {}).items()}
                 )
-                counts = (*COUNTS, "alerts", "datedLikeSeconds")
+                counts = (*COUNTS, "alerts", "datedLikeSeconds", "nanAsNull")
                 new.update({name: stats.get(name, 0) for name in counts})
+                self.routes.take(stats)
                 if self._heard:
                     self._heard(stats)
         self.total.update(new)

@@ -1,15 +1,18 @@
 """`lab restrict`: alerts of rules with an action become restrictions; who is restricted, and whom to let act again."""
 
 import getpass
+import sys
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from lab.apps.run import Usage, existing, logs_of, schema_of
 from lab.logs.files import FileLog
+from lab.logs.reading import LeftOut
 from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
 from lab.model.alerts import utc
+from lab.model.words import visible
 from lab.restrict.restrictions import Restriction, Restrictions, folded
 
 if TYPE_CHECKING:
@@ -29,44 +32,62 @@ def run(options: Namespace) -> None:
     from confluent_kafka import KafkaException
 
     from lab.logs.cluster import NoBroker
-    from lab.restrict.decide import POLL_S, Decider
+    from lab.restrict.decide import DEAD_LETTERS, POLL_S, Decider
 
     logs = logs_of(options)
     logs.create()
     _log(options).close()
+    letters_log = logs.log(DEAD_LETTERS)
+    letters_log.create()
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
                 with Decider(logs, schema_of(options)) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
+                    known = 0
                     while not stopped.wait(POLL_S):
                         if made := decider.step():
                             print(f"{made} restriction{'s' * (made > 1)}", flush=True)
+                        if decider.dead_letters > known:
+                            known = decider.dead_letters
+                            print(
+                                f"{known:,} lines could not be used; they are in {letters_log}",
+                                file=sys.stderr,
+                                flush=True,
+                            )
             except (KafkaException, NoBroker) as error:
-                print(f"trying again: {error}", flush=True)
+                print(f"trying again: {visible(str(error))}", flush=True)
                 stopped.wait(1)
 
 
 def serve(options: Namespace) -> None:
     """Answers whether somebody may do something, until a signal. Raises Usage if the port is taken."""
     from lab.restrict import service
+    from lab.restrict.tokens import read_tokens
 
+    try:
+        tokens = read_tokens(options.token_file)
+    except (ValueError, OSError) as error:
+        raise Usage(f"--token-file: {error}") from None
     if not is_free(options.port):
         raise Usage(
-            f"port {options.port} of {service.HOST} is taken: stop what listens there, or take another --port"
+            f"port {options.port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
         )
-    service.serve(_log(options), options.port)
+    service.serve(_log(options), options.port, tokens)
 
 
 def _folded(options: Namespace) -> "tuple[FileLog | KafkaLog, Restrictions]":
     logs = logs_of(options)
     has_none_yet = hasattr(logs, "path") and logs.path("control").is_dir()
     log = logs.log("restrictions") if has_none_yet else existing(logs, "restrictions")
-    return log, folded(log)
+    left_out = LeftOut()
+    found = folded(log, left_out)
+    left_out.say_total()
+    return log, found
 
 
 def _who(subject: tuple[tuple[str, str], ...]) -> str:
-    return " ".join(f"{name}={value}" for name, value in subject)
+    return visible(" ".join(f"{name}={value}" for name, value in subject))
 
 
 def show(options: Namespace) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ def logs_of(options: Namespace):
     clusters = {config.cluster(kafka_place(where)[0]) for where in kafka}
     if len(kafka) < len(places) or len(clusters) > 1:
         raise Usage(
-            f"logs in different places ({', '.join(places)}), expected folders, or topics of one Kafka cluster"
+            f"the logs are in different places ({', '.join(places)}), expected only folders, or topics of one Kafka cluster"
         )
     cluster = clusters.pop()
     topics = dict(config.topics) if cluster == config.kafka else {}
@@ -69,15 +70,13 @@ def existing(logs, name: str):
         return logs.log(name)
     here = path.absolute().parent
     if there := [each for each in OPTIONS.values() if (here / each).is_dir()]:
-        raise FileNotFoundError(
-            f"{path}: there is no such log; in {path.parent} there are {', '.join(there)}"
-        )
+        raise FileNotFoundError(f"{path}: no such log; {path.parent} has {', '.join(there)}")
     beside = here.parent if here.parent.is_dir() else Path.cwd()
     places = [
         each for each in sorted(beside.iterdir()) if any((each / log).is_dir() for log in OPTIONS.values())
     ]
-    found = f"logs are in {', '.join(map(str, places[:5]))}" if places else "`lab run` makes logs"
-    raise FileNotFoundError(f"{path}: there is no such log; {found}")
+    found = f"logs are in {', '.join(map(str, places[:5]))}" if places else "`lab run` creates logs"
+    raise FileNotFoundError(f"{path}: no such log; {found}")
 
 
 def schema_of(options: Namespace) -> Schema:
@@ -103,6 +102,7 @@ class Service:
     metrics: tuple[str, int] | None = None  # host and port
     as_json: bool = False
     give_up_s: float = float("inf")  # how long Kafka may be away
+    show_values: bool = False  # of records that are bad
 
 
 def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Service()) -> None:
@@ -128,7 +128,7 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
             session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
         )
         if not stopped.is_set():
-            _serve(spark, logs, checkpoint, settings, stopped, watched, say, service.give_up_s)
+            _serve(spark, logs, checkpoint, settings, stopped, watched, say, service)
 
 
 @contextmanager
@@ -147,13 +147,22 @@ def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
 
 
 def _serve(
-    spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say, give_up_s: float
+    spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say, service: Service
 ) -> None:
     from lab.apps.notes import GaveUp, Notes, TwoEngines, clock_of
     from lab.engine.pipeline import start
 
     heard = watched.take if watched else None
-    with closing(Notes(logs, checkpoint, give_up_s, heard, schema=settings.schema)) as notes:
+    with closing(
+        Notes(
+            logs,
+            checkpoint,
+            service.give_up_s,
+            heard,
+            schema=settings.schema,
+            show_values=service.show_values,
+        )
+    ) as notes:
         notes.check_alone()
         clock = clock_of(logs)  # once it runs, a broker may be away
         try:
@@ -165,7 +174,7 @@ def _serve(
         if watched:
             watched.watch(logs.feed("events"), engine.query)
         try:
-            say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C ends it")
+            say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
             if clock:
                 say("note", clock)
             started = last = time.monotonic()
@@ -182,10 +191,13 @@ def _serve(
             with suppress(GaveUp, TwoEngines):
                 notes.read()
     total, seconds = notes.report.total, time.monotonic() - started
+    for warning in notes.report.routes.warnings():
+        say("note", warning)
+    notes.report.left_out.say_total(partial(say, "note"))
     say(
         "stopped",
         f"stopped after {seconds:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "
-        f"{total['deadLetters']:,} dead letters; start it again and it continues",
+        f"{total['deadLetters']:,} dead letters; started again, it continues",
         seconds=round(seconds, 1),
         **total,
     )
@@ -220,6 +232,6 @@ def check_schema(control, schema: Schema) -> None:
         for other in SCHEMAS.values():
             if any(fit(message, other) for message in messages):
                 raise Usage(
-                    f"the rules in {control} are for {other.name}, this engine's events are {schema.name}: "
-                    f"--schema {other.name}, or another control log"
+                    f"the rules in {control} are for {other.name}, but this engine's events are {schema.name}: "
+                    f"use --schema {other.name}, or another control log"
                 )

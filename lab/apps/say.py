@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from lab.model.words import visible
+
 
 class Say:
     """Says each thing once, as people or machines want it.
@@ -20,7 +22,7 @@ class Say:
     def __call__(self, event: str, message: str, **fields: object) -> None:
         """`event` is one of a few words; `fields` are numbers and texts beside it, for machines."""
         if self._console:
-            self._console.print(message, markup=False)
+            self._console.print(visible(message, "\n"), markup=False)
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": time, "event": event, "message": message, **fields})

@@ -1,37 +1,43 @@
-"""Finished events, to try rules on: the lines of a file, of a log's folder, or of a topic as far as it goes when it is asked.
+"""Finished events, to try rules on: the records of a file, of a log's folder, or of a topic as far as it goes when it is asked.
 
 partition 0   ──a───────c──────e──►     of a topic: a b c d e, by log time, then partition, then offset; a log time is
 partition 1   ──────b───────d─────►     never less than those before it in its partition
 """
 
-import gzip
 import heapq
-import re
-import zlib
+import json
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import accumulate, islice
-from json import JSONDecoder
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from lab.apps.formats import BOM, LineFormat, format_of
+from lab.apps.records import Format, Refused
 from lab.logs.files import FileLog
 from lab.logs.opened import opened
 from lab.logs.places import KAFKA
+from lab.model.schema import Schema
 
 if TYPE_CHECKING:
     from lab.logs.config import Config
     from lab.logs.kafka import KafkaLog
 
-BETWEEN = re.compile(r"[\s,]*")  # elements of a list
 QUEUE_KB = 8 << 10  # of each partition's records wait at most
 
 
 class Events(ABC):
-    """Events, one a line, as often as they are asked for."""
+    """Events, one a line, as often as they are asked for.
+
+    `format`: what people call it; `records`: what its lines are, as `Schema.records` says; None: whatever the schema says;
+    `texts`: whether all values are texts, as the cells of CSV are.
+    """
+
+    format, texts = "a log", False
+    records: str | None = None
 
     @abstractmethod
     def __len__(self) -> int:
@@ -41,72 +47,66 @@ class Events(ABC):
     def __iter__(self) -> Iterator[bytes]:
         """The lines without their ends."""
 
+    def live(self) -> Iterator[bytes]:
+        """The lines for a live log, which decides by itself what each is: what is bad in a file's format is a text there, too."""
+        for line in self:
+            an_object = line.removeprefix(BOM).lstrip()[:1] == b"{"
+            wrong = self.records and line.strip() and an_object != (self.records == "json")
+            yield json.dumps(line.decode(errors="replace")).encode() if wrong else line
+
     @abstractmethod
     def place(self, index: int) -> str:
         """Where line `index` of the last reading stands, for people."""
 
 
-def source_at(where: Path | str, config: "Config | None" = None) -> Events:
-    """The events at a place: a file (also .gz), the folder of a log, or kafka://HOST:PORT/TOPIC. Raises ValueError, NoBroker, BadTopic."""
+def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> Events:
+    """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
+
+    Raises ValueError, NoBroker, BadTopic.
+    """
     if str(where).startswith(KAFKA):
         return TopicSource(cast("KafkaLog", opened(str(where), config)))
-    return Source(Path(where))
+    return Source(Path(where), schema)
 
 
 class Source(Events):
-    """The lines of a file, or of an events log's folder; of a file that is one JSON list, its elements."""
+    """The records of a file, whose format its beginning decides (`lab.apps.formats`), of a folder of such files, or of an events log.
 
-    def __init__(self, path: Path):
-        if path.is_dir():
-            log = FileLog(path)
+    `schema`: of the records; CSV needs it, whose cells otherwise stay texts. Raises ValueError for a file that cannot be read.
+    """
+
+    def __init__(self, path: Path, schema: Schema | None = None):
+        self._files: list[tuple[Format, str]]
+        if not path.is_dir():
+            self._files = [(format_of(path, schema), path.name)]
+        elif FileLog(path).end():
             files = sorted(path.glob("*.jsonl"))
-            self._files = [(file, f"{path.name}/{file.name}") for file in files] if log.end() else []
-        else:
-            self._files = [(path, path.name)]
-        lengths = [sum(1 for _ in self._lines(file)) for file, _ in self._files]
-        self._starts = [0, *accumulate(lengths)]
+            self._files = [(LineFormat(file, None, "a log"), f"{path.name}/{file.name}") for file in files]
+        else:  # as Spark writes it
+            files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name[0] not in "._"]
+            self._files = [(format_of(file, schema), f"{path.name}/{file.name}") for file in files]
+        formats = {format.name for format, _ in self._files}
+        if len(formats) > 1:
+            raise Refused(
+                f"{path} has files of several formats: {', '.join(sorted(formats))}; move them apart"
+            )
+        if self._files:
+            format = self._files[0][0]
+            self.format, self.records, self.texts = format.name, format.records, format.texts
+        self._starts = [0, *accumulate(file.count() for file, _ in self._files)]
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     def __iter__(self) -> Iterator[bytes]:
-        lines = (line.rstrip(b"\r\n") for file, _ in self._files for line in self._lines(file))
+        lines = (line for file, _ in self._files for line in file.lines())
         return islice(lines, len(self))  # a log may grow meanwhile
 
     def place(self, index: int) -> str:
         """`payments.jsonl:1`."""
-        file = bisect_right(self._starts, index) - 1
-        return f"{self._files[file][1]}:{index - self._starts[file] + 1}"
-
-    @staticmethod
-    def _lines(path: Path) -> Iterator[bytes]:
-        try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                if file.peek(1)[:1] == b"[" and (elements := _elements(file.read())):
-                    yield from elements
-                    return
-                file.seek(0)
-                yield from file
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise OSError(f"{path} is not a whole gzip file: {error}") from None
-
-
-def _elements(text: bytes) -> list[bytes]:
-    """The elements of a JSON list as they stand, a line each; nothing if it is no such list.
-
-    >>> _elements(b'[{"a": 1.0},\\n {"a":\\n 2}]')
-    [b'{"a": 1.0}', b'{"a":\\r 2}']
-    """
-    try:
-        rest, found, decoder = text.decode(), [], JSONDecoder()
-        at = BETWEEN.match(rest, 1).end()
-        while rest[at] != "]":
-            _, end = decoder.raw_decode(rest, at)
-            found.append(rest[at:end].replace("\n", "\r").encode())
-            at = BETWEEN.match(rest, end).end()
-    except (ValueError, IndexError):
-        return []
-    return found if not rest[at + 1 :].strip() else []
+        number = bisect_right(self._starts, index) - 1
+        file, name = self._files[number]
+        return f"{name}:{file.place(index - self._starts[number])}"
 
 
 class TopicSource(Events):

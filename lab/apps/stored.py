@@ -5,11 +5,12 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lab.apps.control import rules_of
+from lab.apps.control import print_hints, rules_of
 from lab.apps.run import POLL_S, Usage, logs_of, schema_of
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import PAYMENTS
+from lab.model.words import visible
 from lab.rulestore import capture
 from lab.rulestore.store import Change, RuleStore, message_of
 
@@ -24,6 +25,7 @@ def add(options: Namespace) -> None:
     messages = rules_of(options.rule)
 
     def write(store: RuleStore) -> list[int]:
+        print_hints(messages, store.schema)
         for message in messages:
             store.put(message)
         return [parse_message(message, store.schema).rule_id for message in messages]
@@ -59,7 +61,7 @@ def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
                     raise BadRule(f"rule {row['rule_id']} {row['status']}")
         time.sleep(POLL_S)
     if waiting:
-        print(f"stored in {store}: no answer yet; `lab cdc run` takes it to the engine")
+        print(f"stored in {store}: no answer yet; `lab cdc run` sends it to the engine")
 
 
 def show(options: Namespace) -> None:
@@ -68,9 +70,8 @@ def show(options: Namespace) -> None:
     for row in store.rows():
         version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"
         state = "disabled" if row["disabled"] else row["rule_state"]
-        print(
-            f"{row['rule_id']:6}  {version:4} {state:8} {_described(store, row)}  [{row['status']}; {row['changed_by']}]"
-        )
+        said = f"{_described(store, row)}  [{row['status']}; {row['changed_by']}]"
+        print(f"{row['rule_id']:6}  {version:4} {state:8} {visible(said)}")
 
 
 def history(options: Namespace) -> None:
@@ -80,10 +81,8 @@ def history(options: Namespace) -> None:
         raise BadRule(f"rule {options.rule_id} is not in {store}")
     for change in changes:
         state = "disabled" if change.row["disabled"] else change.row["rule_state"]
-        text = _described(store, change.row)
-        print(
-            f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {change.changed_by:12} {state:8} {text}"
-        )
+        said = visible(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
+        print(f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
 
 
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
@@ -110,7 +109,7 @@ def status(options: Namespace) -> None:
     store = _store(options)
     newest, positions = store.last_change_id(), store.positions()
     if not positions:
-        print(f"{store}: {newest:,} changes, captured into no control log yet; `lab cdc run` does it")
+        print(f"{store}: {newest:,} changes, not captured into any control log yet; `lab cdc run` does that")
     for place, position in positions.items():
         behind = newest - position
         print(
@@ -120,7 +119,7 @@ def status(options: Namespace) -> None:
             from lab.rulestore.replication import slot_of, slot_status
 
             slot = slot_status(store, place) or {"active": False, "wal_status": "gone", "kept_bytes": 0}
-            reader = "is read now" if slot["active"] else "nobody reads it now"
+            reader = "being read" if slot["active"] else "not being read"
             print(
                 f"  slot {slot_of(store, place)}: {reader}, {slot['kept_bytes'] or 0:,} bytes of log kept for it ({slot['wal_status']})"
             )
@@ -130,10 +129,12 @@ def forget(options: Namespace) -> None:
     """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
     store = _store(options)
     if options.place not in store.positions():
-        raise Usage(f"{options.place}: {store} does not feed it; `lab cdc status` names those that it feeds")
+        raise Usage(
+            f"{options.place}: {store} does not write to it; `lab cdc status` names the logs that it writes to"
+        )
     if store.url.get_backend_name() == "postgresql":
         from lab.rulestore.replication import drop_slot
 
         drop_slot(store, options.place)
     store.set_position(options.place, None)
-    print(f"nothing is kept for {options.place} any more")
+    print(f"changes are no longer kept for {options.place}")

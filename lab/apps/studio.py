@@ -13,30 +13,32 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Self
 
-import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
 from rich.table import Table
 
-from lab.apps.backtest import Past
+from lab.apps.backtest import COMPILED, Past
 from lab.apps.control import key_of
+from lab.apps.newest import Newest
 from lab.apps.report import Report
 from lab.apps.run import existing
 from lab.apps.sources import source_at
 from lab.apps.watch import Latencies
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
-from lab.engine.stages import Stages, compile_kernels
 from lab.logs.config import found
+from lab.logs.positions import Record
+from lab.logs.reading import LeftOut, parsed
 from lab.model import schemafile
 from lab.model.alerts import Alert
+from lab.model.answers import read_ack, read_dead_letter
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
+from lab.stream.background import HAS_THREADS
 from lab.stream.player import Player
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
@@ -44,29 +46,10 @@ KEY_GROUPS = 8
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
 PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
 SILENT_S = 10  # this long without a micro-batch while events wait is worth a warning
+LOOK_S = 5  # how often an engine that says nothing is looked for
+SEVERAL, FEWEST = 0.01, 10  # dead letters: this share of all records, and so many, are worth a warning
+REASONS = 2  # of dead letters that are shown
 SEGMENT_S = 0.1  # the stream reaches a file log this often
-
-
-class Newest(deque):
-    """The newest items of an endless list, for several readers that each know how far they have read.
-
-    >>> newest = Newest(maxlen=2)
-    >>> newest.extend("abc")
-    >>> newest.total, newest.since(0), newest.since(2)
-    (3, ['b', 'c'], ['c'])
-    """
-
-    total = 0
-
-    def extend(self, items: Iterable[Any]) -> None:
-        for item in items:
-            self.append(item)
-            self.total += 1
-
-    def since(self, position: int) -> list:
-        """The items after the first `position`, as far as they are kept."""
-        new = min(self.total - position, len(self))
-        return [self[i] for i in range(len(self) - new, len(self))]
 
 
 class Studio:
@@ -103,7 +86,7 @@ class Studio:
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
         self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
         if events:
-            player["lines"] = source_at(events, found(None))
+            player["lines"] = source_at(events, found(None), self.schema).live()
         if Studio._open and (before := Studio._open()):
             before.close()
         self.engine = engine
@@ -137,23 +120,28 @@ class Studio:
             Newest((), KEPT_LETTERS),
         )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
-        self.records, self._heard = 0, time.monotonic()
+        self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
+        self._known: set[str] = set()
+        self.records, self._heard, self._looked = 0, time.monotonic(), 0.0
+        self._lives: bool | None = None  # an engine elsewhere
         beginning = engine == "elsewhere"
         self._tails = {
             name: self.logs.log(name).tail(new=beginning and name != "control")
             for name in ("events", "control", "alerts", "acks", "deadLetters")
         }
-        self.report, self.latencies = Report(self.logs.log("stats")), Latencies(self.logs, KEPT_ALERTS)
+        self.left_out = LeftOut(lambda said: None)  # counted in `state`
+        self.report = Report(self.logs.log("stats"), left_out=self.left_out)
+        self.latencies = Latencies(self.logs, KEPT_ALERTS, LeftOut(lambda said: None))
         for tail in self._tails.values():
             self._stack.callback(tail.close)
-        if engine == "elsewhere":  # rules are tried on what was there before, too
-            self.past.add(self.logs.log("events").newest(PAST))
+        if engine == "elsewhere":
+            self._take_in_what_was_before()
             return
         for rule in rules:
             self.publish(rule)
         settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         if engine == "kernel":
-            self._engine: Any = Inside(self.logs, settings)
+            self._engine: Any = self._engine_here(settings)
             self._engine.start()
         else:
             from lab.engine.pipeline import start
@@ -172,6 +160,33 @@ class Studio:
         )
         self._stack.callback(self.player.stop)
         self.player.start()
+
+    def _engine_here(self, settings: Settings):
+        """The engine's stages, or where Numba is absent the reference."""
+        if COMPILED:
+            from lab.apps.inside import Inside
+
+            return Inside(self.logs, settings, SEGMENT_S)
+        from lab.apps.plain import Plain
+
+        return Plain(self.logs, settings, SEGMENT_S)
+
+    def _take_in_what_was_before(self) -> None:
+        """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
+        from lab.apps import elsewhere
+
+        self.past.add(self.logs.log("events").newest(PAST))
+        for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
+            log = self.logs.log(name)
+            self.before[name] = elsewhere.count(log)
+            newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
+            parse: Callable[[str], Any] = Alert.from_json if name == "alerts" else read_dead_letter
+            came = [value for _, value in parsed(newest, parse, self.left_out)]
+            of_log.extend(came)
+            if name == "alerts":
+                self._known = {alert.alert_id for alert in came}  # some may come again in the tail
+                self.fired.update(alert.rule_id for alert in came)
+            self.before[name] = max(self.before[name], len(newest)) - len(newest)
 
     def __enter__(self) -> Self:
         return self
@@ -195,7 +210,7 @@ class Studio:
         """
         if self._closed:
             raise RuntimeError(
-                "the engine has stopped, nobody would answer; the cell that started it starts a new one"
+                "the engine has stopped, so there will be no answer; run the cell that started it to start a new one"
             )
         text = message.replace("\n", " ") if isinstance(message, str) else json.dumps(message)
         (place,) = self.logs.log("control").publish([text], [key_of(text, self.schema)])
@@ -205,6 +220,8 @@ class Studio:
         """Sends a control message and waits for its acknowledgement. Raises BadRule, TimeoutError."""
         place, deadline = self.publish(message), time.monotonic() + timeout_s
         while time.monotonic() < deadline:
+            if not HAS_THREADS:
+                self._engine.step()
             self.read()
             for ack in self.acks:
                 if ack["place"] == place:
@@ -229,14 +246,21 @@ class Studio:
         self.past.add(lines)
         for message in self._tails["control"].read():
             self.book.apply(message)
-        self.acks.extend(map(json.loads, self._tails["acks"].read()))
-        self.letters.extend(map(json.loads, self._tails["deadLetters"].read()))
-        alerts = [Alert.from_json(line) for line in self._tails["alerts"].read()]
+        if acks := self._new("acks", read_ack):
+            self.acks.extend(acks)
+            self._heard = time.monotonic()  # whoever answers lives
+        self.letters.extend(self._new("deadLetters", read_dead_letter))
+        alerts = [
+            alert for alert in self._new("alerts", Alert.from_json) if alert.alert_id not in self._known
+        ]
         self.alerts.extend(alerts)
         self.fired.update(alert.rule_id for alert in alerts)
         self.latencies.read()
         if self.report.read():
             self._heard = time.monotonic()
+
+    def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
+        return [value for _, value in parsed(self._tails[log].records(), parse, self.left_out)]
 
     @property
     def closed(self) -> bool:
@@ -255,18 +279,25 @@ class Studio:
         if reason := self._failure():
             return "bad", reason
         silent = time.monotonic() - self._heard
-        if self.engine == "elsewhere" and not self.report.total["records"]:
-            return (
-                "warning",
-                f"nothing heard of an engine on {self._place} for {silent:.0f} s: does `lab run` run there, do events come?",
-            )
-        if not self.report.total["records"] and silent < SILENT_S:
-            return "warning", "the engine starts"
+        idle = ""
+        if self.engine == "elsewhere" and (silent > SILENT_S or not self.report.total["records"]):
+            lives = self._is_alive()
+            if lives is False:
+                return "bad", f"no engine runs on {self._place}: start it with `lab run`{self._waiting()}"
+            if lives is None:
+                unknown = "it is idle or not running. A running engine answers when you publish a rule"
+                heard = f"nothing heard from an engine on {self._place} for {silent:.0f} s{self._waiting()}"
+                return "warning", f"{heard}: {unknown}"
+            idle = "" if self.lag else " and is idle: no events arrive"
+        elif not self.report.total["records"] and silent < SILENT_S:
+            return "warning", "the engine is starting"
         if silent > SILENT_S and self.lag:
             return (
                 "warning",
-                f"no micro-batch for {silent:.0f} s, {self.lag:,} records wait: is the engine alive?",
+                f"no micro-batch for {silent:.0f} s, {self.lag:,} records are waiting: is the engine alive?",
             )
+        if (warnings := self.warnings()) and warnings[0][0] != "good":
+            return warnings[0]
         where = {
             "kernel": "in this kernel, without Spark",
             "spark": "on Spark, on files",
@@ -274,7 +305,31 @@ class Studio:
             "elsewhere": f"elsewhere, on {self._place}",
         }
         paused = ", the stream is paused" if self.player and self.player.paused else ""
-        return "good", f"the engine runs {where[self.engine]}{paused}"
+        return "good", f"the engine runs {where[self.engine]}{paused}{idle}{self.left_out}"
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """What became of records that were not evaluated, as (kind, sentence); the first one decides how it goes."""
+        letters, records = self.report.total["deadLetters"], self.report.total["records"]
+        if not letters or not self.letters:
+            return []
+        reasons = Counter(letter["reason"] for letter in self.letters)
+        often = "; ".join(f"{reason[:120]} ({count:,}×)" for reason, count in reasons.most_common(REASONS))
+        several = letters >= max(SEVERAL * records, FEWEST)
+        kind = "bad" if letters == records else "warning" if several else "good"
+        every = "all" if letters == records else f"{letters:,} of"
+        advice = ". Does the schema match the events? `lab infer` proposes one" if kind != "good" else ""
+        return [(kind, f"{every} {records:,} records are dead letters: {often}{advice}")]
+
+    def _is_alive(self) -> bool | None:
+        """Whether an engine elsewhere lives, looked at every few seconds."""
+        if time.monotonic() > self._looked + LOOK_S:
+            from lab.apps import elsewhere
+
+            self._looked, self._lives = time.monotonic(), elsewhere.lives(self.logs)
+        return self._lives
+
+    def _waiting(self) -> str:
+        return f"; {self.lag:,} records are waiting" if self.lag else ""
 
     @property
     def _place(self) -> str:
@@ -284,38 +339,8 @@ class Studio:
         if self.player and self.player.error:
             return f"the stream ended: {self.player.error}"
         if self.engine == "kernel" and not self._engine.is_alive():
-            return f"the engine ended: {self._engine.error or 'nobody knows why'}"
+            return f"the engine ended: {self._engine.error or 'for an unknown reason'}"
         if self.engine in ("spark", "kafka") and not self._engine.query.isActive:
             reason = str(self._engine.query.exception() or "its query was stopped")
             return f"the engine ended: {reason.splitlines()[0]}"
         return ""
-
-
-class Inside(Thread):
-    """The engine's own stages on file logs in a thread of this process: micro-batches without Spark, hence without Java.
-
-    Nothing is durable: state lives as long as the thread.
-    """
-
-    def __init__(self, logs: FileLogs, settings: Settings, every_s: float = SEGMENT_S):
-        super().__init__(daemon=True, name="engine")
-        compile_kernels()  # else the first events would wait for it
-        self.error: Exception | None = None
-        self._logs, self._settings, self._every_s, self._stopping = logs, settings, every_s, Event()
-
-    def run(self) -> None:
-        """Micro-batches until `stop`."""
-        try:
-            with Stages(self._settings, self._logs) as stages:
-                while not self._stopping.wait(self._every_s):
-                    while stages.step():
-                        for name, lines in stages.out.items():
-                            self._logs.log(name).append(lines)
-                        stages.out.clear()
-        except Exception as error:  # noqa: BLE001  (whoever watches must know)
-            self.error = error
-
-    def stop(self) -> None:
-        """Ends it after its micro-batch."""
-        self._stopping.set()
-        self.join()

@@ -20,7 +20,7 @@ class Traffic:
     >>> traffic.send(2)
     >>> traffic.duplicate()
     >>> traffic.story[-2:]
-    ['2 payments are sent.', 'The last payment is sent once more: its sender got no answer.']
+    ['2 payments are sent.', 'The last payment is sent again, because its sender got no answer.']
     """
 
     def __init__(self, seed: int = 1):
@@ -45,7 +45,7 @@ class Traffic:
         self._tick()
         partition, value = self._last
         self._append(partition, value)
-        self.story.append("The last payment is sent once more: its sender got no answer.")
+        self.story.append("The last payment is sent again, because its sender got no answer.")
 
     def reorder(self) -> None:
         """Two payments change places on their way."""
@@ -62,12 +62,12 @@ class Traffic:
         if waiting is None:
             self.events.delay(1)
             self.story.append(
-                "Partition 1 is slow: what goes there has its log time, and cannot be read yet."
+                "Partition 1 is slow: its new records have their log time but cannot be read yet."
             )
         else:
             self.events.arrive(1)
             self.story.append(
-                f"Partition 1 catches up: {len(waiting)} records arrive, with the times that they had."
+                f"Partition 1 catches up: {len(waiting)} records arrive, with their original times."
             )
 
     def clock_back(self) -> None:
@@ -81,7 +81,7 @@ class Traffic:
         self._tick()
         limit = next(self._limits)
         self.control.append(0, RULE.format(limit).encode(), self.now)
-        self.story.append(f"Rule 1 is published: more than {limit} of one payee within a minute.")
+        self.story.append(f"Rule 1 is published: more than {limit} from one payer within a minute.")
 
     def _tick(self) -> int:
         self.now += EVERY_MS

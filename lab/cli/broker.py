@@ -11,33 +11,41 @@ from lab.machine import broker, jars
 
 def add_commands(commands) -> None:
     """Adds `lab broker start`, `stop` and `status` to the command line."""
-    help = "a Kafka broker on this machine, without Docker"
+    help = "run a Kafka broker on this machine, without Docker"
     group = commands.add_parser("broker", help=help).add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    place = f"its data and logs ({broker.default_folder()})"
+    place = f"folder for its data and logs ({broker.default_folder()})"
     for name, run, help in (
-        ("start", start, "start it: it goes on when the command has ended"),
-        ("stop", stop, "stop it; its data stay"),
-        ("status", status, "does it run, where, and does it answer? exit code 1 if not"),
+        ("start", start, "start the broker; it keeps running after the command ends"),
+        ("stop", stop, "stop the broker and keep its data"),
+        ("status", status, "show where the broker runs and whether it answers; exit code 1 if it does not"),
     ):
         command = add_command(group, name, run, help, schema=False)
         command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
         if name == "start":
             port: dict[str, Any] = {"type": at_least(1), "default": broker.PORT, "metavar": "N"}
-            command.add_argument("--port", **port, help="of 127.0.0.1 (%(default)s)")
+            command.add_argument("--port", **port, help="port on 127.0.0.1 (%(default)s)")
+            users = "file with a name and a password per line: only these users may connect (everybody on this machine)"
+            command.add_argument("--users", type=Path, metavar="FILE", help=users)
 
 
 def start(options: Namespace) -> None:
     """Starts the broker, or finds that it runs already, and prints its address and how to stop it."""
     before = broker.status(options.folder)
+    if options.users:
+        if before:
+            raise broker.BrokerError(
+                f"the broker in {before.folder} is already running: stop it, then start it with its users"
+            )
+        broker.only_users(options.folder, broker.read_users(options.users))
     if not before:
         if jars.missing("broker"):
-            print("Kafka's jars are not here yet: about 44 MB, once", file=sys.stderr)
+            print("downloading Kafka's jars, about 44 MB (only the first time)", file=sys.stderr)
         print("starting Kafka", file=sys.stderr)
     started = broker.start(options.folder, options.port)
-    print(f"Kafka {'runs already' if started == before else 'runs'} at {started.address} (pid {started.pid})")
-    print(f"data and log in {started.folder}; `lab broker stop{_where(started)}` ends it, the data stay")
+    print(f"Kafka {'already runs' if started == before else 'runs'} at {started.address} (pid {started.pid})")
+    print(f"data and log in {started.folder}; `lab broker stop{_where(started)}` stops it and keeps the data")
 
 
 def stop(options: Namespace) -> None:
@@ -48,7 +56,7 @@ def stop(options: Namespace) -> None:
     elif running.stop():
         print(f"stopped; data in {running.folder}")
     else:
-        print(f"did not stop within {broker.STOP_S} s and was killed: its next start takes longer")
+        print(f"did not stop within {broker.STOP_S} s and was killed; its next start takes longer")
 
 
 def status(options: Namespace) -> None:
@@ -58,7 +66,7 @@ def status(options: Namespace) -> None:
         raise broker.BrokerError(_none(options))
     if not running.answers():
         raise broker.BrokerError(
-            f"the broker of {running.folder} (pid {running.pid}) does not answer at {running.address}; "
+            f"the broker in {running.folder} (pid {running.pid}) does not answer at {running.address}; "
             f"see broker.log there, or stop it: lab broker stop{_where(running)}"
         )
     print(f"Kafka runs at {running.address} (pid {running.pid}), data and log in {running.folder}")

@@ -1,15 +1,17 @@
-"""`lab rescale` and `lab state`: a checkpoint from the command line."""
+"""`lab rescale`, `lab reprocess` and `lab state`: a checkpoint from the command line."""
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 from lab.cli.options import add_command, at_least, name_and_value
 
 
 def add_commands(commands) -> None:
-    """Adds `lab rescale` and `lab state` to the command line."""
+    """Adds `lab rescale`, `lab reprocess` and `lab state` to the command line."""
     _rescale(commands)
+    _reprocess(commands)
     _state(commands)
 
 
@@ -35,15 +37,47 @@ example:
   lab rescale logs/checkpoint --to 4 --dry-run
   lab rescale logs/checkpoint --to 4
 
-Nothing is moved: other tasks read the files from now on. The last line of the output is one JSON object.
+No data is moved: from now on, other tasks read the files. The last line of the output is one JSON object.
 """,
         schema=False,
     )
-    command.add_argument("checkpoint", help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument("checkpoint", help="the engine's checkpoint, as in `lab run --checkpoint`")
     command.add_argument(
-        "--to", type=at_least(1), required=True, metavar="N", help="partitions, at most key-groups"
+        "--to",
+        type=at_least(1),
+        required=True,
+        metavar="N",
+        help="the new parallelism, at most the number of key-groups",
     )
-    command.add_argument("--dry-run", action="store_true", help="only tell what would move")
+    command.add_argument("--dry-run", action="store_true", help="only show what would move")
+
+
+def _reprocess(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab.state.reprocess import reprocess
+
+        done = reprocess(options.checkpoint)
+        print(done.summary(), file=sys.stderr)
+        print(json.dumps(done.to_dict()))
+
+    command = add_command(
+        commands,
+        "reprocess",
+        run,
+        "let a restored copy of a checkpoint continue from where it was copied",
+        """\
+example, with the engine stopped:
+  rm -r logs/checkpoint
+  cp -a logs/checkpoint.copy logs/checkpoint
+  lab reprocess logs/checkpoint
+  lab run --logs logs
+
+`lab run` refuses a restored copy that does not know what its engine has delivered since. After this command, the engine reads and
+evaluates everything since the copy again: it repeats alerts, with the same alertId unless another version gave them.
+""",
+        schema=False,
+    )
+    command.add_argument("checkpoint", help="the engine's checkpoint, as in `lab run --checkpoint`")
 
 
 def _state(commands) -> None:
@@ -68,23 +102,27 @@ def _state(commands) -> None:
         commands,
         "state",
         run,
-        "show what an engine remembers: rules, key-groups, one key's events",
+        "show an engine's state: rules, key-groups, or one key's events",
         """\
 example:
   lab state logs/checkpoint
-  lab state logs/checkpoint --key payeeId=25 --key beneficiaryId=12       an event a line, as JSON
+  lab state logs/checkpoint --key payeeId=25 --key beneficiaryId=12       one event per line, as JSON
 
-Nothing is changed: it works while the engine runs, too.
+The command changes nothing and also works while the engine runs.
 """,
         schema=False,
     )
-    command.add_argument("checkpoint", help="the engine's folder, as in `lab run --checkpoint`")
+    command.add_argument("checkpoint", help="the engine's checkpoint, as in `lab run --checkpoint`")
     command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     command.add_argument(
-        "--key", action="append", type=name_and_value, metavar="FIELD=VALUE", help="show its events"
+        "--key",
+        action="append",
+        type=name_and_value,
+        metavar="FIELD=VALUE",
+        help="show the events of this key",
     )
     command.add_argument(
-        "--batch", type=at_least(0), metavar="N", help="after this micro-batch (the last one)"
+        "--batch", type=at_least(0), metavar="N", help="the state after this micro-batch (the last one)"
     )
 
 

@@ -24,14 +24,14 @@ def _spec(commands) -> None:
 
         from lab.model.spec import asyncapi
 
-        page = asyncapi(options.schema or PAYMENTS, metadata.version("lab"))
+        page = asyncapi(options.schema or PAYMENTS, metadata.version("rules-lab"))
         print(yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=110), end="")
 
     add_command(
         commands,
         "spec",
         run,
-        "print what is in the logs: an AsyncAPI page with a JSON Schema for each",
+        "print an AsyncAPI document that describes the logs, with a JSON Schema for each",
         """\
 example:
   lab spec --schema orders.toml > orders-asyncapi.yaml
@@ -48,16 +48,39 @@ def _infer(commands) -> None:
         """\
 example:
   lab infer orders.jsonl --out orders.toml
+  lab infer orders.csv --id receipt --time sold_at --out orders.toml
   lab replay orders.jsonl --schema orders.toml --rules rules.txt
 
-The proposal names id and event time, and for each field its path in the records, type, unit and an example. Read it:
-what may be wrong is a comment that begins with "doubt". Then give it to any command as --schema.
+The proposal names the id and the event time, and for each field its path in the records, type, unit and an example. Read it:
+comments that begin with "doubt" mark what may be wrong. Then pass the file to any command as --schema.
+
+The beginning of a file decides its format: JSON lines, a list of objects (also inside an object: {"Records": [...]}), objects
+over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Each may also be compressed with gzip.
 """,
         schema=False,
     )
-    command.add_argument("events", type=place, help=replay.EVENTS.replace(" or CSV", ""))
+    command.add_argument("events", type=place, help=replay.EVENTS)
     add_config_option(command)
-    command.add_argument("--out", type=Path, metavar="FILE", help="written, unless it is there (the screen)")
+    command.add_argument(
+        "--id",
+        default="",
+        metavar="NAMES",
+        help="the field that is the id, or several separated by commas (a guess)",
+    )
+    command.add_argument(
+        "--time", default="", metavar="NAME", help="the field that is the event time (a guess)"
+    )
+    command.add_argument(
+        "--out", type=Path, metavar="FILE", help="file to write; it must not exist yet (the screen)"
+    )
+
+
+def unfinished(file: Path) -> bool:
+    """Whether it is a proposal without id or time, in which nobody has written what is missing."""
+    lines = file.read_text("utf-8", "replace").splitlines()
+    return any(line.startswith("# MISSING: ") for line in lines) and (
+        'id = ""' in lines or 'time = ""' in lines
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -66,24 +89,36 @@ def run(options: argparse.Namespace) -> None:
     from lab.apps.sources import source_at
     from lab.logs.config import found
 
-    if options.out and options.out.exists():
-        raise Usage(f"{options.out} is there and may have been mended by hand: remove it, or name another")
+    if options.out and options.out.exists() and not unfinished(options.out):
+        raise Usage(
+            f"{options.out} already exists and may have been edited by hand: remove it, or name another file"
+        )
     name = options.events.rstrip("/").rpartition("/")[2]
     if not options.events.startswith(KAFKA):
         name = name.removesuffix(".gz").rpartition(".")[0] or name
     source = source_at(options.events, found(options.config))
     try:
-        proposal = infer(source, name)
+        proposal = infer(
+            source,
+            name,
+            texts=source.texts,
+            format=source.format,
+            id=[name for name in options.id.split(",") if name],
+            time=options.time,
+        )
     except ValueError as error:
         raise ValueError(f"{options.events}: {error}") from None
-    schema = proposal.schema
     if options.out:
         options.out.write_text(proposal.toml(), "utf-8")
     else:
         print(proposal.toml(), end="")
+    if proposal.missing:
+        where = f"{options.out} is written, but incomplete" if options.out else "the schema is incomplete"
+        raise ValueError(f"{where}: {'; '.join(proposal.missing)}")
+    schema = proposal.schema
     time = schema.field(schema.time_field)
     print(
-        f"{len(schema.fields)} fields from {proposal.records:,} records; id {schema.id_field}, time {time.name} ({time.unit}), "
-        f"{proposal.doubt_count} doubts{f': read {options.out}' if options.out else ''}",
+        f"{len(schema.fields)} fields from {proposal.records:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
+        f"{proposal.doubt_count} doubt{'s' * (proposal.doubt_count != 1)}{f': read {options.out}' if options.out else ''}",
         file=sys.stderr,
     )

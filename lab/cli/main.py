@@ -4,11 +4,13 @@ Results go to stdout, progress and summaries to stderr. Exit codes: 0 ok, 1 fail
 """
 
 import argparse
+import os
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 
 from lab.apps.run import Usage
 from lab.cli import broker as brokercli
@@ -36,13 +38,17 @@ from lab.cli.options import (
 from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
+from lab.model.words import visible
 
 OK, FAILED, USAGE = 0, 1, 2
 EXTRAS = {  # module -> the extra of pyproject.toml that brings it
     "confluent_kafka": "kafka",
     **dict.fromkeys(("sqlalchemy", "psycopg2", "fastapi", "uvicorn", "pydantic"), "rules"),
+    **dict.fromkeys(("apprise", "requests"), "notify"),
     **dict.fromkeys(("ipywidgets", "anywidget", "plotly", "IPython", "nbformat", "google"), "lessons"),
 }
+
+HOME_HINT = "; where the home folder cannot be written to, set XDG_CACHE_HOME (and XDG_DATA_HOME, XDG_STATE_HOME) to one that can"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--debug" in arguments:
             raise
-        print(f"lab: {one_line(error)}", file=sys.stderr)
+        said = visible(one_line(error), keep="\n")
+        print(f"lab: {said}", file=sys.stderr)
         return USAGE if isinstance(error, BadRule | BadConfig | Usage) else FAILED
     finally:
         for number, handler in before.items():
@@ -77,16 +84,19 @@ def one_line(error: Exception) -> str:
     """What an error says; of a failed query, the error of the Python worker that failed."""
     text = str(error).strip() or repr(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        return f"{text}; it comes with pip install 'lab[{extra}]'"
+        return f"{text}; install it with pip install 'rules-lab[{extra}]'"
     if type(error).__module__.startswith(("pyspark", "lab.machine.session")):
         raised = re.findall(
             r"^(?:: )?((?:lab\.[\w.]+|(?:\w+\.)*\w*(?:Error|Exception|Exit))\b: .*)$", text, re.MULTILINE
         )
-        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (all of it: --debug)"
+        return f"the query failed: {raised[-1] if raised else text.splitlines()[0]} (--debug shows the whole traceback)"
     if type(error).__module__.startswith("sqlalchemy"):
         return text.splitlines()[0].partition(") ")[2]
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
+        home = Path.home()
+        of_home = home in (place := Path(os.fsdecode(error.filename))).parents or place == home
+        hint = HOME_HINT if of_home and isinstance(error, PermissionError) else ""
+        return f"{error.filename}: {error.strerror}{hint}"
     return text
 
 
@@ -95,9 +105,9 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="lab",
         description="Rules that change at run time, evaluated on event streams, on Spark.",
-        epilog="Start with `lab demo`. Help on a command: `lab replay --help`.",
+        epilog="Start with `lab demo`. For help on a command: `lab replay --help`.",
     )
-    top.add_argument("--version", action="version", version=f"lab {metadata.version('lab')}")
+    top.add_argument("--version", action="version", version=f"lab {metadata.version('rules-lab')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _demo(commands)
     infercli.add_commands(commands)
@@ -112,8 +122,21 @@ def parser() -> argparse.ArgumentParser:
     checkpointcli.add_commands(commands)
     classroomcli.add_commands(commands)
     resetcli.add_command_to(commands)
-    commands.add_parser("doctor", help="is this machine ready? what is wrong, and the fix")
+    _datasets(commands)
+    commands.add_parser("doctor", help="check this machine and show how to fix what is wrong")
     return top
+
+
+def _datasets(commands) -> None:
+    def show(options: argparse.Namespace) -> None:
+        from lab.stream.datasets import dataset
+
+        for file in sorted(dataset("payments").parent.glob("*/*.*")):
+            print(file)
+
+    help = "list the files of the data sets that come with the kit"
+    epilog = "example:\n  lab replay $(lab datasets | grep payments.jsonl) --rules $(lab datasets | grep payments/rules.json)\n"
+    add_command(commands, "datasets", show, help, epilog, schema=False)
 
 
 # -- lab demo ----------------------------------------------------------------------------------------------------------
@@ -147,7 +170,9 @@ def _run(commands) -> None:
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
         as_json = options.log_format == "json"
         give_up_s = options.give_up_after_ms / 1000 if options.give_up_after_ms else float("inf")
-        service = live.Service(options.master, dict(options.conf), metrics, as_json, give_up_s)
+        service = live.Service(
+            options.master, dict(options.conf), metrics, as_json, give_up_s, options.show_values
+        )
         live.run(logs, checkpoint, settings_of(options, checkpoint), service)
 
     command = add_command(
@@ -158,38 +183,38 @@ def _run(commands) -> None:
         """\
 examples:
   lab run --logs logs                               in logs/: events, control, alerts, acks, deadLetters, stats
-  lab run --events in/events --rules in/rules --alerts out/alerts          acks and so on go to out/
-  lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); it makes those that are not there
+  lab run --events in/events --rules in/rules --alerts out/alerts          the other logs go to out/
+  lab run --logs kafka://127.0.0.1:9092             topics of a broker (lab broker start); missing topics are created
   lab run --events kafka://127.0.0.1:9092/transactions --alerts kafka://127.0.0.1:9092/alerts
-  lab run                                           with a lab.toml here that names a Kafka cluster: docs/kafka.md
+  lab run                                           with the Kafka cluster that lab.toml in this folder names: docs/kafka.md
 
 Then, in other terminals, with the same --logs: `lab simulate payments --to …/events`, `lab rules add …`, `lab alerts --follow`.
 
-Started again with the same checkpoint it continues where it was: no alert is lost or given twice.
+Started again with the same checkpoint, the engine continues where it stopped: no alert is lost or repeated.
 """,
     )
     add_logs_options(
         command,
         {
-            "--events": "read: the folder of events",
-            "--rules": "read: the control log",
-            "--alerts": "written",
-            "--acks": "written: an answer to each control message (beside the alerts)",
-            "--dead-letters": "written: bad records and why they are bad (beside the alerts)",
-            "--stats": "written: counts of each micro-batch (beside the alerts)",
+            "--events": "log to read: the events",
+            "--rules": "log to read: the control messages",
+            "--alerts": "log to write: the alerts",
+            "--acks": "log to write: an answer to each control message (next to the alerts)",
+            "--dead-letters": "log to write: bad records and what is wrong with them (next to the alerts)",
+            "--stats": "log to write: counts of each micro-batch (next to the alerts)",
         },
     )
     command.add_argument(
         "--checkpoint",
         metavar="WHERE",
-        help="where it remembers: a folder (beside the alerts' folder), file:///… that hosts share, s3a://BUCKET/…",
+        help="where to keep the state: a folder (next to the alerts), file:///… shared by several hosts, or s3a://BUCKET/…",
     )
     command.add_argument(
         "--give-up-after",
         dest="give_up_after_ms",
         type=duration,
         metavar="TIME",
-        help="end when Kafka has not answered for so long: 10m, 2h (never: wait until it is back)",
+        help="end if Kafka does not answer for this long: 10m, 2h (never: wait until it is back)",
     )
     add_engine_options(command)
     add_service_options(command)
@@ -198,13 +223,13 @@ Started again with the same checkpoint it continues where it was: no alert is lo
 def _rules(commands) -> None:
     from lab.apps import control
 
-    group = commands.add_parser("rules", help="change, list and try out rules").add_subparsers(
+    group = commands.add_parser("rules", help="change, list and test rules").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     shared = {
         "--rules": "the control log",
-        "--acks": "the engine's answers (beside the rules)",
-        "--alerts": "the engine's alerts (beside the rules)",
+        "--acks": "the engine's answers (next to the rules)",
+        "--alerts": "the engine's alerts (next to the rules)",
     }
 
     def sends(name: str, run, help: str, argument: str, meaning: str, epilog: str = "", **kind) -> None:
@@ -223,7 +248,7 @@ def _rules(commands) -> None:
             command.add_argument(
                 "--first-alert",
                 action="store_true",
-                help="wait for the rule's first alert too, and tell how long it took",
+                help="also wait for the rule's first alert, and print how long it took",
             )
 
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
@@ -231,10 +256,10 @@ def _rules(commands) -> None:
     def add(options: argparse.Namespace) -> None:
         (_stored() if options.store else control).add(options)
 
-    sends("add", add, "add or update rules", "rule", "its text, or a file of rules", example)
+    sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
-        ("pause", "PAUSE", "let a rule rest: its history goes on, it does not alert"),
-        ("activate", "ACTIVE", "let a paused rule alert again"),
+        ("pause", "PAUSE", "pause a rule: it raises no alerts, but its history goes on"),
+        ("activate", "ACTIVE", "activate a paused rule"),
         ("delete", "DELETE", "remove a rule"),
     ):
 
@@ -246,28 +271,28 @@ def _rules(commands) -> None:
     def show(options: argparse.Namespace) -> None:
         (_stored() if options.store else control).show(options)
 
-    command = add_command(group, "list", show, "show the rules in force, as control log or --store give them")
+    command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
         _stored().history(options)
 
-    command = add_command(group, "history", history, "who changed a rule of a store, when, and to what")
+    command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
     rulestorecli.add_store_option(command, required=True)
     command = add_command(
         group,
         "backtest",
         replaycli.backtest,
-        "what would a rule have alerted on a past log?",
+        "show which alerts a rule would have raised on past events",
         f"""\
 example:
   lab rules backtest '7,(active),(payeeId),,(paymentAmount),(SUM),(>),(100),(60)' datasets/payments/payments.jsonl.gz
 
 {RULES_FORMAT}""",
     )
-    command.add_argument("rule", help="its text, or a file of rules")
+    command.add_argument("rule", help="a rule, or a file of rules")
     command.add_argument("events", type=place, help=replaycli.EVENTS)
     add_config_option(command)
     command.add_argument(

@@ -37,13 +37,13 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(run=run)
-    command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    command.add_argument("--debug", action="store_true", help="show the whole traceback if the command fails")
     if schema:
         command.add_argument(
             "--schema",
             type=schema_of_text,
             metavar="NAME|FILE",
-            help=f"of the events: {', '.join(SCHEMAS)}, or a file as of `lab infer` (the checkpoint's, or payments)",
+            help=f"schema of the events: {', '.join(SCHEMAS)}, or a file like those of `lab infer` (the checkpoint's, or payments)",
         )
     return command
 
@@ -53,7 +53,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("engine")
     for name, meaning in (
         ("key_groups", "units of keyed state: the maximum parallelism"),
-        ("parallelism", "partitions of the stateful stage"),
+        ("parallelism", "number of tasks of the stateful stage"),
     ):
         option, default = "--" + name.replace("_", "-"), getattr(SETTINGS, name)
         group.add_argument(option, type=int, metavar="N", help=f"{meaning} ({default}, or the checkpoint's)")
@@ -62,14 +62,14 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         dest="short_batches",
         action="store_false",
         default=None,
-        help="for tens of thousands of events a second: longer micro-batches, less work an event",
+        help="for tens of thousands of events per second: longer micro-batches, less work per event",
     )
     default = SETTINGS.late_policy
     group.add_argument(
         "--late-policy",
         choices=LATE_POLICIES,
         default=default,
-        help=f"what becomes of late events ({default})",
+        help=f"what happens to late events ({default})",
     )
     group.add_argument(
         "--max-out-of-orderness",
@@ -77,7 +77,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         type=duration,
         default=SETTINGS.max_out_of_orderness_ms,
         metavar="TIME",
-        help="an event this far behind its group's newest is late: 500ms, 10s, 5m, 1h (5m)",
+        help="an event is late if it is this far behind its group's newest: 500ms, 10s, 5m, 1h (5m)",
     )
     group.add_argument(
         "--max-future",
@@ -85,23 +85,25 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
         type=duration,
         default=SETTINGS.max_future_ms,
         metavar="TIME",
-        help="an event this far after the time at which it was logged is a dead letter (1d)",
+        help="an event becomes a dead letter if its time is this far after its log time (1d)",
     )
 
 
 def add_service_options(command: argparse.ArgumentParser) -> None:
-    """Adds on which Spark an engine runs, and how it tells what it does."""
+    """Adds the options for Spark, metrics and logging."""
     group = command.add_argument_group("service", "More: docs/operations.md")
     group.add_argument(
-        "--master", metavar="URL", help="of Spark: local[4], spark://HOST:7077, yarn, k8s://… (this machine)"
+        "--master",
+        metavar="URL",
+        help="Spark's master: local[4], spark://HOST:7077, yarn, k8s://… (this machine)",
     )
     group.add_argument(
         "--conf",
-        type=name_and_value,
+        type=spark_setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of Spark; may be repeated",
+        help="a Spark setting; may be repeated",
     )
     group.add_argument(
         "--metrics",
@@ -110,13 +112,21 @@ def add_service_options(command: argparse.ArgumentParser) -> None:
         help="serve /metrics for Prometheus, and /healthz (0: any free port)",
     )
     group.add_argument(
-        "--metrics-host", default="127.0.0.1", metavar="HOST", help="who may ask (this machine only)"
+        "--metrics-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address on which to serve them (127.0.0.1: this machine only)",
+    )
+    group.add_argument(
+        "--show-values",
+        action="store_true",
+        help="also print the values of bad records (they are in the dead-letter log)",
     )
     group.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
-        help="json: an object a line on stdout (text)",
+        help="json: one object per line on stdout (text)",
     )
 
 
@@ -125,6 +135,19 @@ def name_and_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}, expected a name and its value, such as payeeId=25")
+    return name, value
+
+
+def spark_setting(text: str) -> tuple[str, str]:
+    """The type of an argument that is a setting of Spark. What it refuses is a secret: errors do not repeat it."""
+    from lab.machine.session import SECRET
+
+    name, value = name_and_value(text)
+    if SECRET.search(name):
+        raise argparse.ArgumentTypeError(
+            f"{name}: everybody on this machine can see a secret on a command line: "
+            "put it into spark-defaults.conf, in the folder that SPARK_CONF_DIR names"
+        )
     return name, value
 
 
@@ -138,15 +161,15 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
     """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
     group = command.add_argument_group(
         "logs",
-        "A log is a folder, or a topic: kafka://HOST:PORT/TOPIC (kafka:///TOPIC: of lab.toml's cluster). --logs names the "
-        "place of them all; left out, it is lab.toml's cluster, if it names one.",
+        "A log is a folder or a topic: kafka://HOST:PORT/TOPIC (kafka:///TOPIC: on lab.toml's cluster). --logs names the "
+        "place of all logs. Without it, the logs are on lab.toml's cluster, if that file names one.",
     )
     add_config_option(group)
     group.add_argument(
         "--logs",
         type=place,
         metavar="WHERE",
-        help="a folder (logs), or kafka://HOST:PORT, of every log not named",
+        help="a folder (logs) or kafka://HOST:PORT, for every log without an option of its own",
     )
     for option, meaning in logs.items():
         group.add_argument(option, type=place, metavar="WHERE", help=meaning)
@@ -154,7 +177,7 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
 
 def add_config_option(group) -> None:
     """Adds `--config`; `lab.logs.config.found` reads it."""
-    help = "how to reach a Kafka cluster, see docs/kafka.md (lab.toml, if it is here)"
+    help = "file that says how to reach a Kafka cluster, see docs/kafka.md (lab.toml in this folder, if it exists)"
     group.add_argument("--config", type=Path, metavar="FILE", help=help)
 
 
@@ -204,8 +227,8 @@ def database_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.password or "password" in parse_qs(parts.query):
         raise argparse.ArgumentTypeError(
-            "a password on a command line is seen by everybody on this machine: leave it out, and put it into a file "
-            "that the URL names (postgresql://USER@HOST:PORT/DATABASE?passfile=FILE) or into the variable PGPASSWORD"
+            "everybody on this machine can see a password on a command line: put it into a file that the URL names "
+            "(postgresql://USER@HOST:PORT/DATABASE?passfile=FILE) or into the variable PGPASSWORD"
         )
     return text
 

@@ -20,14 +20,16 @@ from lab.cli.options import (
 )
 from lab.engine.settings import saved_schema
 from lab.logs.places import KAFKA
-from lab.model.alerts import AlertTable, utc
+from lab.model.alerts import AlertTable, id_text, utc
+from lab.model.deadletters import kind_of
 from lab.model.rules import symbol
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
-from lab.model.words import plain
+from lab.model.words import plain, visible
 
 ALERTS_SHOWN = 20
+AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
 LOOKED_AT = 1_000  # lines, whether they have what the schema says
-EVENTS = "JSON lines, a JSON list or CSV, also .gz; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
+EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
 
 def add_command_to(commands) -> None:
@@ -41,12 +43,12 @@ def add_command_to(commands) -> None:
 examples:
   lab replay datasets/payments/payments.jsonl.gz --rules datasets/payments/rules.json --out alerts.jsonl
   lab replay logins.csv --schema logins --rules rules.txt --out alerts.jsonl --engine reference
-  lab replay orders.jsonl --schema orders.toml --rules rules.txt            of your own: `lab infer orders.jsonl --out orders.toml`
-  lab replay kafka://127.0.0.1:9092/events --rules rules.txt                a topic, as far as it goes now
-  lab replay logs/events --rules rules.txt                                  what an engine's log has, with its schema
+  lab replay orders.jsonl --schema orders.toml --rules rules.txt            your own events: `lab infer orders.jsonl --out orders.toml`
+  lab replay kafka://127.0.0.1:9092/events --rules rules.txt                a topic, up to its present end
+  lab replay logs/events --rules rules.txt                                  an engine's log, with its schema
 
-All rules apply before the first event. The alerts are sorted by event time, event id and rule id. The last line
-of the output is one JSON object that sums the run up.
+All rules are in force before the first event. The alerts are sorted by event time, event id and rule id. The last line
+of the output is one JSON object that summarizes the run; its duplicates and dropped_late are sums over all routes.
 
 {RULES_FORMAT}""",
     )
@@ -56,22 +58,25 @@ of the output is one JSON object that sums the run up.
         "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
     )
     command.add_argument(
-        "--out", type=Path, metavar="ALERTS", help="written: one alert per line (a table on the screen)"
+        "--out", type=Path, metavar="ALERTS", help="file to write, one alert per line (a table on the screen)"
     )
     command.add_argument(
-        "--dead-letters", type=Path, metavar="FILE", help="written: bad records and why they are bad"
+        "--dead-letters",
+        type=Path,
+        metavar="FILE",
+        help="file to write: bad records and what is wrong with them",
     )
     command.add_argument(
         "--engine",
         choices=("spark", "reference"),
         default="spark",
-        help="reference: slow, obvious, no Spark (spark)",
+        help="reference: slow and simple, without Spark (spark)",
     )
     command.add_argument(
         "--batches",
         type=at_least(1),
         metavar="N",
-        help="micro-batches to cut the file into (few and large: fastest)",
+        help="number of micro-batches for the file (few and large, the fastest)",
     )
     add_engine_options(command)
 
@@ -113,16 +118,16 @@ def show_alerts(alerts: AlertTable) -> None:
     table = Table("event time (UTC)", "rule", "group", "held", "event", title=title)
     for alert in alerts[:ALERTS_SHOWN]:
         held = f"{plain(alert.aggregate)} {symbol(alert.operator)} {plain(alert.limit)}"
-        cells = (utc(alert.event_time), alert.rule_id, alert.key, held, alert.event_id)
-        table.add_row(*(Text(str(cell)) for cell in cells))
+        cells = (utc(alert.event_time), alert.rule_id, alert.key, held, id_text(alert.event_id))
+        table.add_row(*(Text(visible(str(value))) for value in cells))
     Console(highlight=False).print(table)
 
 
 def check_some_good(result, events: str) -> None:
-    """Raises ValueError if all records were bad: then it is not they that are wrong."""
+    """Raises ValueError if all records were bad: the schema is probably the wrong one."""
     if result.events and result.counts["deadLetters"] == result.events:
         raise ValueError(
-            f"all {result.events:,} records of {events} are dead letters: of another schema? "
+            f"all {result.events:,} records of {events} are dead letters: do they have another schema? "
             f"`lab infer {events} --out schema.toml` proposes one for --schema"
         )
 
@@ -134,17 +139,20 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
 
     from lab.apps.infer import unmatched
     from lab.apps.replay import replay
-    from lab.apps.report import COUNT_WORDS
+    from lab.apps.report import sentences
     from lab.apps.sources import Source, source_at
     from lab.logs.config import found
 
-    settings, source = settings_of(options), source_at(options.events, found(options.config))
+    settings = settings_of(options)
+    source = source_at(options.events, found(options.config), settings.schema)
     if settings.schema not in SCHEMAS.values():
         # of a file lines all over it: fields may appear late
         every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
         for warning in unmatched(settings.schema, islice(source, 0, None, every)):
-            print(f"lab: warning: {warning}", file=sys.stderr)
+            print(f"lab: warning: {visible(warning)}", file=sys.stderr)
     console = Console(stderr=True, highlight=False)
+    if source.format not in AS_EVER:
+        console.print(f"{options.events}: {source.format}", soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("Starting", total=None)
@@ -160,39 +168,48 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
             batches=getattr(options, "batches", None),
             progress=progress,
         )
-    counts = ", ".join(f"{result.counts[name]:,} {words}" for name, words in COUNT_WORDS.items())
-    console.print(f"{result.events:,} records: {counts}.", soft_wrap=True)
+    for sentence in sentences(f"{result.events:,} records:", result.counts, result.routes):
+        console.print(sentence, markup=False, soft_wrap=True)
+    if result.nan_as_null:
+        console.print(f"{result.nan_as_null:,} NaN or Infinity values were read as null.", soft_wrap=True)
     rate = f"{result.events_per_second:,.0f} events/s"
     console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
+    kinds = Counter(kind_of(letter["reason"]) for letter in result.dead_letters)
+    if len(result.dead_letters) > 3:
+        by_kind = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        console.print(f"Dead letters by what is bad: {by_kind}.", markup=False, soft_wrap=True)
     for letter in result.dead_letters[:3]:
-        console.print(f"Dead letter {letter['place']}: {letter['reason']}", markup=False, soft_wrap=True)
+        console.print(
+            visible(f"Dead letter {letter['place']}: {letter['reason']}"), markup=False, soft_wrap=True
+        )
     if len(result.dead_letters) > 3:
         console.print(
-            f"… and {len(result.dead_letters) - 3:,} more dead letters: --dead-letters FILE", markup=False
+            f"… and {len(result.dead_letters) - 3:,} more dead letters; --dead-letters FILE saves them all",
+            markup=False,
         )
     return result
 
 
 def backtest(options: argparse.Namespace) -> None:
     """What the rule would have alerted, who most, and what first."""
-    from lab.apps.control import rules_of
+    from lab.apps.control import print_hints, rules_of
     from lab.apps.replay import check_rules
 
     rules = rules_of(options.rule)
     options.schema = options.schema or schema_beside(options.events)
     for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
         print(f"rule {rule.rule_id}: {rule.describe()}")
+    print_hints(rules, options.schema or PAYMENTS)
     result = replayed(options, rules)
     check_some_good(result, options.events)
     alerts = result.alerts
-    keys = Counter(alert.key for alert in alerts)
-    print(f"{len(alerts):,} alerts, {len(keys):,} groups")
-    for key, count in keys.most_common(options.top):
-        print(f"{count:8,}  {key}")
+    groups = Counter((alert.group, alert.key) for alert in alerts)
+    print(f"{len(alerts):,} alerts, {len(groups):,} groups")
+    for (_, key), count in groups.most_common(options.top):
+        print(f"{count:8,}  {visible(key)}")
     if alerts:
         print("first:")
     for alert in alerts[: options.top]:
         aggregate = plain(alert.aggregate)
-        print(
-            f"  {utc(alert.event_time)}  rule {alert.rule_id}  {alert.key}  {aggregate}  event {alert.event_id}"
-        )
+        who = visible(f"{alert.key}  {aggregate}  event {id_text(alert.event_id)}")
+        print(f"  {utc(alert.event_time)}  rule {alert.rule_id}  {who}")

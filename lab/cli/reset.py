@@ -14,19 +14,19 @@ def add_command_to(commands) -> None:
         from lab.teach import reset
 
         plan = reset.plan()
-        print(plan or "Lessons, logs and checkpoints are as on the first day.")
-        print("forget which exercises are solved")
+        print(plan or "Lessons, logs and checkpoints are in their initial state.")
+        print("forget the solved exercises")
         if not options.yes and not _agreed():
-            raise Usage("nothing was changed: answer y, or say --yes")
+            raise Usage("nothing was changed: answer y, or use --yes")
         print(reset.reset(plan))
 
     command = add_command(
         commands,
         "reset",
         run,
-        "put lessons, logs, checkpoints and progress of this clone back; says what goes, and asks",
+        "reset the lessons, logs, checkpoints and progress of this clone; lists the changes and asks first",
         """\
-What is yours stays: notebooks of your own, files in a log's folder that lab did not write, logs of stumbles.
+It keeps your own files: notebooks, files in a log's folder that lab did not write, and stumble logs.
 """,
         schema=False,
     )
@@ -34,5 +34,5 @@ What is yours stays: notebooks of your own, files in a log's folder that lab did
 
 
 def _agreed() -> bool:
-    print("All this? [y/N] ", end="", flush=True)
+    print("Make these changes? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,26 +1,27 @@
 """`lab restrict`: alerts become restrictions, a service enforces them, people see and lift them."""
 
 from argparse import ArgumentTypeError
+from pathlib import Path
 
 from lab.cli.options import add_command, add_logs_options, at_least, name_and_value
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
 
-LOG = {"--restrictions": "the restriction log (beside the others)"}
+LOG = {"--restrictions": "the restriction log (next to the others)"}
 
 
 def add_commands(commands) -> None:
     """Adds `lab restrict run`, `serve`, `list` and `lift` to the command line."""
     from lab.apps import restrict
 
-    help = "restrict whom rules with an action caught, and lift restrictions"
+    help = "turn alerts into restrictions, enforce them, list and lift them"
     group = commands.add_parser("restrict", help=help).add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     read = {
-        "--rules": "read: the control log",
-        "--acks": "read: the engine's answers",
-        "--alerts": "read: its alerts",
+        "--rules": "log to read: the control messages",
+        "--acks": "log to read: the engine's answers",
+        "--alerts": "log to read: the engine's alerts",
     }
     command = add_command(
         group,
@@ -35,7 +36,7 @@ example:
   lab restrict run --schema logins --logs logs
 """,
     )
-    add_logs_options(command, read | {"--restrictions": "written: the restriction log (beside the rules)"})
+    add_logs_options(command, read | {"--restrictions": "log to write: the restrictions (next to the rules)"})
     command = add_command(
         group,
         "serve",
@@ -45,23 +46,38 @@ example:
     )
     add_logs_options(command, LOG)
     command.add_argument("--port", type=at_least(1), default=PORT, metavar="N", help="(%(default)s)")
+    add_token_option(command)
     command = add_command(
-        group, "list", restrict.show, "who is restricted, until when, because of which rule", schema=False
+        group, "list", restrict.show, "show who is restricted, until when, and by which rule", schema=False
     )
     add_logs_options(command, LOG)
     command = add_command(
         group,
         "lift",
         restrict.lift,
-        "let somebody act again",
+        "lift somebody's restrictions",
         "example:\n  lab restrict lift userId=7 --action block_login --logs logs\n",
         schema=False,
     )
     command.add_argument(
-        "subject", nargs="+", type=_subject, metavar="FIELD=VALUE", help="as `list` shows it"
+        "subject",
+        nargs="+",
+        type=_subject,
+        metavar="FIELD=VALUE",
+        help="who, as `lab restrict list` shows it",
     )
-    command.add_argument("--action", choices=ACTIONS, help="only this one (all that are in force)")
+    command.add_argument("--action", choices=ACTIONS, help="lift only this one (all that are in force)")
     add_logs_options(command, LOG)
+
+
+def add_token_option(command) -> None:
+    """Adds `--token-file`."""
+    command.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with one token per line, one for each client (LAB_RESTRICT_TOKEN, or else the user's own file)",
+    )
 
 
 def _subject(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from lab.cli.options import add_command, add_logs_options, at_least, database_url
 from lab.machine import database
 
-STORE_HELP = "the database of the rules: sqlite:///rules.db, or what `lab db start` prints"
+STORE_HELP = "the database that stores the rules: sqlite:///rules.db, or a URL that `lab db start` prints"
 
 
 def add_store_option(command: ArgumentParser, required: bool = False) -> None:
@@ -38,7 +38,7 @@ def _cdc(commands) -> None:
 
         stored.forget(options)
 
-    help = "capture the changes of a rule store into the control log"
+    help = "write the changes of a rule store to the control log"
     group = commands.add_parser("cdc", help=help).add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
@@ -46,56 +46,81 @@ def _cdc(commands) -> None:
         group,
         "run",
         run,
-        "capture changes until Ctrl-C, and write the engine's answers beside the rules",
+        "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
   lab cdc run --store sqlite:///rules.db --logs logs
-Then, elsewhere: lab rules add … --store sqlite:///rules.db, or edit the rows of `rules` by any other means.
-Stopped or killed and started again it goes on where it was; each change is given to the engine once.
+Then, in another terminal: lab rules add … --store sqlite:///rules.db, or edit the rows of `rules` by any other means.
+If it is stopped or killed and started again, it continues where it was; each change reaches the engine once.
 """,
     )
     add_store_option(command, required=True)
     add_logs_options(
-        command, {"--rules": "written: the control log", "--acks": "the engine's answers (beside the rules)"}
+        command,
+        {"--rules": "log to write: the control log", "--acks": "the engine's answers (next to the rules)"},
     )
-    command = add_command(group, "status", status, "how far is each control log? what is waiting?")
+    command = add_command(group, "status", status, "show how far each control log is, and what is waiting")
     add_store_option(command, required=True)
     command = add_command(
-        group, "forget", forget, "keep nothing more for a control log that is not fed again"
+        group, "forget", forget, "stop keeping changes for a control log that is no longer used"
     )
-    command.add_argument("place", help="of the control log, as `lab cdc status` names it")
+    command.add_argument("place", help="the control log, as `lab cdc status` names it")
     add_store_option(command, required=True)
 
 
 def _db(commands) -> None:
-    help = "a PostgreSQL on this machine, without Docker"
+    help = "run PostgreSQL on this machine, without Docker"
     group = commands.add_parser("db", help=help).add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    place = f"its data and passwords ({database.default_folder()})"
+    place = f"folder for its data and passwords ({database.default_folder()})"
     for name, run, help in (
-        ("start", _start, "start it, with the tables of a rule store: it goes on when the command has ended"),
-        ("stop", _stop, "stop it; its data stay"),
-        ("status", _status, "does it run, and where? exit code 1 if not"),
+        (
+            "start",
+            _start,
+            "start PostgreSQL with the tables of a rule store; it keeps running after the command ends",
+        ),
+        ("stop", _stop, "stop PostgreSQL and keep its data"),
+        ("status", _status, "show where PostgreSQL runs; exit code 1 if it does not"),
     ):
         command = add_command(group, name, run, help, schema=False)
         command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
         if name == "start":
             port: dict[str, Any] = {"type": at_least(1), "default": database.PORT, "metavar": "N"}
-            command.add_argument("--port", **port, help="of 127.0.0.1 (%(default)s)")
+            command.add_argument("--port", **port, help="port on 127.0.0.1 (%(default)s)")
+    help = "create the tables of a rule store in your own PostgreSQL, and users with no more rights than they need"
+    command = add_command(group, "roles", _roles, help, schema=False)
+    add_store_option(command, required=True)
+    what = "folder for the users' passwords, one file each (passwords)"
+    command.add_argument("--passwords", type=Path, default=Path("passwords"), metavar="FOLDER", help=what)
 
 
 def _start(options: Namespace) -> None:
     from lab.model.schema import PAYMENTS
     from lab.rulestore.store import RuleStore
+    from lab.rulestore.tables import grant
 
     if not database.status(options.folder):
         print("starting PostgreSQL", file=sys.stderr)
     started = database.start(options.folder, options.port)
-    RuleStore(
-        started.url(), PAYMENTS
-    )  # makes the tables, which are the same for every schema: analysts may begin
+    # makes the tables, which are the same for every schema: analysts may begin
+    grant(RuleStore(started.url(), PAYMENTS).engine)
     _tell(started)
+
+
+def _roles(options: Namespace) -> None:
+    from lab.model.schema import PAYMENTS
+    from lab.rulestore.store import RuleStore
+    from lab.rulestore.tables import grant
+
+    if not options.store.startswith("postgresql:"):
+        raise database.DatabaseError(
+            "only PostgreSQL has users: for a store in SQLite, use the permissions of its file"
+        )
+    made = database.create_roles(options.store, options.passwords)
+    grant(RuleStore(options.store, PAYMENTS).engine)
+    for name in database.ROLES:
+        print(f"  {name:8} {options.passwords.absolute() / name if name in made else 'already existed'}")
 
 
 def _stop(options: Namespace) -> None:
@@ -116,7 +141,8 @@ def _status(options: Namespace) -> None:
 def _tell(running: database.Database) -> None:
     print(f"PostgreSQL runs at {database.HOST}:{running.port} (pid {running.pid}), data in {running.folder}")
     for user, what in (
-        (database.OWNER, "owns all, captures"),
+        (database.OWNER, "owns everything"),
+        (database.CAPTURE, "captures changes"),
         (database.ANALYST, "edits rules"),
         (database.READER, "only reads"),
     ):

@@ -11,8 +11,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from lab.apps.run import Usage
-from lab.cli.options import add_command, add_config_option, at_least, place, schema_of_text
+from lab.cli.options import add_command, add_config_option, at_least, name_and_value, place, schema_of_text
 from lab.cli.replay import EVENTS
+from lab.cli.restrict import add_token_option
+from lab.model import words
 from lab.model.schema import PAYMENTS
 from lab.stream.player import SCHEMAS, Player
 
@@ -30,32 +32,64 @@ def add_command_to(commands) -> None:
         "play a live stream of simulated or recorded events into a log",
         """\
 examples:
-  lab simulate payments --to logs/events                                   then, elsewhere: lab run --logs logs
+  lab simulate payments --to logs/events                                   then, in another terminal: lab run --logs logs
   lab simulate logins --rate 50 --to kafka://127.0.0.1:9092/logins
-  lab simulate --schema orders.toml --to logs/events                       of your own schema, made from types and examples
-  lab simulate --events orders.jsonl --to logs/events                      your own events, as they are
+  lab simulate --schema orders.toml --to logs/events                       for your own schema, from its types and examples
+  lab simulate --events orders.jsonl --to logs/events                      your own events, unchanged
+  lab simulate --events orders.csv --schema orders.toml --to logs/events   from CSV, each row as an object
 
-Keys, in a terminal: + and - change the rate by 20 %, p, b and s plant a burst (pair, beneficiary, surge; for logins
-1 to 5, an episode; for others s, a busy group), space pauses, q quits. A burst comes on top of the rate.
+Keys in a terminal: + and - change the rate by 20 %; p, b and s plant a burst (pair, beneficiary, surge); for logins
+1 to 5 plant an episode; for other schemas s plants a busy group; space pauses; q quits. A burst comes on top of the rate.
 """,
         schema=False,
     )
-    what = command.add_mutually_exclusive_group(required=True)
+    what = command.add_mutually_exclusive_group()
     what.add_argument(
-        "schema", nargs="?", choices=SCHEMAS, metavar="payments|logins", help="with planted fraud"
+        "schema",
+        nargs="?",
+        choices=SCHEMAS,
+        metavar="payments|logins",
+        help="a built-in stream with planted fraud",
     )
-    what.add_argument("--schema", dest="own", type=schema_of_text, metavar="FILE", help="as of `lab infer`")
-    what.add_argument("--events", type=place, metavar="WHERE", help=f"recorded: {EVENTS}")
-    command.add_argument("--to", required=True, metavar="WHERE", help="a folder, or kafka://host:port/topic")
+    what.add_argument(
+        "--schema",
+        dest="own",
+        type=schema_of_text,
+        metavar="FILE",
+        help="a schema file like those of `lab infer`",
+    )
+    command.add_argument(
+        "--events", type=place, metavar="WHERE", help=f"recorded events: {EVENTS}; CSV also needs --schema"
+    )
+    command.add_argument(
+        "--to", required=True, metavar="WHERE", help="log to write: a folder, or kafka://host:port/topic"
+    )
     add_config_option(command)
     command.add_argument("--rate", type=_rate, default=500, metavar="N", help="events per second (500)")
     command.add_argument("--seconds", type=at_least(1), metavar="N", help="how long (until Ctrl-C)")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="another one, other events (1)")
     command.add_argument(
-        "--bursts", type=at_least(0), default=10, metavar="S", help="plant one every S seconds; 0: none (10)"
+        "--seed", type=int, default=1, metavar="N", help="another seed gives other events (1)"
     )
     command.add_argument(
-        "--ask", metavar="URL", help="a `lab restrict serve` that says what may happen; what may not does not"
+        "--bursts",
+        type=at_least(0),
+        default=10,
+        metavar="S",
+        help="plant a burst every S seconds; 0: none (10)",
+    )
+    command.add_argument(
+        "--ask",
+        metavar="URL",
+        help="ask this `lab restrict serve` before each event; an event that it forbids does not happen",
+    )
+    add_token_option(command)
+    command.add_argument(
+        "--on-outage",
+        action="append",
+        type=name_and_value,
+        default=[],
+        metavar="ACTION=allow|deny",
+        help="whether to allow events that the action restricts while the service does not answer (block_login=deny, hold_payment=deny)",
     )
 
 
@@ -80,17 +114,27 @@ def run(options: Namespace) -> None:
     from lab.logs.opened import opened
     from lab.machine.signals import stop_signals
     from lab.restrict.client import Enforcement
+    from lab.restrict.tokens import read_tokens
 
+    if not (options.schema or options.own or options.events):
+        raise Usage("nothing to play: expected payments, logins, --schema FILE or --events WHERE")
+    if options.schema and options.events:
+        raise Usage(f"{options.schema} and --events: expected only one of the two")
     try:
         config = found(options.config)
         sink = opened(options.to, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
     try:
-        enforcement = Enforcement(options.ask) if options.ask else None
-    except ValueError as error:
+        token = read_tokens(options.token_file)[0] if options.ask else None
+        enforcement = Enforcement(options.ask, token, dict(options.on_outage)) if options.ask else None
+    except (ValueError, OSError) as error:
         raise Usage(f"--ask: {error}") from None
-    lines = source_at(options.events, config) if options.events else None
+    lines = source_at(options.events, config, options.own) if options.events else None
+    if lines and lines.texts:
+        raise Usage(
+            f"--events {options.events} is {lines.format}: also pass --schema FILE, which gives its cells types"
+        )
     sink.create()
     many: dict[str, Any] = {"users": 100_000} if options.schema == "logins" else {}
     player = Player(
@@ -101,12 +145,12 @@ def run(options: Namespace) -> None:
         every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
         burst_every_s=options.bursts,
         seconds=options.seconds or float("inf"),
-        lines=lines,
+        lines=lines.live() if lines else None,
         ask=enforcement.allowed if enforcement else None,
         **many,
     )
     console = Console(stderr=True, highlight=False)
-    console.print(f"{options.events or player.schema} to {options.to}; Ctrl-C ends it", soft_wrap=True)
+    console.print(f"{options.events or player.schema} to {options.to}; Ctrl-C stops it", soft_wrap=True)
     shown = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
     )
@@ -127,8 +171,10 @@ def run(options: Namespace) -> None:
         raise player.error
     bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
     refused = f"; refused: {by_kind(player.refused)}" if player.refused else ""
-    if enforcement and enforcement.unanswered:
-        refused += f"; {enforcement.unanswered:,} let through without an answer"
+    if enforcement and (without := enforcement.unanswered + enforcement.refused):
+        refused += (
+            f"; {without:,} questions without an answer, the last because of {words.shown(enforcement.error)}"
+        )
     console.print(
         f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
     )

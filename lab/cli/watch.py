@@ -1,18 +1,22 @@
-"""`lab alerts`, `lab export` and `lab latency`: what a running engine gives, on the screen, in a database, and how fast."""
+"""`lab alerts`, `lab export`, `lab notify` and `lab latency`: what an engine gives, on the screen, in a database, to people, and how fast."""
 
 from argparse import ArgumentTypeError, Namespace
 
 from lab.cli.options import add_command, add_logs_options, at_least, database_url
 from lab.logs.positions import Positions, positions_of
 
-WATCHED = {"--alerts": "the engine's alerts", "--stats": "its counts of each micro-batch (beside the alerts)"}
+WATCHED = {
+    "--alerts": "the engine's alerts",
+    "--stats": "the engine's counts of each micro-batch (next to the alerts)",
+}
 ALERTS = {"--alerts": WATCHED["--alerts"]}
 
 
 def add_commands(commands) -> None:
-    """Adds `lab alerts`, `lab export` and `lab latency` to the command line."""
+    """Adds them to the command line."""
     _alerts(commands)
     _export(commands)
+    _notify(commands)
     _latency(commands)
 
 
@@ -26,22 +30,22 @@ def _alerts(commands) -> None:
         "show the alerts of an engine",
         """\
 examples:
-  lab alerts --logs logs                            all that the log keeps
-  lab alerts --logs logs --follow                   those to come, until Ctrl-C
-  lab alerts --logs logs --json --from saved        as JSON, those since the last time; with --follow: and those to come
+  lab alerts --logs logs                            all alerts in the log
+  lab alerts --logs logs --follow                   new alerts, until Ctrl-C
+  lab alerts --logs logs --json --from saved        as JSON, the alerts since the last time; with --follow, also new ones
 """,
         schema=False,
     )
     add_logs_options(command, ALERTS)
-    command.add_argument("--follow", action="store_true", help="those to come, until Ctrl-C")
+    command.add_argument("--follow", action="store_true", help="show new alerts until Ctrl-C")
     command.add_argument(
         "--from",
         dest="start",
         type=_start,
         metavar="OFFSET|saved",
-        help="from an offset of the log on (0: the oldest), or from where the last `--from saved` ended",
+        help="start at an offset of the log (0: the oldest), or where the last `--from saved` ended",
     )
-    command.add_argument("--json", action="store_true", help="as they are in the log, a JSON object a line")
+    command.add_argument("--json", action="store_true", help="print one JSON object per line, as in the log")
 
 
 def _start(text: str) -> Positions | str:
@@ -58,13 +62,13 @@ def _export(commands) -> None:
         commands,
         "export",
         run,
-        "write alerts into a database: a row of lab_alerts for each",
+        "write alerts to a database, one row of lab_alerts each",
         """\
 examples:
   lab export --logs logs --to sqlite:///alerts.db
   lab export --logs kafka://127.0.0.1:9092 --to 'postgresql://lab@127.0.0.1:5433/lab?passfile=/path/pgpass' --follow
 
-Started again it goes on where it stopped, or was killed. An alert that comes twice is one row: its alertId is the key.
+Started again, it continues where it stopped or was killed. An alert that comes twice is one row: its alertId is the key.
 """,
         schema=False,
     )
@@ -72,13 +76,55 @@ Started again it goes on where it stopped, or was killed. An alert that comes tw
     command.add_argument(
         "--to", type=database_url, required=True, metavar="URL", help="sqlite:///FILE, or postgresql://…"
     )
-    command.add_argument("--follow", action="store_true", help="those to come as well, until Ctrl-C")
+    command.add_argument("--follow", action="store_true", help="also write new alerts, until Ctrl-C")
     command.add_argument(
         "--from",
         dest="start",
         type=_offset,
         metavar="OFFSET",
-        help="from an offset of the log on (where it stopped; at first the oldest)",
+        help="start at an offset of the log (where it stopped; at first, the oldest)",
+    )
+
+
+def _notify(commands) -> None:
+    def run(options: Namespace) -> None:
+        from lab.apps import notify  # and with it the options of lab.toml, when they are needed
+
+        notify.notify(options)
+
+    command = add_command(
+        commands,
+        "notify",
+        run,
+        "send new alerts to people and programs until Ctrl-C",
+        """\
+example of lab.toml:
+  [notify.oncall]                                   people: chat, mail and so on, with a URL for apprise
+  url = { file = "/run/secrets/slack" }             slack://…, mailtos://…, ntfys://…
+  every = "1m"                                      at most one message per minute, for all alerts of that minute
+
+  [notify.audit]                                    a program: every alert, as JSON, signed (Standard Webhooks)
+  url = "https://fraud.example.com/alerts"
+  secret = { file = "/run/secrets/audit" }
+  rules = [1, 3]                                    only the alerts of these rules
+
+examples:
+  lab notify --to oncall --logs logs
+  lab notify --to audit --logs kafka://127.0.0.1:9092 --from 0
+
+The first time, it sends new alerts only. Started again, it continues where it stopped or was killed. If a target does not
+accept a message, the command sends it again until it does: each alert arrives at least once and in order, and copies have the same alertId.
+""",
+        schema=False,
+    )
+    add_logs_options(command, ALERTS)
+    command.add_argument("--to", required=True, metavar="NAME", help="a target of lab.toml")
+    command.add_argument(
+        "--from",
+        dest="start",
+        type=_offset,
+        metavar="OFFSET",
+        help="start at an offset of the log (where it stopped; at first, the end)",
     )
 
 
@@ -92,7 +138,7 @@ def _offset(text: str) -> Positions:
 def _latency(commands) -> None:
     from lab.apps import watch
 
-    help = "how long after its event does an alert come, and where does the time go?"
+    help = "measure how long after its event an alert comes, and which stage takes how much of it"
     command = add_command(commands, "latency", watch.latency, help, schema=False)
     add_logs_options(command, WATCHED)
     command.add_argument(

@@ -26,13 +26,14 @@ from lab.engine.feeds import Loose
 from lab.engine.layout import LOW_PART, ROW
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
+from lab.model.field import Id
 from lab.model.reference import run
 from lab.model.rules import Rule, RuleBook
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
 
 KEY, VALUE, CENTS = "payeeId", "paymentAmount", 100
-Alerts = dict[int | str, int]  # event id -> aggregate in cents
+Alerts = dict[Id, int]  # event id -> aggregate in cents
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Sent:
     copies: int
     envelopes: int
     bytes: int
+    headers: int  # bytes that the envelopes would have without any rows
 
     @property
     def bytes_per_event(self) -> float:
@@ -69,13 +70,14 @@ def sent(
     batch = _batch(lines, settings.schema)
     rules = book.sorted() if trimmed else [_whole(rule, settings.schema) for rule in book.sorted()]
     books = [rules] if merged else [[rule] for rule in rules]
-    copies = envelopes = size = 0
+    copies = envelopes = size = headers = 0
     for some in books:
         for envelope in route(batch, Ledger.of(some, settings.schema), [], settings)[0]:
             for _, part in by_task(envelope, settings):
                 copies += len(part.columns["time"])
                 envelopes, size = envelopes + 1, size + len(pack(part.columns))
-    return Sent(batch.records, copies, envelopes, size)
+                headers += len(pack({name: column[:0] for name, column in part.columns.items()}))
+    return Sent(batch.records, copies, envelopes, size, headers)
 
 
 def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
@@ -110,6 +112,6 @@ def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
 
 
 def _whole(rule: Rule, schema: Schema) -> Whole:
-    travel_anyway = {schema.id_field, schema.time_field, *rule.keys}
+    travel_anyway = {*schema.id_fields, schema.time_field, *rule.keys}
     needs = tuple(sorted(set(schema.names) - travel_anyway))
     return Whole(**{field.name: getattr(rule, field.name) for field in fields(rule)}, needs=needs)

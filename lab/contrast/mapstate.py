@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from lab.apps.replay import check_rules
 from lab.contrast.parts import Parts
-from lab.model.alerts import Alert, group_key
+from lab.model.alerts import Alert, group_key, group_of
 from lab.model.reference import Held, aggregate_of
 from lab.model.rules import Rule
 from lab.model.schema import PAYMENTS, Schema
@@ -84,6 +84,7 @@ class MapStateWindow(StatefulProcessor):
             rule.limit,
             row.id,
             row.time,
+            group=group_of(rule.keys, key),
         )
 
     def close(self) -> None:
@@ -97,8 +98,8 @@ def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
     """
     for name, values in rule.filter:
         events = events.where(F.col(name).isin(*values))
-    value = schema.field(rule.field or schema.id_field)
-    renamed = {"id": schema.id_field, "time": schema.time_field, "value": value.name}
+    value = schema.field(rule.field or schema.id_fields[0])
+    renamed = {"id": schema.id_fields[0], "time": schema.time_field, "value": value.name}
     rows = events.dropna(subset=[*rule.keys, value.name]).select(
         *rule.keys, *(F.col(name).alias(alias) for alias, name in renamed.items())
     )

@@ -152,4 +152,4 @@ def truth(log: tuple) -> frozenset:
 
 def alert_set(alerts: Iterable[Alert]) -> frozenset:
     """What two runs must agree on: (rule, version, group, event, aggregate) of each alert."""
-    return frozenset((a.rule_id, a.rule_version, a.key, a.event_id, a.aggregate) for a in alerts)
+    return frozenset((a.rule_id, a.rule_version, a.group, a.event_id, a.aggregate) for a in alerts)

@@ -24,6 +24,7 @@ from lab.stream.player import Player
 TRIGGERS = {"micro-batches": {"processingTime": "0 seconds"}, "real time": {"realTime": "5 seconds"}}
 WARM_UP_SHARE = 1 / 3  # of the events of each run that are not counted
 REFUSED_WITHIN_S = 30
+ENOUGH, PATIENCE_S = 30, 30  # outputs of each run, and the seconds to wait for them
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
                 writer = _writer(spark, out, large, f"{folder}/{out.topic}")
                 query = writer.trigger(**trigger).start()
                 time.sleep(seconds)
+                give_up = time.monotonic() + PATIENCE_S  # a busy machine takes longer to start
+                while len(out.tail().records()) < ENOUGH and time.monotonic() < give_up:
+                    time.sleep(1)
                 query.stop()
                 took = [record.append_ms - int(record.line) for record in out.tail().records()]
                 latencies[name] = took[int(WARM_UP_SHARE * len(took)) :]

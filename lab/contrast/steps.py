@@ -26,9 +26,10 @@ from lab.contrast.parts import Parts
 from lab.engine.columns import pack, unpack
 from lab.engine.ends import FileLogs
 from lab.engine.feeds import BYTES_A_RECORD
-from lab.engine.pipeline import start
+from lab.engine.pipeline import check_spark, start
 from lab.engine.settings import Settings
 from lab.model.alerts import Alert
+from lab.model.field import Id
 from lab.model.rules import Rule
 from lab.model.schema import PAYMENTS
 
@@ -79,7 +80,8 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def on_spark(
     spark: SparkSession, name: str, lines: Sequence[bytes], text: str, per_batch: int = 1000
 ) -> Step:
-    """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up."""
+    """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up. Raises RuntimeError if Spark has ended."""
+    check_spark(spark)
     rule = rule_of(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         parts = Parts(Path(folder, "events"))
@@ -109,7 +111,7 @@ def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
     return rows.groupBy("key_group").transformWithState(processor, mapstate.OUTPUT, "append", "none")
 
 
-def _read(alert: str) -> tuple[int | str, int]:
+def _read(alert: str) -> tuple[Id, int]:
     if alert.startswith("{"):
         of = Alert.from_json(alert)
         return of.event_id, int(of.aggregate * CENTS)

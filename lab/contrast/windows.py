@@ -1,8 +1,9 @@
-"""One key's events, and the windows that three ways of windowing put over them: which of them sees the fraud, and when.
+"""One key's events, and the windows that four ways of windowing put over them: which of them sees the fraud, and when.
 
     tumbling     ├──────────────────┤├──────────────────┤        reports when a window ends
     sliding      ├──────────────────┤                            the same, and a new one starts every S
                       ├──────────────────┤
+    session       ├────────────────┤      ├──────────────┤       ends when no event has come for a gap G
     per event         ├─────────────────●                        ends with an event, reports at once
     events       ·   ·   ·     $ $    $ $    ·    ·
 
@@ -17,7 +18,6 @@ from typing import NamedTuple
 
 MINUTE_MS = 60_000
 STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
-LANES = ("tumbling", "sliding", "per event")
 
 
 class Event(NamedTuple):
@@ -83,6 +83,21 @@ def tumbling(events: Sequence[Event], window_ms: int) -> list[Window]:
     return sliding(events, window_ms, window_ms)
 
 
+def sessions(events: Sequence[Event], gap_ms: int) -> list[Window]:
+    """The windows that close once no event has come for a gap: from a first event to the last one plus the gap, as in Flink and Spark.
+
+    >>> [(window.start_ms, window.end_ms, window.total) for window in sessions([Event(12, 5, 1), Event(20, 7, 2), Event(40, 1, 3)], 10)]
+    [(12, 30, 12), (40, 50, 1)]
+    """
+    found: list[list[Event]] = []
+    for event in sorted(events, key=lambda event: event.time_ms):
+        if found and event.time_ms - found[-1][-1].time_ms < gap_ms:
+            found[-1].append(event)
+        else:
+            found.append([event])
+    return [Window(part[0].time_ms, part[-1].time_ms + gap_ms, tuple(part)) for part in found]
+
+
 def per_event(events: Sequence[Event], window_ms: int) -> list[Window]:
     """For each event in order of arrival the window [t − W, t] of what arrived until then, both ends included.
 
@@ -105,26 +120,35 @@ class Seen:
 
     windows: list[Window]
     over: list[Window]
-    delay_ms: int | None  # from the event that completes the fraud to the report; None: no report
+    delay_ms: (
+        int | None
+    )  # from the event that completes the fraud to the report; None: no report, or no fraud
 
 
-def compare(events: Sequence[Event], window_ms: int, slide_ms: int, limit: float) -> dict[str, Seen]:
+def compare(
+    events: Sequence[Event], window_ms: int, slide_ms: int, gap_ms: int, limit: float
+) -> dict[str, Seen]:
     """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
 
-    >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, limit=10)
+    >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, gap_ms=15, limit=10)
     >>> {lane: seen[lane].delay_ms for lane in seen}
-    {'tumbling': None, 'sliding': 10, 'per event': 0}
+    {'tumbling': None, 'sliding': 10, 'session': 15, 'per event': 0}
     """
     every = {
         "tumbling": tumbling(events, window_ms),
         "sliding": sliding(events, window_ms, slide_ms),
+        "session": sessions(events, gap_ms),
         "per event": per_event(events, window_ms),
     }
-    over = {lane: [window for window in every[lane] if window.total > limit] for lane in LANES}
+    over = {lane: [window for window in windows if window.total > limit] for lane, windows in every.items()}
     fraud = crossing(events, window_ms, limit)
     return {
-        lane: Seen(every[lane], over[lane], over[lane][0].end_ms - fraud[-1].time_ms if over[lane] else None)
-        for lane in LANES
+        lane: Seen(
+            every[lane],
+            over[lane],
+            over[lane][0].end_ms - fraud[-1].time_ms if over[lane] and fraud else None,
+        )
+        for lane in every
     }
 
 

@@ -39,6 +39,7 @@ from lab.engine.layout import (
     PREV,
     QUEUE,
     RESET,
+    SALT,
     SEQ,
     TAIL,
     TIME,
@@ -191,6 +192,7 @@ def mean(running):
 @bare
 def mixed(h, value):
     h = np.uint64(h ^ np.uint64(value)) * np.uint64(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> np.uint64(32))) * np.uint64(0xC4CEB9FE1A85EC53)
     return h ^ (h >> np.uint64(32))
 
 
@@ -207,7 +209,7 @@ def tally(store, rules, a, j):
     """The place in `counted` of aggregate, group and value of event `j`; the value is named by the first event that had it."""
     last = len(store.counted) - 1
     g = store.event[j, GROUP]
-    h = mixed(mixed(np.uint64(0), g), a)
+    h = mixed(mixed(np.uint64(store.size[SALT]), g), a)
     for u in range(rules.aggregate[a, FIRST], rules.aggregate[a, LAST]):
         h = mixed(h, store.event[j, rules.unique[u]])
     place = np.int64(h & np.uint64(last))

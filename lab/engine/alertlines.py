@@ -1,31 +1,30 @@
 """Alerts as lines of JSON, all of a batch at once: columns are put together, no alert is an object of its own.
 
-row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7958a627","ruleId":1, … }     as `Alert.to_json` writes it
+row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ruleId":1, … }     as `Alert.to_json` writes it
 """
 
 import json
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.columns import LOG_TIME, Columns, take
+from lab.engine.arrowjson import quoted
+from lab.engine.columns import ID_TEXT, LOG_TIME, Columns, take
 from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
 from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, millionths_of_root, root, rounded
-from lab.model.alerts import cut_key
+from lab.model.alerts import cut_key, group_hash
 from lab.model.rules import Rule
 from lab.model.words import plain
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64
 PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without an exponent
-ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 
 
 def alert_lines(
@@ -40,18 +39,18 @@ def alert_lines(
     present, which = np.unique(alerts[:, RULE], return_inverse=True)
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
-    named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},"key":' for rule in rules]
+    named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
     limits = [f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}","eventId":' for rule in rules]
     of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
     event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)
-    event_id, quoted_id = _ids(store, columns, alerts[:, ROW])
-    keys, quoted, hashes = _keys(store, columns, alerts, rules, which)
+    event_id, json_id = _ids(store, columns, alerts[:, ROW])
+    keys, hashes, groups = _groups(store, columns, alerts, rules, which)
     live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
         *(of_rule[0], event_id, ".", event_time, ".", hashes),
-        *(of_rule[1], quoted, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
-        *(of_rule[2], quoted_id, ',"eventTime":', event_time),
+        *(of_rule[1], groups, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
+        *(of_rule[2], json_id, ',"eventTime":', event_time),
         pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
     )
     return keys.to_pylist(), lines.to_pylist()
@@ -66,59 +65,62 @@ def _text(values: pa.Array) -> pa.Array:
     return values.cast(TEXT)
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
-    """As JSON strings."""
-    if pc.any(pc.match_substring_regex(texts, ESCAPED)).as_py():
-        return pa.array([json.dumps(text) for text in texts.to_pylist()], TEXT)
-    return _joined('"', texts, '"')
-
-
 def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
-    name = store.schema.id_field
-    if store.schema.field(name).numeric:
+    schema = store.schema
+    if schema.numeric_id:
         ids = _text(pa.array(columns["id"][rows]))
         return ids, ids
-    quoted = _quoted(_text(take(columns[f"text:{name}"], rows)))
-    return pc.utf8_slice_codeunits(quoted, 1, -1), quoted
+    texts = take(columns[ID_TEXT], rows).cast(TEXT)
+    inside = quoted(texts)
+    as_json = inside if len(schema.id_fields) == 1 else texts
+    return pc.utf8_slice_codeunits(inside, 1, -1), as_json
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
-def _keys(
+def _groups(
     store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """For each alert its group as text, that as JSON, and its hash; each group is looked at once for each order of the keys."""
+    """For each alert its key, its group's hash, and `"key":…,"group":…` as JSON; a group is looked at once for each order of the keys."""
     orders = list(dict.fromkeys(rule.keys for rule in rules))
     order = np.array([orders.index(rule.keys) for rule in rules])[which]
     _, first, again = np.unique(
         alerts[:, IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
     )
-    texts = np.empty(len(first), object)
+    keys, groups = np.empty(len(first), object), np.empty(len(first), object)
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
-        whole = _group_keys(store, columns, names, alerts[first[mine], ROW]).to_pylist()
-        texts[mine] = [cut_key(text) for text in whole]
-    keys = pa.array(texts, TEXT)
-    quoted = _quoted(keys)
-    hashes = pa.array([blake2b(key.encode(), digest_size=4).hexdigest() for key in texts], TEXT)
+        texts, jsons = group_texts(store, columns, names, alerts[first[mine], ROW])
+        keys[mine] = [cut_key(text) for text in texts.to_pylist()]
+        groups[mine] = jsons.to_pylist()
+    hashes = pa.array([group_hash(group) for group in groups], TEXT)
+    keys = pa.array(keys, TEXT)
+    said = _joined('"key":', quoted(keys), ',"group":', pa.array(groups, TEXT))
     again = pa.array(again)
-    return keys.take(again), quoted.take(again), hashes.take(again)
+    return keys.take(again), hashes.take(again), said.take(again)
 
 
-def _group_keys(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
-    """`lab.model.alerts.group_key` of the groups of the given rows, whole."""
-    parts: list[pa.Array | str] = ["{"]
-    for name in names:
+def group_texts(
+    store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray
+) -> tuple[pa.Array, pa.Array]:
+    """The groups of the given rows as `lab.model.alerts.group_key` writes them, but whole, and as `group_json` does."""
+    texts: list[pa.Array | str] = ["{"]
+    jsons: list[pa.Array | str] = ["{"]
+    for number, name in enumerate(names):
         field = store.schema.field(name)
         if field.numeric:
             values = take(columns[f"key:{name}"], rows)
             values = _decimals(values >> 63, values, field.scale)
+            written = _joined('"', values, '"') if field.type.startswith("decimal") else values
         else:
-            values = _text(take(columns[f"text:{name}"], rows))
-        parts += [f"{name}=" if len(parts) == 1 else f";{name}=", values]
-    return _joined(*parts, pa.array(["}"] * len(rows), TEXT))
+            values = take(columns[f"text:{name}"], rows).cast(TEXT)
+            written = quoted(values)
+        texts += [f";{name}=" if number else f"{name}=", values]
+        jsons += [f",{json.dumps(name)}:" if number else f"{json.dumps(name)}:", written]
+    end = pa.array(["}"] * len(rows), TEXT)
+    return _joined(*texts, end), _joined(*jsons, end)
 
 
 # -- aggregates --------------------------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
             whole = np.array(roots, np.int64)
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
-    safe = (alerts[:, HIGH_PART] == low >> 63) & (np.abs(low) < SAFE // factor) & (parts < SAFE // factor)
+    bound = SAFE // factor
+    safe = (alerts[:, HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
     if aggregate.reported is not rounded or scale > PLACES or not safe.all():
         return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)], TEXT)
     whole, rest = np.divmod(part * factor, parts)

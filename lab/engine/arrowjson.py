@@ -4,6 +4,7 @@ Whatever is read here, `Schema.parse` reads with the same values. Arrow's reader
 `decode` has to look after is that a record neither spans lines nor shares one, and our limits.
 """
 
+import json
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,8 @@ import pyarrow.json
 from lab.model.field import Field
 from lab.model.schema import Schema
 from lab.model.times import DIGITS, FINER_THAN_MS, NS_PER_MS, NUMBERS, PATTERNS
+
+ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 
 
 @cache
@@ -113,3 +116,18 @@ def _minor_units(column: pa.Array, per: int) -> tuple[pa.Array, np.ndarray]:
     nulls, most = column.is_null().to_numpy(zero_copy_only=False), 10**column.type.precision
     fit = nulls | (-most < low) & (low < most) & (low >> 63 == high)
     return pa.array(low if per == 1 else low // per, mask=nulls if column.null_count else None), fit
+
+
+def quoted(texts: pa.Array) -> pa.Array:
+    """Texts as JSON strings in ASCII.
+
+    >>> quoted(pa.array(["ip", 'a"b'])).to_pylist()
+    ['"ip"', '"a\\\\"b"']
+    """
+    quote = pa.scalar('"', texts.type)
+    found = pc.binary_join_element_wise(quote, texts, quote, pa.scalar("", texts.type))
+    others = pc.match_substring_regex(texts, ESCAPED)
+    if pc.any(others).as_py():
+        escaped = [json.dumps(text) for text in texts.filter(others).to_pylist()]
+        found = pc.replace_with_mask(found, others, pa.array(escaped, texts.type))
+    return found

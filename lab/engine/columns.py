@@ -1,7 +1,6 @@
 """Columns in bytes: what travels between tasks is Arrow IPC with narrowed integers."""
 
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,10 @@ import pyarrow.compute as pc
 
 Columns = dict[str, np.ndarray | pa.Array]
 
-# beside an event's fields, none of which can be called so; the id is there if the field is text, as a number
-LOG_TIME, SOURCE, ID = ":logTime", ":source", ":id"
+# beside an event's fields, none of which can be called so; ID, a number, and ID_TEXT are there unless the id is one number
+LOG_TIME, SOURCE, ID, ID_TEXT = ":logTime", ":source", ":id", ":idText"
+BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
-
-
-def now_ms() -> int:
-    """The clock, in ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def narrow(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:

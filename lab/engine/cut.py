@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from lab.engine import lease, ledger
 from lab.engine.checkpoint import mark
-from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
 from lab.engine.feeds import Feed, LogLost, Positions
 from lab.engine.ledger import Change
 from lab.engine.settings import Settings
+from lab.model.times import now_ms
 
 Ends = tuple[Positions, Positions]  # of events and control
 # {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also

@@ -9,6 +9,7 @@ closing their pipes, when the engine has stopped in order.
 """
 
 import gc
+import os
 import signal
 import time
 
@@ -35,5 +36,6 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     gc.callbacks.append(freeze_what_stays)
+    os.umask(0o007)  # what workers write says itself who may read it (lab.logs.access)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     manager()

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.arrowjson import arrow_schema, read_lines, typed
-from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns
+from lab.engine.arrowjson import arrow_schema, quoted, read_lines, typed
+from lab.engine.columns import ID, ID_TEXT, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
 from lab.engine.together import together
 from lab.model.deadletters import dead_letter, kind_of
-from lab.model.field import Value
+from lab.model.field import MAX_TEXT, Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
 
@@ -32,16 +32,22 @@ class MicroBatch:
     dead_letters: list[str] = field(default_factory=list)
     bad: Counter[str] = field(default_factory=Counter)  # what was bad about them: kind -> how many
     records: int = 0
+    nan_as_null: Counter[str] = field(
+        default_factory=Counter
+    )  # field -> its values that were NaN or the like
     like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
 
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
     """Decodes runs of records of the events' log."""
     batch = MicroBatch()
-    for columns, bad in together(lambda records: _decode_run(records, schema, max_future_ms), runs):
+    for columns, bad, nan_as_null in together(
+        lambda records: _decode_run(records, schema, max_future_ms), runs
+    ):
         events = len(columns[LOG_TIME])
         batch.records += events + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
+        batch.nan_as_null += nan_as_null
         batch.bad.update(kind_of(reason) for reason, _, _ in bad)
         if events:
             batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
@@ -49,10 +55,12 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
     return batch
 
 
-def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[Columns, list]:
-    """The good records of a run with log time and source, and the bad ones; the run itself may go."""
-    columns, kept, bad = decode_records(records, schema, max_future_ms)
-    return columns | {LOG_TIME: records.log_time[kept], SOURCE: np.full(len(kept), records.source)}, bad
+def _decode_run(records: Records, schema: Schema, max_future_ms: int) -> tuple[Columns, list, Counter[str]]:
+    """The good records of a run with log time and source, the bad ones, NaN by field; the run itself may go."""
+    nan_as_null: Counter[str] = Counter()
+    columns, kept, bad = decode_records(records, schema, max_future_ms, nan_as_null)
+    columns |= {LOG_TIME: records.log_time[kept], SOURCE: np.full(len(kept), records.source)}
+    return columns, bad, nan_as_null
 
 
 def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
@@ -60,11 +68,15 @@ def _like_seconds(times: pa.Array, log_times: np.ndarray) -> int:
 
 
 def decode_records(
-    records: Records, schema: Schema, max_future_ms: int = MAX_FUTURE_MS
+    records: Records,
+    schema: Schema,
+    max_future_ms: int = MAX_FUTURE_MS,
+    nan_as_null: Counter[str] | None = None,
 ) -> tuple[Columns, np.ndarray, list[tuple[str, str, bytes]]]:
     """The good records as columns (decimals scaled to int64), which they are, and the bad ones: (reason, place, raw bytes).
 
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
+    `nan_as_null` counts values that were NaN or the like, by field.
     """
     lines = Lines(records)
     log_times = np.zeros(len(lines.starts), np.int64)
@@ -78,11 +90,14 @@ def decode_records(
             at_once, table = at_once[fit], table.filter(pa.array(fit))
     one_by_one, good, bad = [], [], []
     for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
+        nans: Counter[str] = Counter()
         try:
-            event = schema.parse(lines[row])
+            event = schema.parse(lines[row], nans)
             schema.check_future(event, int(log_times[row]), max_future_ms)
             good.append({name: _stored(value) for name, value in event.items()})
             one_by_one.append(row)
+            if nan_as_null is not None:
+                nan_as_null.update(nans)
         except BadRecord as error:
             bad.append((str(error), row))
     rows = np.append(at_once, np.array(one_by_one, np.int64))
@@ -91,11 +106,23 @@ def decode_records(
         rows = rows[order]
         table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
     columns = {name: table[name].combine_chunks() for name in schema.names}
-    if not schema.field(schema.id_field).numeric:
-        columns[ID] = pa.array(_digests(columns[schema.id_field]))
+    if not schema.numeric_id:
+        columns[ID_TEXT] = _id_texts([columns[name] for name in schema.id_fields])
+        columns[ID] = pa.array(_digests(columns[ID_TEXT]))
     places = records.places([row for _, row in bad])
     letters = [(reason, place, lines[row]) for (reason, row), place in zip(bad, places, strict=True)]
     return columns, np.searchsorted(lines.records, rows), letters
+
+
+def _id_texts(columns: list[pa.Array]) -> pa.Array:
+    """Ids as texts, each another: a text as it is, several fields as a JSON array."""
+    if len(columns) == 1:
+        return columns[0]
+    parts = [
+        quoted(column) if pa.types.is_string(column.type) else column.cast(pa.string()) for column in columns
+    ]
+    inside = pc.binary_join_element_wise(*parts, ",")
+    return pc.binary_join_element_wise("[", inside, "]", "")
 
 
 def _digests(texts: pa.Array) -> np.ndarray:
@@ -155,6 +182,8 @@ def is_utf8(line: bytes) -> bool:
 
 def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
     """Rows and their values, of all lines but those that have a bad one nearby and those that are not plain."""
+    if schema.records == "csv":
+        return
     plain = lines.plain()
     text, rows = lines.text, np.flatnonzero(plain)
     if not plain.all():
@@ -181,11 +210,22 @@ def _stored(value: Value) -> int | str | None:
 
 
 def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: int) -> np.ndarray:
-    """Which rows have an id and a time that are allowed."""
+    """Which rows have an id, a time and texts that are allowed."""
     times = table[schema.time_field].fill_null(-1).to_numpy()
     latest = np.where(log_times != 0, log_times + min(max_future_ms, MAX_TIME), MAX_TIME)
-    fit = (0 <= times) & (times < MAX_TIME) & (times <= latest) & table[schema.id_field].is_valid().to_numpy()
-    if not schema.field(schema.id_field).numeric:
-        length = pc.utf8_length(table[schema.id_field]).fill_null(0).to_numpy()
-        fit &= (1 <= length) & (length <= MAX_ID)
+    fit = (0 <= times) & (times < MAX_TIME) & (times <= latest)
+    for name in schema.id_fields:
+        fit &= table[name].is_valid().to_numpy()
+    for name in schema.names:
+        if not schema.field(name).numeric:
+            least, most = (1, MAX_ID) if name in schema.id_fields else (0, MAX_TEXT)
+            fit &= _lengths_fit(table[name], least, most)
     return fit
+
+
+def _lengths_fit(texts: pa.ChunkedArray, least: int, most: int) -> np.ndarray | bool:
+    """Which texts have that many characters; nulls have none."""
+    if not least and (pc.max(pc.binary_length(texts)).as_py() or 0) <= most:
+        return True
+    lengths = pc.utf8_length(texts).fill_null(0).to_numpy()
+    return (least <= lengths) & (lengths <= most)

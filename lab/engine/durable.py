@@ -6,8 +6,12 @@ What the engine itself keeps beside Spark's logs in a checkpoint goes through he
 import os
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyarrow import fs
+from lab.logs.access import make_folder, opener
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 SHARED, STORES = "file://", ("s3://", "s3a://")
 
@@ -61,7 +65,9 @@ class Durable:
         return f"{SHARED}{self._place[1]}"
 
     @cached_property
-    def _place(self) -> tuple[fs.FileSystem, str]:
+    def _place(self) -> "tuple[fs.FileSystem, str]":
+        from pyarrow import fs
+
         if self.object_store:
             bucket, _, path = self.where.partition("://")[2].partition("/")
             system, root = _store(bucket)
@@ -88,17 +94,19 @@ class Durable:
         try:
             self._write_local(aside, data)
         except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
             self._write_local(aside, data)
         os.replace(aside, f"{folder}/{name}")
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with open(path, "wb") as file:
+        with open(path, "wb", opener=opener) as file:
             file.write(data)
 
     def names(self) -> list[str]:
         """The names there are, sorted; none where there is no folder."""
+        from pyarrow import fs
+
         system, folder = self._place
         found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         return sorted(file.base_name for file in found if file.is_file and not file.base_name.startswith("."))
@@ -113,7 +121,9 @@ class Durable:
 
 
 @lru_cache(maxsize=8)
-def _store(bucket: str) -> tuple[fs.FileSystem, str]:
+def _store(bucket: str) -> "tuple[fs.FileSystem, str]":
     """An object store as the environment describes it: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on."""
+    from pyarrow import fs
+
     # a small object is one request, not three
     return fs.FileSystem.from_uri(f"s3://{bucket}?allow_delayed_open=true")

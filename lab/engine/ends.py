@@ -1,21 +1,26 @@
 """The logs that an engine reads and writes: as folders of files, or as topics of Kafka."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lab.engine.feeds import Feed, FileFeed, Positions
+from lab.engine.checkpoint import fingerprint, mark
+from lab.engine.durable import Durable
+from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog, joined
+from lab.logs.index import Batch, writer_id
+from lab.logs.positions import Positions
+from lab.model.answers import read_stats
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from lab.engine.feeds import Feed
     from lab.engine.kafkafeed import KafkaFeed
     from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
@@ -24,6 +29,7 @@ READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
 LINES_A_ROW = 1_000
+LINES_AT_FIRST = 100  # of the stats topic
 
 
 @dataclass(frozen=True)
@@ -44,25 +50,27 @@ class FileLogs:
     def create(self) -> None:
         """Makes the folders that are not there."""
         for name in LOGS:
-            self.path(name).mkdir(parents=True, exist_ok=True)
+            make_folder(self.path(name))
 
     def topic(self, name: str) -> str:
         """What rows for the log are marked with."""
         return name
 
-    def feed(self, name: str) -> Feed:
+    def feed(self, name: str) -> "Feed":
         """A log as the engine reads it."""
+        from lab.engine.feeds import FileFeed
+
         return FileFeed(self.path(name))
 
     def reached(self, events: Positions) -> None:
         """Micro-batches up to here are done; a folder need not know."""
 
-    def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
-        """What `writer`, a checkpoint, gives is appended once for each micro-batch, however often the batch runs."""
-        return output.writeStream.foreachBatch(partial(self._write, writer=writer))
+    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+        """What a checkpoint with the id `writer` gives is appended once for each micro-batch, however often the batch runs."""
+        return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
 
-    def _write(self, output: "DataFrame", batch_id: int, writer: str) -> None:
-        self.write(output.toArrow(), batch_id, writer)
+    def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
+        self.write(output.toArrow(), batch_id, writer, fingerprint(mark(checkpoint.where, batch_id)))
 
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
@@ -70,14 +78,24 @@ class FileLogs:
         values = [_pressed(joined(part)) for part in parts]
         return [""] * len(values), values
 
-    def write(self, rows: pa.Table, batch_id: int, writer: str) -> None:
-        """Appends a micro-batch's rows of `source.OUTPUT` unless the logs have them."""
+    def write(self, rows: "pa.Table", batch_id: int, writer: str, of: int) -> None:
+        """Appends a micro-batch's rows of `source.OUTPUT` unless the logs have them; `of`: the fingerprint of the batch."""
+        import pyarrow.compute as pc
+
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put(writer, batch_id, b"".join(map(_unpressed, values)))
+            self.log(name).put(writer, batch_id, b"".join(map(_unpressed, values)), of)
+
+    def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple[FileLog, Batch]]:
+        """Each log that has micro-batches of a checkpoint, and its last one; they are known however long ago they were."""
+        for log in map(self.log, WRITTEN):
+            if last := log.last_batch(writer):
+                yield log, last
 
 
 def _pressed(data: bytes) -> bytes:
+    import pyarrow as pa
+
     pressed = pa.BufferOutputStream()
     with pa.CompressedOutputStream(pressed, "lz4") as stream:
         stream.write(data)
@@ -85,6 +103,8 @@ def _pressed(data: bytes) -> bytes:
 
 
 def _unpressed(data: bytes) -> bytes:
+    import pyarrow as pa
+
     with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
         return stream.read()
 
@@ -146,10 +166,32 @@ class KafkaLogs:
         """Keys and values of the rows that carry lines to the sink: a record each."""
         return keys, lines
 
-    def sink(self, output: "DataFrame", writer: str) -> "DataStreamWriter":
-        """A record for each line, keyed; delivered at least once, so `writer` is of no use here."""
+    def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
+        """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""
+        log, asked, before = self.log("stats"), LINES_AT_FIRST, 0
+        while True:
+            newest = log.newest(asked)
+            lines = list(_readable(newest))
+            mine = [line for line in lines if line.get("engine", {}).get("id") == writer and "cut" in line]
+            if mine:
+                number, cut = mine[-1]["batch"], mine[-1]["cut"]
+                yield log, Batch(writer_id(writer), number, fingerprint(cut | {"cut": cut["to"]}))
+            ends = [line["times"]["end"] for line in lines if "end" in line["times"]]
+            if mine or len(newest) == before or min(ends, default=since_ms) < since_ms:
+                return
+            asked, before = asked * 10, len(newest)
+
+    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+        """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
         properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
         return output.writeStream.format("kafka").options(**properties)
+
+
+def _readable(lines: list[str]) -> Iterator[dict]:
+    """The lines of a stats log that an engine can have written."""
+    for line in lines:
+        with suppress(ValueError):
+            yield read_stats(line)
 
 
 def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:

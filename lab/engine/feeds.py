@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from lab.engine.columns import now_ms
 from lab.logs.files import BYTES_A_RECORD, FileLog
+from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
 

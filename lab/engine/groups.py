@@ -18,17 +18,21 @@ from lab.engine.layout import (
     RESET_RULE,
     RESET_SEQ,
     RESETS,
+    SALT,
     SEQ,
     START,
     TIME,
+    TWINS,
     VALUES,
     bare,
 )
 
+RUN = 64  # events of one time and group, after which a hash table tells which ids they have
+
 
 @bare
-def key_hash(key, i):
-    h = np.uint64(0)
+def key_hash(store, key, i):
+    h = np.uint64(store.size[SALT])
     for k in range(key.shape[1]):
         h = mixed(h, key[i, k])
     return h
@@ -47,7 +51,7 @@ def has_key(store, g, key, i):
 def group_place(store, key, i):
     """The place in the table of groups of the one with the key in row `i`, or where it would be."""
     last = len(store.table) - 1
-    place = np.int64(key_hash(key, i) & np.uint64(last))
+    place = np.int64(key_hash(store, key, i) & np.uint64(last))
     while store.table[place] != NOTHING and not has_key(store, store.table[place], key, i):
         place = (place + 1) & last
     return place
@@ -104,7 +108,7 @@ def count_new(store, key, seen):
     for i in range(len(key)):
         if store.table[group_place(store, key, i)] != NOTHING:
             continue
-        place = np.int64(key_hash(key, i) & np.uint64(last))
+        place = np.int64(key_hash(store, key, i) & np.uint64(last))
         while seen[place] != NOTHING and not same_key(key, seen[place], i):
             place = (place + 1) & last
         new += seen[place] == NOTHING
@@ -130,13 +134,66 @@ def older_neighbour(store, g, t):
 
 
 @bare
-def is_held(store, p, t, event_id):
-    """Whether an event with this time and id is held; `p` is the older neighbour of `t`."""
-    while p != NOTHING and store.event[p, TIME] == t:
+def is_held(store, g, p, t, event_id):
+    """Whether an event of the group with this time and id is held; `p` is the older neighbour of `t`.
+
+    Of a run of more than RUN events of one time all are in a hash table: to walk it for each would take the square of its length.
+    """
+    for _ in range(RUN):
+        if p == NOTHING or store.event[p, TIME] != t:
+            return False
         if store.event[p, ID] == event_id:
             return True
         p = store.event[p, PREV]
-    return False
+    if p == NOTHING or store.event[p, TIME] != t:
+        return False
+    return store.twin[twin_place(store, g, t, event_id)] != 0
+
+
+@bare
+def twin_place(store, g, t, event_id):
+    """The place in the table of twins of the event with this time and id, or where it would be."""
+    last = len(store.twin) - 1
+    h = mixed(mixed(mixed(np.uint64(store.size[SALT]), g), t), event_id)
+    place = np.int64(h & np.uint64(last))
+    while store.twin[place] != 0:
+        j = store.twin[place] - 1
+        if store.event[j, ID] == event_id and store.event[j, TIME] == t and store.event[j, GROUP] == g:
+            return place
+        place = (place + 1) & last
+    return place
+
+
+@bare
+def add_twin(store, j):
+    """Takes an event into the table of twins."""
+    place = twin_place(store, store.event[j, GROUP], store.event[j, TIME], store.event[j, ID])
+    store.size[TWINS] += store.twin[place] == 0
+    store.twin[place] = j + 1
+
+
+@bare
+def add_to_run(store, j):
+    """Takes event `j`, the newest of its time, into the table of twins if its run is long; the whole run once it gets long."""
+    t, p = store.event[j, TIME], store.event[j, PREV]
+    for _ in range(RUN):
+        if p == NOTHING or store.event[p, TIME] != t:
+            return
+        p = store.event[p, PREV]
+    add_twin(store, j)
+    if p != NOTHING and store.event[p, TIME] == t:
+        return
+    p = store.event[j, PREV]
+    for _ in range(RUN):
+        add_twin(store, p)
+        p = store.event[p, PREV]
+
+
+@bare
+def index_twins(store, before):
+    """Fills the hash table of twins with the entries of another."""
+    for row in before:
+        add_twin(store, row - 1)
 
 
 @bare
@@ -162,6 +219,7 @@ def link(store, g, p, seq, batch, i):
     store.event[j, PREV] = p
     store.event[j, NEXT] = q
     store.event[j, GROUP] = g
+    add_to_run(store, j)
     return j
 
 
@@ -169,7 +227,7 @@ def link(store, g, p, seq, batch, i):
 def reset_place(store, rule_id, g):
     """The place of rule and group in the table of resets, or where it would be."""
     last = len(store.reset) - 1
-    place = np.int64(mixed(mixed(np.uint64(0), rule_id), g) & np.uint64(last))
+    place = np.int64(mixed(mixed(np.uint64(store.size[SALT]), rule_id), g) & np.uint64(last))
     while store.reset[place, RESET_RULE] != NOTHING and (
         store.reset[place, RESET_RULE] != rule_id or store.reset[place, RESET_GROUP] != g
     ):
@@ -213,7 +271,7 @@ def index_groups(store):
     """Fills the hash table of groups, after its size changed."""
     last = len(store.table) - 1
     for g in range(store.size[GROUPS]):
-        place = np.int64(key_hash(store.group[:, KEY:], g) & np.uint64(last))
+        place = np.int64(key_hash(store, store.group[:, KEY:], g) & np.uint64(last))
         while store.table[place] != NOTHING:
             place = (place + 1) & last
         store.table[place] = g

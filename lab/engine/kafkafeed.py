@@ -10,10 +10,10 @@ from functools import lru_cache
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.columns import now_ms
 from lab.engine.feeds import LogLost, Positions, one_a_line
 from lab.logs.cluster import Cluster
 from lab.logs.partitions import Partitions, Reader
+from lab.model.times import now_ms
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show

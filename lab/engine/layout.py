@@ -35,7 +35,8 @@ HEAD, TAIL, KNOWN = 1, 2, 3
 
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
-EVENTS, GROUPS, LANES, RESETS = range(4)  # places in Store.size
+# places in Store.size; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `twin`
+EVENTS, GROUPS, LANES, RESETS, SALT, TWINS = range(6)
 
 # columns of Rules.aggregate
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
@@ -50,7 +51,7 @@ ROW, RULE, IN_GROUP, HIGH_PART, LOW_PART, PART, PARTS = range(7)
 class Store(NamedTuple):
     """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
 
-    # [4] events, groups, int64s of `running` in use, resets
+    # [6] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`
     size: np.ndarray
     # [key-groups] newest event time, ms
     newest: np.ndarray
@@ -70,6 +71,8 @@ class Store(NamedTuple):
     counted: np.ndarray
     # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, if that resets it
     reset: np.ndarray
+    # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, so that it costs no memory
+    twin: np.ndarray
     # [SCRATCH] int64: room to calculate
     scratch: np.ndarray
 

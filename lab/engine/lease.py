@@ -13,14 +13,15 @@ import os
 import socket
 import time
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from threading import Event, Thread
 from typing import Self
 from uuid import uuid4
 
-from lab.engine.columns import now_ms
 from lab.engine.durable import Durable
 from lab.engine.held import CheckpointInUse, Held
+from lab.model.times import now_ms
 
 FOLDER = "lease"
 LEASE_S, RENEW_S = 30, 5
@@ -39,6 +40,14 @@ def check(checkpoint: Durable, mine: str) -> None:
     """Raises Fenced unless the lease of that name still counts."""
     if (found := holder(checkpoint)) != mine:
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
+
+
+def age_s(checkpoint: Durable) -> float | None:
+    """How long ago the lease that counts was renewed, infinite if it was given back; None if there never was one."""
+    if not (name := holder(checkpoint)):
+        return None
+    renewed_ms = _read(checkpoint, name).get("renewed_ms")
+    return inf if renewed_ms is None else time.time() - renewed_ms / 1000
 
 
 class Lease:

@@ -21,13 +21,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import shared, source
-from lab.engine.columns import now_ms
+from lab.engine.codecache import check_code_cache
 from lab.engine.durable import Durable
 from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
 from lab.engine.held import Held
 from lab.engine.job import Job
 from lab.engine.lease import Lease
+from lab.engine.restored import check_not_put_back
 from lab.engine.settings import Settings
+from lab.model.times import now_ms
 
 HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
 # Spark gives workers with shorter tracebacks to SQL only; with the same for all, those that are there already do
@@ -53,15 +55,19 @@ def start(
     """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
 
     `checkpoint`: a folder, or the URI of one (`lab.engine.durable`). Raises CheckpointInUse while another engine runs on
-    it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach.
+    it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach,
+    RuntimeError if Spark has ended.
     """
+    check_spark(spark)
     folder, master = Durable(checkpoint), spark.sparkContext.master
     check_reach(logs, master)
+    check_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
         for name in WRITTEN if isinstance(logs, FileLogs) else ():
             until_stopped.enter_context(Held(logs.path(name), what="log"))
         writer_id = settings.bind(checkpoint)
+        check_not_put_back(logs, folder, writer_id)
         start = f"{os.getpid()}-{uuid4().hex[:8]}"
         job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()))
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
@@ -72,10 +78,18 @@ def start(
             rows = rows.repartitionById(settings.parallelism, "task")
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-        writer = logs.sink(rows, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
+        writer = (
+            logs.sink(rows, folder, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
+        )
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all())
+
+
+def check_spark(spark: SparkSession) -> None:
+    """Raises RuntimeError if Spark has ended; PySpark's own error would say nothing."""
+    if spark.sparkContext._jsc is None:
+        raise RuntimeError("this Spark session has ended: open another one with lab.session()")
 
 
 def _start_workers(spark: SparkSession, tasks: int) -> None:

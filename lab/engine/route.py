@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.columns import ID, LOG_TIME, SOURCE, Columns, in_log_order, take
+from lab.engine.columns import BEFORE_ALL, ID, ID_TEXT, LOG_TIME, SOURCE, Columns, in_log_order, take
 from lab.engine.decode import MicroBatch
 from lab.engine.ledger import Change, Ledger
 from lab.engine.settings import Settings
@@ -26,23 +26,26 @@ from lab.model.schema import Schema
 
 def route(
     batch: MicroBatch, ledger: Ledger, changes: list[Change], settings: Settings
-) -> tuple[list[Envelope], Counter]:
-    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log; and its counts.
+) -> tuple[list[Envelope], Counter, list[int]]:
+    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log.
 
-    The rows of an envelope are in log order.
+    With its counts, and the newest event time before each change and of all, in ms. The rows of an envelope are in log order.
     """
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
     places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
-    envelopes, first = [], 0
+    envelopes, first, newest = [], 0, [BEFORE_ALL]
     for after, end in enumerate([*places, len(events[LOG_TIME])]):
+        newest.append(newest[-1])
         if end > first:
+            times = events[settings.schema.time_field]
+            newest[-1] = max(newest[-1], pc.max(pa.array(times[first:end])).as_py())
             part = {name: values[first:end] for name, values in events.items()}
             envelopes += _between(part, ledger, after, counts, settings)
             first = end
         if after < len(changes):
             ledger.apply(changes[after].message)
-    return envelopes, counts
+    return envelopes, counts, newest[1:]
 
 
 def _between(
@@ -57,12 +60,12 @@ def _between(
         if not len(rows):
             continue
         columns = routed(events, rows, plan.route, plan.needs, settings.schema)
-        columns["first"] = unclaimed[rows].astype(np.int64)
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
         yield Envelope(after, plan.kept.store, columns)
-    counts["evaluated"] += int(np.count_nonzero(unclaimed))  # against no rule at all
+    unrouted = int(np.count_nonzero(unclaimed))
+    counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
 
 
 def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
@@ -132,13 +135,13 @@ def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
 def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": _numpy(take(events[ID if ID in events else schema.id_field], rows)),
+        "id": _numpy(take(events[ID if ID in events else schema.id_fields[0]], rows)),
         "time": _numpy(take(events[schema.time_field], rows)),
         LOG_TIME: events[LOG_TIME][rows],
         SOURCE: events[SOURCE][rows],
     }
     if ID in events:
-        columns[f"text:{schema.id_field}"] = take(events[schema.id_field], rows)
+        columns[ID_TEXT] = take(events[ID_TEXT], rows)
     for name in route.keys:
         values = take(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}

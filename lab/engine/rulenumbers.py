@@ -8,6 +8,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,8 +19,10 @@ from lab.engine.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
 from lab.engine.layout import NOTHING, Rules
 from lab.engine.limits import limit_row
 from lab.model.aggregates import AGGREGATES
+from lab.model.field import Field
 from lab.model.rules import OPERATORS, Rule
 from lab.model.schema import Schema
+from lab.model.words import plain
 
 BITS = 63  # of an int64 column that say what is not null
 
@@ -62,6 +65,13 @@ def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
     """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
     columns = ((not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields))
     return list(dict.fromkeys(column for of in columns for column in of))
+
+
+def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
+    """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
+    if not field.numeric:
+        return "".join(f"{number % (1 << 64):016x}" for number in numbers)
+    return plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
 
 
 def scale_of(rule: Rule, schema: Schema) -> int:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
-from lab.engine.checkpoint import VERSION, read_record, write_record
+from lab.engine.checkpoint import VERSION, new_id, read_record, write_record
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS, Schema
 
@@ -59,7 +58,7 @@ class Settings:
             "parallelism": self.parallelism,
         }
         found = read_record(checkpoint)
-        record = found or {"version": VERSION, "id": uuid4().hex, **mine}
+        record = found or {"version": VERSION, **new_id(), **mine}
         before = Schema.from_dict(record["schema"])
         if reason := self.schema.incompatible(before):
             raise ValueError(

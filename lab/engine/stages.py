@@ -125,6 +125,9 @@ def compile_kernels() -> None:
     with Stages(Settings()) as stages:
         for number in (1, 2):
             stages.batch(
-                [("control", rule % number), ("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)]
+                [
+                    ("control", rule % number),
+                    *[("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)] * 2,
+                ]
             )
             stages.lose_memory()

@@ -19,6 +19,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.columns import Columns, take
+from lab.engine.columns import BEFORE_ALL, Columns, take
 from lab.engine.durable import Durable
 from lab.engine.together import WORTH_ROWS
 
@@ -61,7 +62,10 @@ class Overtaken(RuntimeError):
 
 
 class StateFile(NamedTuple):
-    """One file: the batches and key-groups it covers, its level, what it holds, and the key-groups to be read from it."""
+    """One file: the batches and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
+
+    `newest`: the newest event time, in ms, of all records of the log up to its last batch, whoever got them.
+    """
 
     last: int
     first: int
@@ -70,6 +74,7 @@ class StateFile(NamedTuple):
     level: int = 0
     bytes: int = 0
     events: int = 0
+    newest: int = BEFORE_ALL
     serves: tuple[int, ...] = ()
 
     @property
@@ -169,8 +174,17 @@ class StateFiles:
 
     def _described(self, file: StateFile) -> StateFile:
         data = self._data(file.name)
-        meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
-        return file._replace(level=meta["level"], bytes=data.size, events=sum(meta["events"].values()))
+        with _readable(f"{self.folder}/{file.name}"):
+            meta = json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
+            return file._replace(
+                level=meta["level"],
+                bytes=data.size,
+                events=sum(meta["events"].values()),
+                # a file of an engine from before it was told has at least these
+                newest=meta.get(
+                    "newestOfLog", max((time for *_, time in meta["newest"]), default=BEFORE_ALL)
+                ),
+            )
 
     def newest(self, file: StateFile) -> list[list[int]]:
         """(store, key-group, newest event time in ms) of what a file holds. Raises FileGone."""
@@ -189,16 +203,21 @@ class StateFiles:
 
     def read(self, file: StateFile) -> pa.Table:
         """What a file holds of the key-groups that it serves; other files may have replaced it for its others."""
-        rows = pa.ipc.open_file(self._data(file.name)).read_all()
-        if len(file.serves) == file.high - file.low + 1:
-            return rows
-        return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.serves)))
+        data = self._data(file.name)
+        with _readable(f"{self.folder}/{file.name}"):
+            rows = pa.ipc.open_file(data).read_all()
+            rows.validate(full=True)
+            if len(file.serves) == file.high - file.low + 1:
+                return rows
+            return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.serves)))
 
-    def write(self, last: int, first: int, level: int, rows: pa.Table) -> StateFile:
+    def write(
+        self, last: int, first: int, level: int, rows: pa.Table, newest_of_log: int = BEFORE_ALL
+    ) -> StateFile:
         """Writes what batches `first` … `last` stored."""
-        file = StateFile(last, first, self.low, self.high, level)
+        file = StateFile(last, first, self.low, self.high, level, newest=newest_of_log)
         events, newest = _summary(rows)
-        meta = json.dumps({"level": level, "events": events, "newest": newest})
+        meta = json.dumps({"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log})
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
         with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:
@@ -208,12 +227,32 @@ class StateFiles:
         return file._replace(bytes=data.size, events=sum(events.values()))
 
 
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """What is done in it reads a file that anything may have happened to, on a disk or on its way here."""
+    try:
+        yield
+    except (
+        pa.ArrowException,
+        MemoryError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise ValueError(
+            f"{where} is no state file, or a damaged one: {error}; restore the checkpoint"
+        ) from None
+
+
 @lru_cache(maxsize=64)
 def _meta(where: str, name: str) -> dict:
     data = Durable(where).read(name)
     if data is None:
         raise FileGone(f"{where}/{name}")
-    return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
+    with _readable(f"{where}/{name}"):
+        return json.loads(pa.ipc.open_file(data).schema.metadata[b"lab"])
 
 
 def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]]:

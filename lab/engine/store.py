@@ -1,5 +1,6 @@
 """The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
 
+import secrets
 from collections.abc import Collection
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 
 from lab.engine import groups, layout, shared, window
 from lab.engine.aggregates import SCRATCH
-from lab.engine.columns import Columns
+from lab.engine.columns import Columns, take
 from lab.engine.layout import NOTHING, Batch, Store
 from lab.engine.rulenumbers import Key, halves, not_null, numbers, value_columns
 from lab.model.rules import Route, Rule
@@ -18,6 +19,7 @@ from lab.model.schema import Schema
 ROOM_AT_FIRST = 1024  # events
 ALERTS_AT_ONCE = 4096
 NEARLY_FULL = 8  # when less than one in so many is free
+NO_TWINS = np.empty(0, np.int32)
 END_OF_SEQS = 1 << 62  # greater than every seq
 
 
@@ -85,7 +87,7 @@ class RouteStore:
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (4,)),
+                "size": ("int64", (6,)),
                 "newest": ("int64", (self.key_groups,)),
                 "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
                 "queue": ("int32", (room["event"], queues, 2)),
@@ -95,9 +97,11 @@ class RouteStore:
                 "running": ("int64", (room["running"],)),
                 "counted": ("int32", (_power_of_two(2 * room["event"] * distinct), 3)),
                 "reset": ("int64", (room["reset"], 3)),
+                "twin": ("int32", (_power_of_two(2 * room["event"]),)),
                 "scratch": ("int64", (SCRATCH,)),
             },
         )
+        arrays["size"][layout.SALT] = secrets.randbits(63)
         arrays["newest"].fill(layout.NEVER)
         for name in ("table", "place", "counted", "reset"):
             arrays[name].fill(NOTHING)
@@ -127,6 +131,9 @@ class RouteStore:
             new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
         self.arrays = new
         groups.index_groups(self.store)
+        groups.index_twins(
+            self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
+        )
         window.index_counted(self.store, self.numbers, old["counted"], renamed)
         ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
         groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
@@ -150,7 +157,7 @@ class RouteStore:
 
     def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
         """For so many more; for lanes as for groups, and a table of resets is at most half full."""
-        events_now, groups_now, lanes_now, resets_now = self.arrays["size"].tolist()
+        events_now, groups_now, lanes_now, resets_now = self.arrays["size"][: layout.SALT].tolist()
         need = {
             "event": events_now + events,
             "group": groups_now + groups,
@@ -222,7 +229,8 @@ class RouteStore:
 
     # -- events in and out ---------------------------------------------------------------------------------------------
 
-    def _batch(self, columns: Columns) -> Batch:
+    def batch(self, columns: Columns) -> Batch:
+        """Events as the compiled loop takes them."""
         rows = len(columns["time"])
         value = np.zeros((rows, len(self.value_columns)), np.int64)
         for number, name in enumerate(self.fields):
@@ -255,7 +263,7 @@ class RouteStore:
 
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
-        batch = self._batch(columns)
+        batch = self.batch(columns)
         self._prepare(batch, max_out_of_orderness_ms)
         fate = np.empty(len(batch.time), np.uint8)
         found, done = [], 0
@@ -325,7 +333,7 @@ class RouteStore:
         `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
         `coming`: for how many more events to have room.
         """
-        batch = self._batch(events)
+        batch = self.batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
         groups.load(self.store, batch, _plain(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
@@ -336,13 +344,21 @@ class RouteStore:
         of_reset = (_plain(resets[name]) for name in ("keyGroup", "rule", "seq"))
         groups.load_resets(self.store, key, *of_reset, rows)
 
-    def compact(self, max_out_of_orderness_ms: int, coming: int = 0) -> None:
-        """Forgets events, groups and resets that are no longer held, and has room for some `coming` events."""
+    def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
+        """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""
         newest = self.newest.copy()
         events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
+        if before_ms != layout.NEVER:
+            kept = np.flatnonzero(events["time"] >= before_ms)
+            events = {name: take(values, kept) for name, values in events.items()}
         self.arrays = self._create(self._room_at_first)
         self.newest[:] = newest
         self.load(events, resets, {}, max_out_of_orderness_ms, coming)
+
+    def forget(self, before_ms: int, max_out_of_orderness_ms: int) -> None:
+        """Forgets the events from before a time; a key-group that holds none then begins anew."""
+        self.newest[self.newest < before_ms] = layout.NEVER
+        self.compact(max_out_of_orderness_ms, before_ms=before_ms)
 
     def _mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
         held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)

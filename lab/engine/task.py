@@ -8,17 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from lab.engine import lease, ledger, shared
-from lab.engine.columns import now_ms, pack, unpack
+from lab.engine.columns import pack, unpack
 from lab.engine.cut import Work
 from lab.engine.decode import decode
 from lab.engine.job import Job
 from lab.engine.route import by_task, route
 from lab.engine.windows import Envelope, Lines, opened
 from lab.model.keygroups import flink_range
+from lab.model.times import now_ms
 
 
 def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
-    """Reads, decodes and routes a share; also what task 0 is told of it: counts, dead letters, times."""
+    """Reads, decodes and routes a share; also what task 0 is told of it (counts, dead letters, times), and all (newest event times)."""
     settings = job.settings
     times = {"start": work.at, "decode": now_ms()}
     batch = decode(
@@ -28,12 +29,14 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
     if work.after != work.before:
         rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
-    envelopes, counts = route(batch, rules, changes, settings)
+    envelopes, counts, newest = route(batch, rules, changes, settings)
     if batch.like_seconds:
         counts["datedLikeSeconds"] = batch.like_seconds
+    if batch.nan_as_null:
+        counts["nanAsNull"] = batch.nan_as_null.total()
     times["evaluate"] = now_ms()
     told = {"counts": dict(counts), "deadLetters": batch.dead_letters, "deadLettersBy": dict(batch.bad)}
-    return envelopes, told | {"times": times, "cut": work.cut}
+    return envelopes, told | {"times": times, "cut": work.cut, "newest": newest}
 
 
 def evaluated(
@@ -60,7 +63,8 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
     """What the reading task `number` sends: (task, payload)."""
     envelopes, told = routed(job, work)
     for task in range(job.settings.parallelism):
-        head = {"before": work.before, "after": work.after, **(told if task == 0 else {})}
+        head = {"before": work.before, "after": work.after, "newest": told["newest"]}
+        head |= told if task == 0 else {}
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
         for task, part in by_task(envelope, job.settings):
@@ -77,6 +81,7 @@ def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> L
             parts.append((number, Envelope(after, store, columns)))
             continue
         head = json.loads(payload[1:])
+        told["newest"] = list(map(max, head["newest"], told.get("newest", head["newest"])))
         for name in ("counts", "deadLettersBy"):
             told[name].update(head.get(name, {}))
         told["deadLetters"] += head.get("deadLetters", [])

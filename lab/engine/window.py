@@ -226,7 +226,7 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
             g = group_of(store, key_group, batch.key, i)
         newest = store.group[g, NEWEST]
         p = older_neighbour(store, g, t)
-        if is_held(store, p, t, batch.id[i]):
+        if is_held(store, g, p, t, batch.id[i]):
             fate[i] = DUPLICATE
             continue
         late = newest != NOTHING and t < store.event[newest, TIME] - out_of_orderness

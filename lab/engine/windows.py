@@ -11,23 +11,22 @@ killed, runs twice or runs again gives the same rows and the same file.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine import shared, window
+from lab.engine import shared
 from lab.engine.alertlines import alert_lines
-from lab.engine.columns import Columns, in_log_order, now_ms, take
+from lab.engine.batchstats import BatchStats, StoreCounts
+from lab.engine.columns import BEFORE_ALL, Columns, in_log_order, take
 from lab.engine.durable import Durable
-from lab.engine.layout import RULE
+from lab.engine.layout import STAMP
 from lab.engine.ledger import Change, Plan, load
 from lab.engine.settings import Settings
 from lab.engine.statefiles import (
@@ -43,13 +42,8 @@ from lab.engine.statefiles import (
 from lab.engine.store import RouteStore
 from lab.engine.together import together
 from lab.model.reference import LATE_POLICIES
+from lab.model.times import now_ms
 
-FATES = {
-    window.EVALUATED: "evaluated",
-    window.STORED_LATE: "storedLate",
-    window.DUPLICATE: "duplicates",
-    window.DROPPED_LATE: "droppedLate",
-}
 Lines = dict[str, tuple[list[str], list[str]]]  # log -> keys, values
 
 
@@ -62,14 +56,7 @@ class Envelope:
     columns: Columns
 
 
-class Evaluated(NamedTuple):
-    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule fire; the alerts' keys and lines."""
-
-    store: RouteStore
-    fates: np.ndarray
-    stored: np.ndarray
-    fired: np.ndarray
-    alerts: tuple[list[str], list[str]]
+Alerts = tuple[list[str], list[str]]  # keys, JSON
 
 
 class Windows:
@@ -93,11 +80,8 @@ class Windows:
         self.ledger, changes = load(self.checkpoint, before, self.schema)[0], []
         if after != before:
             self.ledger, changes = self.ledger.copy(), load(self.checkpoint, after, self.schema)[1]
-        self.counts = Counter(extra.get("counts", {}))
-        self.stored = np.zeros(self.settings.key_groups, np.int64)
+        self.stats = BatchStats(extra, self.settings.key_groups)
         self.out: Lines = {name: ([], []) for name in ("alerts", "acks", "deadLetters", "stats")}
-        self.by_rule: Counter[str] = Counter()
-        self.by_reason = Counter(extra.get("deadLettersBy", {}))
         self._say("deadLetters", "", extra.get("deadLetters", ()))
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(self.folder / "lock") as note:
@@ -107,13 +91,20 @@ class Windows:
                 raise Overtaken(batch_id, "memory holds the windows", newest)
             note.write("")
             self._open(noted)
-            self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), changes)
+            self.newest = max((file.newest for file in self.chain), default=BEFORE_ALL)
+            before_changes = extra.get("newest", [BEFORE_ALL] * (len(changes) + 1))
+            *times, self.newest = [max(self.newest, time) for time in before_changes]
+            dated = list(zip(changes, times, strict=True))
+            self._take(sorted(envelopes, key=lambda each: (each.after, each.store)), dated)
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]
             done = {"batch": batch_id, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
-        self._tell(extra.get("times", {}), extra.get("engine"), extra.get("cut"))
+        if self.stats.counts or self.answers:
+            head = {"batch": batch_id, "keyGroups": [self.low, self.high]}
+            line = self.stats.line(head, self.stores.values(), self.chain)
+            self._say("stats", str(self.low), [line])
         return {log: lines for log, lines in self.out.items() if lines[1]}
 
     def _say(self, log: str, key: str, lines: Iterable[str]) -> None:
@@ -144,7 +135,7 @@ class Windows:
             self._rebuild(plans)
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{number}.windows"
+        return self.folder / f"{number}-{STAMP[:8]}.windows"
 
     def _store(self, plan: Plan) -> RouteStore:
         path, fields = self._path(plan.kept.store), list(plan.kept.fields)
@@ -180,7 +171,7 @@ class Windows:
 
     def _save(self) -> None:
         """Writes what this batch stored, merged with the newest files if they are many; drops what is wholly expired."""
-        taken, level = merging(self.chain, int(self.stored.sum()))
+        taken, level = merging(self.chain, self.stats.stored)
         if self.rewrite:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
@@ -194,7 +185,7 @@ class Windows:
             first = 0
         self.chain = [
             *self.chain[: len(self.chain) - taken],
-            self.files.write(self.batch_id, first, level, self._rows(first_seq(first))),
+            self.files.write(self.batch_id, first, level, self._rows(first_seq(first)), self.newest),
         ]
         # the batch that made it so is committed, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
@@ -212,7 +203,7 @@ class Windows:
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
-        return table(together(export, self.stores, int(self.stored.sum())))
+        return table(together(export, self.stores, self.stats.stored))
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it."""
@@ -232,7 +223,7 @@ class Windows:
 
     # -- a micro-batch in log order ------------------------------------------------------------------------------------
 
-    def _take(self, envelopes: Sequence[Envelope], changes: Sequence[Change]) -> None:
+    def _take(self, envelopes: Sequence[Envelope], changes: Sequence[tuple[Change, int]]) -> None:
         done = 0
         for after, group in groupby(envelopes, key=lambda each: each.after):
             self._change(changes[done:after])
@@ -242,50 +233,46 @@ class Windows:
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             for found in together(self._evaluate, zip(parts, seqs, parts.values()), sum(rows)):
-                self._add(found)
+                counts, alerts = found
+                self.stats.add(counts)
+                for kept, new in zip(self.out["alerts"], alerts):
+                    kept += new
         self._change(changes[done:])
-        stored = int(self.stored.sum())
+        stored = self.stats.stored
         # one at most: events wait
         any(store.grow_ahead(stored, self.late_ms) for store in self.stores.values())
 
-    def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> Evaluated:
+    def _evaluate(self, part: tuple[int, int, Sequence[Envelope]]) -> tuple[StoreCounts, Alerts]:
         number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
         fates, found = store.evaluate(columns, seq, self.late_ms, policy)
-        stored = columns["keyGroup"][fates <= window.STORED_LATE]
-        return Evaluated(
-            store,
-            np.bincount(fates[columns["first"] == 1], minlength=len(FATES)),
-            np.bincount(stored, minlength=self.settings.key_groups),
-            np.bincount(found[:, RULE]),
-            alert_lines(store, columns, found, now_ms()),
-        )
+        counts = self.stats.of_store(store, columns, fates, found)
+        return counts, alert_lines(store, columns, found, now_ms())
 
-    def _add(self, found: Evaluated) -> None:
-        self.counts.update({FATES[fate]: count for fate, count in enumerate(found.fates.tolist())})
-        self.stored += found.stored
-        for row in np.flatnonzero(found.fired).tolist():
-            rule, count = found.store.rules[row], int(found.fired[row])
-            self.counts["alerts"] += count
-            self.by_rule[f"{rule.rule_id}.{rule.version}"] += count
-        for kept, new in zip(self.out["alerts"], found.alerts):
-            kept += new
+    def _change(self, changes: Sequence[tuple[Change, int]]) -> None:
+        """Carries out control messages that have no event of these stores between them, and goes on with the stores that they leave.
 
-    def _change(self, changes: Sequence[Change]) -> None:
-        """Carries out control messages that have no event between them, and goes on with the stores that they leave."""
+        Each with the newest event time of the whole log before it: where a route's widest window grows, events go that the one
+        before did not reach from there, whichever key-group they are in (`Reference._forget_out_of_reach`).
+        """
         if not changes:
             return
-        narrowest = {number: store.widest_ms for number, store in self.stores.items()}
+        widest = {number: store.widest_ms for number, store in self.stores.items()}
+        forgotten: dict[int, int] = {}  # store -> the time from before which it forgets events, ms
         before = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
-        for change in changes:
+        for change, newest in changes:
             ack = self.ledger.apply(change.message)
             if self.answers:
                 ack |= {"place": change.place, "logTime": change.log_time}
                 self._say("acks", str(ack.get("ruleId", "")), [json.dumps(ack)])
-            for kept in self.ledger.kept.values() if narrowest else ():
-                if kept.store in narrowest:
-                    narrowest[kept.store] = min(narrowest[kept.store], kept.widest_ms)
+            for kept in self.ledger.kept.values() if widest else ():
+                reach_ms = widest.get(kept.store, kept.widest_ms)
+                if kept.widest_ms > reach_ms:
+                    before_ms = newest - reach_ms - self.late_ms
+                    forgotten[kept.store] = max(before_ms, forgotten.get(kept.store, before_ms))
+                if kept.store in widest:
+                    widest[kept.store] = kept.widest_ms
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
             shared.forget(self.stores.pop(number).path)
@@ -295,38 +282,13 @@ class Windows:
                 self.stores[number] = self._store(plan)
                 continue
             store = self.stores[number]
-            if plan.kept.widest_ms > narrowest[number]:  # what is not held now must not come back
-                store.widest_ms = narrowest[number]
-                store.compact(self.late_ms)
+            if number in forgotten:
+                store.forget(forgotten[number], self.late_ms)
                 self.rewrite = True
             if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
                 joined = plan.kept.joined
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
                 store.change(list(plan.kept.fields), plan.rules, gone)
-
-    def _tell(self, times: dict[str, int], engine: tuple[str, int] | None, cut: dict | None) -> None:
-        """A line of statistics, if there is anything to tell."""
-        if self.counts or self.answers:
-            stores = self.stores.values()
-            stats = {"batch": self.batch_id, "keyGroups": [self.low, self.high], **self.counts}
-            stats |= {
-                "heldEvents": sum(store.events for store in stores),
-                "groups": sum(s.groups for s in stores),
-            }
-            stored = np.flatnonzero(self.stored)
-            told = {"alertsByRule": self.by_rule, "deadLettersBy": self.by_reason}
-            stats |= {name: dict(counts) for name, counts in told.items() if counts}
-            stats["stored"] = dict(zip(stored.tolist(), self.stored[stored].tolist()))
-            stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(self.chain)}
-            stats |= {
-                "stateBytes": sum(file.bytes for file in self.chain),
-                "times": {**times, "end": now_ms()},
-            }
-            if engine:
-                stats["engine"] = dict(zip(("id", "since"), engine))
-            if cut:
-                stats["cut"] = cut
-            self._say("stats", str(self.low), [json.dumps(stats)])
 
 
 def _columns(rows: pa.Table) -> Columns:

@@ -1,4 +1,4 @@
-"""`lab.toml`: the Kafka cluster of a company, and what its topics are called. Secrets come from the environment or files.
+"""`lab.toml`: the Kafka cluster of a company, its topics' names, and whom alerts are sent to. Secrets come from the environment or files.
 
 [kafka]
 bootstrap = ["b1.example.com:9093", "b2.example.com:9093"]
@@ -7,16 +7,22 @@ topics = { events = "shop.orders.v1" }
 [kafka.client]
 security.protocol = "SASL_SSL"
 sasl.password = { file = "/run/secrets/kafka" }
+
+[notify.oncall]
+url = { file = "/run/secrets/slack" }
 """
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.places import checked_address
 from lab.model.times import duration_ms
 
@@ -24,14 +30,41 @@ if TYPE_CHECKING:
     from lab.logs.cluster import Cluster
 
 NAME = "lab.toml"
-LOGS = ("events", "control", "alerts", "acks", "deadLetters", "stats", "restrictions")
+LOGS = (
+    "events",
+    "control",
+    "alerts",
+    "acks",
+    "deadLetters",
+    "stats",
+    "restrictions",
+    "restrictionDeadLetters",
+)
 KEYS = ("bootstrap", "topics", "client", "group", "replication", "retention")
 PEM = {f"ssl.{what}.location": f"ssl.{what}.pem" for what in ("ca", "certificate", "key")}
+_named: set[Path] = set()  # files that this process told of
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class BadConfig(ValueError):
     """What is wrong in a lab.toml; never a value of a client's property."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom `lab notify` sends alerts to: a webhook if there is a secret to sign with, else a URL of apprise's.
+
+    `every_ms`: people get at most one message in so long. `rules`: only alerts of these; empty: of all.
+
+    >>> Target("audit", "https://example.com/alerts", secret="hush")
+    Target(name='audit', every_ms=60000, rules=())
+    """
+
+    name: str
+    url: str = field(repr=False)
+    secret: str = field(default="", repr=False)
+    every_ms: int = 60_000
+    rules: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +77,7 @@ class Config:
 
     kafka: "Cluster | None" = None
     topics: Mapping[str, str] = field(default_factory=dict)  # log -> topic
+    notify: Mapping[str, Target] = field(default_factory=dict)  # name -> target
 
     def cluster(self, address: str) -> "Cluster":
         """The cluster at an address: the file's, if the address is "" or one of its brokers, else one without properties."""
@@ -60,24 +94,71 @@ class Config:
 
 def found(named: Path | None) -> Config:
     """The file named, or `lab.toml` in the working directory, if there is one. Raises BadConfig, OSError."""
-    path = named or Path(NAME)
-    return read(path) if named or path.is_file() else Config()
+    path = (named or Path(NAME)).absolute()
+    if not named and not path.is_file():
+        return Config()
+    config = read(path)
+    if config.kafka and path not in _named:
+        print(f"lab: the cluster is that of {path}", file=sys.stderr)
+        _named.add(path)
+    return config
 
 
 def read(path: Path) -> Config:
     """A lab.toml. Raises BadConfig, OSError."""
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = tomllib.loads(read_trusted(path))
+    except NotTrusted as error:
+        raise BadConfig(str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"{path}: not TOML: {error}") from None
     try:
-        _only(tables, ("kafka",), "")
-        return _config(tables.get("kafka", {}), path.absolute().parent)
+        _only(tables, ("kafka", "notify"), "")
+        folder = path.absolute().parent
+        notify = {name: _notify(name, table, folder) for name, table in _table(tables, "notify", "").items()}
+        cluster = (
+            (None, {}) if notify and "kafka" not in tables else _kafka(_table(tables, "kafka", ""), folder)
+        )
+        return Config(*cluster, notify)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
 
 
-def _config(kafka: dict, folder: Path) -> Config:
+def _notify(name: str, table: object, folder: Path) -> Target:
+    where = f"notify.{name}"
+    if not isinstance(table, dict):
+        raise BadConfig(f"{where}: expected a table with url")
+    _only(table, ("url", "secret", "every", "rules"), f"{where}.")
+    if "url" not in table:
+        raise BadConfig(f"{where}.url is missing, expected a URL of apprise's, or with a secret https://…")
+    url, secret = (_text(f"{where}.{key}", table.get(key, ""), folder) for key in ("url", "secret"))
+    if secret:
+        address = urlsplit(url)
+        if address.scheme != "https" and (address.scheme, address.hostname) != ("http", "127.0.0.1"):
+            raise BadConfig(f"{where}.url: expected https://…, as alerts travel there (or http://127.0.0.1)")
+    elif "secret" in table:
+        raise BadConfig(f"{where}.secret is empty")
+    given: dict[str, Any] = {}
+    if "every" in table:
+        try:
+            given["every_ms"] = duration_ms(_text(f"{where}.every", table["every"], folder))
+        except ValueError as error:
+            raise BadConfig(f"{where}.every: {error}") from None
+        if secret:
+            raise BadConfig(f"{where}.every is for people; a webhook gets every alert at once")
+    if "rules" in table:
+        rules = table["rules"]
+        if (
+            not isinstance(rules, list)
+            or not rules
+            or not all(type(each) is int and each > 0 for each in rules)
+        ):
+            raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
+        given["rules"] = tuple(rules)
+    return Target(name, url, secret, **given)
+
+
+def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
     from lab.logs.cluster import Cluster
 
     _only(kafka, KEYS, "kafka.")
@@ -111,12 +192,12 @@ def _config(kafka: dict, folder: Path) -> Config:
             )
     client = dict(_properties(_table(kafka, "client"), folder))
     _check(client)
-    return Config(Cluster(address, tuple(sorted(client.items())), **given), topics)
+    return Cluster(address, tuple(sorted(client.items())), **given), topics
 
 
-def _table(kafka: dict, name: str) -> dict:
-    if not isinstance(table := kafka.get(name, {}), dict):
-        raise BadConfig(f"kafka.{name}: expected a table")
+def _table(tables: dict, name: str, where: str = "kafka.") -> dict:
+    if not isinstance(table := tables.get(name, {}), dict):
+        raise BadConfig(f"{where}{name}: expected a table")
     return table
 
 
@@ -170,7 +251,9 @@ def _text(name: str, value: object, folder: Path) -> str:
 
 def _content(name: str, file: str, folder: Path) -> str:
     try:
-        return (folder / file).read_text("utf-8")
+        return read_trusted(folder / file)
+    except NotTrusted as error:
+        raise BadConfig(f"{name}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(
             f"{name}: {folder / file}: {getattr(error, 'strerror', None) or 'not UTF-8'}"

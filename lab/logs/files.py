@@ -10,16 +10,18 @@ What was appended outlives its process, not a power cut: as with Kafka, nothing 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
-from lab.logs.index import writer_id
+from lab.logs.access import make_folder
+from lab.logs.index import Batch, Index, writer_id
 from lab.logs.positions import Positions, Record, checked_positions
 from lab.logs.segments import BY_END, LogExpired, Segments
 from lab.logs.writer import DAY_MS, Writer
+
+if TYPE_CHECKING:
+    import numpy as np
 
 WEEK_MS = 7 * DAY_MS
 BYTES_A_RECORD = 128  # of lines count as one record
@@ -54,7 +56,7 @@ class FileLog:
 
     def create(self) -> None:
         """Makes the folder unless it is there."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -73,10 +75,18 @@ class FileLog:
         name, _, first = self.place(position).rpartition(":")
         return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
-    def put(self, writer: str, number: int, data: bytes) -> None:
-        """Appends batch `number`, `joined` lines, of a writer that counts upwards; nothing if the log has it, or a later one."""
+    def put(self, writer: str, number: int, data: bytes, fingerprint: int) -> None:
+        """Appends batch `number`, `joined` lines, of a writer that counts upwards; nothing if the log has it.
+
+        `fingerprint`: of what the batch was made of, 31 bits; `data` may have other times when it is put again. Raises
+        OtherBatch if the log has another batch of this number, or a later one.
+        """
         if data:
-            self._writer.write(data, None, writer_id(writer), number)
+            self._writer.write(data, None, Batch(writer_id(writer), number, fingerprint))
+
+    def last_batch(self, writer: str) -> Batch | None:
+        """The last batch of a writer that the log has; None if it has none."""
+        return self._writer.last_batch(writer_id(writer))
 
     def expire(self, keep_ms: int) -> None:
         """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
@@ -96,18 +106,40 @@ class FileLog:
         self._writer.wait()
         return self.end()
 
-    def spans(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    def spans(self, start: int, end: int) -> "tuple[np.ndarray, np.ndarray]":
         """End positions and log times of the appends that lie between two positions, if only in part, so the last may go further.
 
         Raises LogExpired, or ValueError beyond the end of the log.
         """
-        tables = [np.empty((0, 4), np.int64)]
+        import numpy as np
+
+        tables = [np.empty((0, 4), np.int64), *self._rows(start, end, Index.table)]
+        ends, log_times = np.concatenate(tables)[:, :2].T
+        appends = np.diff(ends, prepend=-1) > 0  # but no rows without lines
+        return ends[appends], log_times[appends]
+
+    def appends(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The same as pairs of numbers, for readers of a few lines.
+
+        >>> import tempfile
+        >>> log = FileLog(Path(tempfile.mkdtemp()))
+        >>> log.append(["one", "two"], log_time_ms=5), log.append(["three"], log_time_ms=7)
+        (0, 8)
+        >>> log.appends(0, 14)
+        [(8, 5), (14, 7)]
+        """
+        found: dict[int, int] = {}  # by end: a row without lines ends where the one before does
+        for rows in self._rows(start, end, Index.rows):
+            for row in rows:
+                found.setdefault(row.end, row.log_time)
+        return list(found.items())
+
+    def _rows(self, start: int, end: int, get: Callable[[Index, int, int], T]) -> Iterator[T]:
+        """What `get` gives of the rows of each segment's index that lie between two positions."""
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:
                 rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
-                tables.append(index.table(*rows))
-        ends, log_times = np.concatenate(tables)[:, :2].T
-        return ends, log_times
+                yield get(index, *rows)
 
     def data(self, start: int, end: int) -> bytes:
         """The bytes between two positions. Raises LogExpired, or ValueError beyond the end."""
@@ -167,17 +199,17 @@ class Tail:
         """Where the next call begins."""
         return {0: self._position}
 
-    def records(self) -> list[Record]:
-        """The lines that came since the last call, with the log time of their append and their place."""
-        return [record for records in self._new(self._appends) for record in records]
+    def records(self, at_most: int | None = None) -> list[Record]:
+        """As `read`, with the log time of each line's append and its place."""
+        return [record for records in self._new(self._appends, at_most) for record in records]
 
     def _appends(self, start: int, end: int) -> list[Record]:
-        data, (ends, log_times), found = self._log.data(start, end), self._log.spans(start, end), []
-        cuts = [0, *(ends - start).tolist()]
-        for first, last, log_time in zip(cuts, cuts[1:], log_times.tolist()):
-            lines = _lines(data[first:last])
-            places = self._log.places(start + first, len(lines))
+        data, found, first = self._log.data(start, end), [], start
+        for last, log_time in self._log.appends(start, end):
+            lines = _lines(data[first - start : last - start])
+            places = self._log.places(first, len(lines))
             found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
+            first = last
         return found
 
     def read(self, at_most: int | None = None) -> list[str]:
@@ -190,7 +222,7 @@ class Tail:
             try:
                 if at_most:
                     upto = min(end, self._position + at_most * BYTES_A_RECORD)
-                    end = int(self._log.spans(self._position, upto)[0][-1])
+                    end = self._log.appends(self._position, upto)[-1][0]
                 found = get(self._position, end)
             except LogExpired:
                 self._position = self._log.start()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import filterfalse, groupby
 from typing import TypeVar
 
@@ -57,6 +58,12 @@ class Partitions:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(AGAIN_S)
+                self._leaders_anew()
+
+    def _leaders_anew(self) -> None:
+        """Asks who leads the partitions. A client that asks for offsets takes what it knew, for 15 minutes, whatever it is told."""
+        with suppress(KafkaException):
+            self.cluster.admin.list_topics(self.topic, timeout=1.0)
 
     def _offsets(self, spec: OffsetSpec) -> dict:
         wanted = {TopicPartition(self.topic, number): spec for number in self.numbers()}

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lab.logs.index import NOBODY, Index, Row, write_at
+from lab.logs.access import make_folder, opener
+from lab.logs.index import Batch, Index, OtherBatch, Row, write_at
 from lab.logs.segments import BY_END, SEGMENT, Seen, Segments
 
 SEGMENT_BYTES = 8 << 20
@@ -25,20 +26,14 @@ class Writer:
 
     def __init__(self, folder: Path, segments: Segments, keep_ms: int | None):
         self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
-        # segment, rows read of it, writer -> number
-        self._numbers: tuple[int, int, dict[int, int]] = (
-            0,
-            0,
-            {},
-        )
 
-    def write(self, data: bytes, log_time_ms: int | None, writer: int = NOBODY, number: int = 0) -> int:
-        """Appends lines, all or none, unless the log has this or a later number of the writer; returns where they begin."""
+    def write(self, data: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
+        """Appends lines, all or none, unless they are a batch that the log has; returns where they begin. Raises OtherBatch."""
         if not os.path.isdir(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         with self._locked():
             seen = self._mended()
-            if writer != NOBODY and self._has(seen, writer, number):
+            if batch and self._has(batch):
                 return seen.last.end
             seen = self._rolled(seen, _log_time(log_time_ms))
             base, start = seen.bases[-1], seen.last.end
@@ -46,8 +41,17 @@ class Writer:
                 self._write_lines(base, start, data)
                 # now and not before: writing takes a while, and who asks for a log time's end meanwhile must not miss this
                 log_time = max(seen.last.log_time, _log_time(log_time_ms))
-                index.append(Row(start + len(data), log_time, writer, number))
+                end = start + len(data)
+                index.append(batch.rows(start, end, log_time) if batch else [Row(end, log_time)])
             return start
+
+    def last_batch(self, writer: int) -> Batch | None:
+        """The last batch of a writer that the log has; the newest segment tells."""
+        seen = self._segments.look()
+        if not seen.size:
+            return None
+        with self._segments.index(seen.bases[-1]) as index:
+            return index.last_batch(writer)
 
     def expire(self, keep_ms: int) -> None:
         """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
@@ -61,7 +65,7 @@ class Writer:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with open(self._folder / "lock", "ab") as lock:
+        with open(self._folder / "lock", "ab", opener=opener) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 yield
@@ -83,16 +87,13 @@ class Writer:
             index.cut(rows)
         return self._segments.look()
 
-    def _has(self, seen: Seen, writer: int, number: int) -> bool:
-        if not seen.size:
-            return False
-        of, rows, numbers = self._numbers
-        if of != seen.bases[-1]:
-            rows, numbers = 0, {}
-        with self._segments.index(seen.bases[-1]) as index:
-            numbers |= index.numbers(rows)
-            self._numbers = seen.bases[-1], len(index), numbers
-        return writer in numbers and numbers[writer] >= number
+    def _has(self, batch: Batch) -> bool:
+        try:
+            return batch.is_in(self.last_batch(batch.writer))
+        except OtherBatch as error:
+            raise OtherBatch(
+                f"{self._folder} {error}: its checkpoint was put back, see Upgrades in docs/operations.md"
+            ) from None
 
     def _rolled(self, seen: Seen, log_time: int) -> Seen:
         """The log, with a new segment if it is time for one."""
@@ -105,7 +106,7 @@ class Writer:
             with self._segments.index(seen.bases[-1]) as index:
                 numbers = index.numbers()
         begins = Row(seen.last.end, max(seen.last.log_time, log_time))
-        Path(self._segments.file(begins.end, "jsonl")).touch()
+        open(self._segments.file(begins.end, "jsonl"), "ab", opener=opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]
         Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment is there
         if self._keep_ms is not None:

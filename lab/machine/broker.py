@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import struct
@@ -31,6 +32,7 @@ from pathlib import Path
 
 import psutil
 
+from lab.logs.access import make_folder, opener, read_trusted
 from lab.machine import jars, ports
 from lab.machine.java import java
 
@@ -43,6 +45,23 @@ LOG_BINDING = ("slf4j-api-2", "log4j-slf4j2-impl-")  # of PySpark's jars
 PROPERTIES = Path(__file__).with_name("broker.properties").read_text()
 LOGGING = Path(__file__).with_name("broker-log4j2.properties").read_text()
 METADATA_REQUEST = struct.pack(">ihhih3si", 17, 3, 1, 7, 3, b"lab", 0)  # version 1, of no topic
+VERSIONS_REQUEST = struct.pack(
+    ">ihhih3s", 13, 18, 0, 7, 3, b"lab"
+)  # which a broker answers before one has logged in
+# users log in; so does the broker, to itself and to its controller, with a password at random
+WITH_USERS = """\
+listeners=SASL_PLAINTEXT://{{host}}:{{port}},CONTROLLER://{{host}}:{{controller}}
+listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+inter.broker.listener.name=SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config={login} {users};
+listener.name.controller.plain.sasl.jaas.config={login};
+"""
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{0}" password="{1}" user_{0}="{1}"'
+ITSELF = "lab-broker"
+WORD = re.compile(r"[\w.-]+", re.ASCII)
 _children: dict[int, subprocess.Popen] = {}  # those that this process started, so that it reaps them
 
 
@@ -124,7 +143,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
     `port` 0 takes a free one. Raises BrokerError (port taken, folder in use, died while starting), JavaMissing, JarsError.
     """
     folder = _resolved(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _one_at_a_time(folder):
         if broker := status(folder):
             if port in (0, broker.port):
@@ -144,11 +163,41 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
         own = folder / "own.properties"
         properties = PROPERTIES + (own.read_text() if own.exists() else "")
         filled = properties.format(host=HOST, port=port, controller=ports.free_port())
-        (folder / "server.properties").write_text(filled)
+        (folder / "server.properties").unlink(missing_ok=True)
+        with open(folder / "server.properties", "w", opener=opener) as file:
+            file.write(filled)
         (folder / "log4j2.properties").write_text(LOGGING)
         if not (folder / "data" / "meta.properties").exists():
             _format(folder, program, class_path)
         return _launch(folder, port, [program, *JAVA_OPTIONS, f"{MARK}{folder}", *class_path])
+
+
+def read_users(file: Path) -> dict[str, str]:
+    """Names and passwords, a user a line. Raises BrokerError, which shows no password, and NotTrusted."""
+    users = {}
+    for number, line in enumerate(read_trusted(file).splitlines(), 1):
+        words = line.split()
+        if words and (len(words) != 2 or not all(map(WORD.fullmatch, words)) or words[0] == ITSELF):
+            raise BrokerError(
+                f"{file}, line {number}: expected a name and a password, of letters, digits, dots, _ and -"
+            )
+        if words:
+            users[words[0]] = words[1]
+    if not users:
+        raise BrokerError(f"{file}: names nobody, expected a name and a password in each line")
+    return users
+
+
+def only_users(folder: Path | str | None, users: dict[str, str]) -> None:
+    """From its next start on, the folder's broker serves these users only."""
+    folder = _resolved(folder)
+    make_folder(folder)
+    own = folder / "own.properties"
+    login = LOGIN.format(ITSELF, secrets.token_urlsafe(24))
+    listed = " ".join(f'user_{name}="{word}"' for name, word in users.items())
+    own.unlink(missing_ok=True)
+    with open(own, "w", opener=opener) as file:
+        file.write(WITH_USERS.format(login=login, users=listed))
 
 
 def status(folder: Path | str | None = None) -> Broker | None:
@@ -189,6 +238,10 @@ def answers(port: int) -> bool:
         client.sendall(METADATA_REQUEST)
         _, correlation, brokers = struct.unpack(">iii", client.recv(12))
         return correlation == 7 and brokers == 1
+    with suppress(OSError, struct.error), socket.create_connection((HOST, port), timeout=2) as client:
+        client.sendall(VERSIONS_REQUEST)  # it hung up on somebody who has not logged in
+        _, correlation, error = struct.unpack(">iih", client.recv(10))
+        return correlation == 7 and error == 0
     return False
 
 
@@ -252,6 +305,7 @@ def _launch(folder: Path, port: int, java_command: list[str]) -> Broker:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            umask=0o077,
         )
     _children[process.pid] = process
     broker = Broker(folder, port, process.pid)

@@ -1,10 +1,11 @@
 """A real PostgreSQL without Docker, where its programs are installed: on this machine's loopback only, in a folder of its own.
 
     data/        what `initdb` made, with our settings; kept by later starts
-    pgpass       the passwords of the database's users, drawn at random, readable by the owner of the folder only
+    passwords/   a file for each of the database's users, drawn at random, readable by the owner of the folder only
 
 The server goes on when the process that started it has ended. It refuses to run as root: started by root, it runs as
-`postgres` or `nobody`. Three users: `lab` owns it, `analyst` edits rules, `reader` only reads them.
+`postgres` or `nobody`. Four users: `lab` owns it and makes its tables, `capture` carries changes away and answers back,
+`analyst` edits rules, `reader` only reads them.
 """
 
 import fcntl
@@ -26,9 +27,10 @@ import psutil
 from lab.machine import jars, ports
 
 HOST, PORT = ports.HOST, 5433  # 5432 is what a PostgreSQL of the system's own takes
-OWNER, ANALYST, READER = "lab", "analyst", "reader"
-USERS = (OWNER, ANALYST, READER)
+OWNER, CAPTURE, ANALYST, READER = "lab", "capture", "analyst", "reader"
+ROLES = {CAPTURE: "REPLICATION", ANALYST: "", READER: ""}  # and what a role has beside its rights to tables
 NAME = "lab"  # of the database
+PASSWORDS = "passwords"  # the folder with their files
 START_S, STOP_S = 60, 30
 PROGRAMS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
 OLDEST = 15
@@ -50,6 +52,10 @@ log_timezone = UTC
 """
 
 
+# who may replicate reads one database's changes, and copies no data folder: there is no line for `replication`
+ACCESS = f"host all all {HOST}/32 scram-sha-256\n"
+
+
 class DatabaseError(RuntimeError):
     """The database did not start or is not there; the message says why and what would help."""
 
@@ -59,7 +65,7 @@ class Database:
     """A database that was started: its folder, port and process.
 
     >>> Database(Path("/tmp/db"), 5433, 4711).url(READER)
-    'postgresql://reader@127.0.0.1:5433/lab?passfile=/tmp/db/pgpass'
+    'postgresql://reader@127.0.0.1:5433/lab?passfile=/tmp/db/passwords/reader'
     """
 
     folder: Path
@@ -68,7 +74,7 @@ class Database:
 
     def url(self, user: str = OWNER) -> str:
         """How `psql` and `lab` reach it; the password is in the file that it names."""
-        return f"postgresql://{user}@{HOST}:{self.port}/{NAME}?passfile={quote(str(self.folder / 'pgpass'))}"
+        return f"postgresql://{user}@{HOST}:{self.port}/{NAME}?passfile={quote(str(self.folder / PASSWORDS / user))}"
 
     @property
     def alive(self) -> bool:
@@ -148,6 +154,8 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
         if not (folder / "data" / "PG_VERSION").exists():
             _initialise(folder)
         (folder / "data" / "postgresql.conf").write_text(f"{SETTINGS}port = {port}\n")
+        (folder / "data" / "pg_hba.conf").write_text(ACCESS)
+        _split_passwords(folder)
         log = folder / "data" / "server.log"
         _run("pg_ctl", folder, "start", "--wait", f"--timeout={START_S}", f"--log={log}")
         _create_users(started := status(folder))
@@ -230,13 +238,12 @@ def _run(program: str, folder: Path, *arguments: str) -> None:
 
 
 def _initialise(folder: Path) -> None:
-    """Makes data folder and passwords. The data are another user's if we are root, the passwords ours."""
-    user = _server_user()
-    data, passwords = folder / "data", {name: secrets.token_urlsafe(24) for name in USERS}
+    """Makes the data folder, and the owner's password. The data are another user's if we are root, the password is ours."""
+    user, data, word = _server_user(), folder / "data", secrets.token_urlsafe(24)
     shutil.rmtree(data, ignore_errors=True)  # of a start that was interrupted
     data.mkdir(mode=0o700)
     first = folder / "first-password"
-    _write_secret(first, passwords[OWNER])
+    _write_secret(first, word)
     if user:
         for path in (data, first):
             os.chown(path, user.pw_uid, user.pw_gid)
@@ -245,7 +252,12 @@ def _initialise(folder: Path) -> None:
         _run("initdb", folder, f"--username={OWNER}", "--auth=scram-sha-256", f"--pwfile={first}", *encoding)
     finally:
         first.unlink()
-    _write_secret(folder / "pgpass", "".join(f"*:*:*:{name}:{word}\n" for name, word in passwords.items()))
+    (folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
+    _write_secret(folder / PASSWORDS / OWNER, _passfile(OWNER, word))
+
+
+def _passfile(user: str, word: str) -> str:
+    return f"*:*:*:{user}:{word}\n"
 
 
 def _write_secret(path: Path, text: str) -> None:
@@ -254,20 +266,50 @@ def _write_secret(path: Path, text: str) -> None:
         file.write(text)
 
 
+def _split_passwords(folder: Path) -> None:
+    """Gives each user a file, where an older version left one file with the passwords of all."""
+    together = folder / "pgpass"
+    if together.exists():
+        (folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
+        for line in together.read_text().splitlines():
+            user, word = line.split(":")[3:]
+            _write_secret(folder / PASSWORDS / user, _passfile(user, word))
+        together.unlink()
+
+
 def _create_users(database: Database) -> None:
     """Makes the database and its users, unless they are there."""
     import psycopg2
     from psycopg2 import sql
 
-    words = dict(line.split(":")[3:] for line in (database.folder / "pgpass").read_text().splitlines())
-    with closing(psycopg2.connect(database.url().replace(f"/{NAME}?", "/postgres?"))) as connection:
+    url = database.url().replace(f"/{NAME}?", "/postgres?")
+    with closing(psycopg2.connect(url)) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,))
             if not cursor.fetchone():
                 cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
-            for name in (ANALYST, READER):
-                cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
-                if not cursor.fetchone():
-                    create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
-                    cursor.execute(create.format(sql.Identifier(name), sql.Literal(words[name])))
+    create_roles(url, database.folder / PASSWORDS)
+
+
+def create_roles(url: str, passwords: Path) -> list[str]:
+    """Makes the users that do not own a server's tables, each with a password at random in a file of the folder.
+
+    `url`: of a user who may make users. Returns the names of those that were not there.
+    """
+    import psycopg2
+    from psycopg2 import sql
+
+    passwords.mkdir(mode=0o700, exist_ok=True)
+    made = []
+    with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+        for name, more in ROLES.items():
+            cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
+            if not cursor.fetchone():
+                word = secrets.token_urlsafe(24)
+                _write_secret(passwords / name, _passfile(name, word))
+                create = sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}")
+                rights = sql.SQL(more)
+                cursor.execute(create.format(sql.Identifier(name), rights, sql.Literal(word)))
+                made.append(name)
+    return made

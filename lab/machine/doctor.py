@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from lab.machine.findings import COLOURS, GIB, ROOT, Check, Checks, room
+from lab.machine.findings import CLASH_FIX, COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, room
 from lab.machine.java import JavaMissing, java
 from lab.machine.ports import HOST
 from lab.machine.surroundings import (
@@ -22,12 +22,13 @@ from lab.machine.surroundings import (
     check_network,
 )
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON = (3, 11, 5)  # what pins need
 PORTS = {8888: "JupyterLab", 9092: "the Kafka broker", 5433: "the database", 8707: "the enforcement service"}
 REQUIREMENTS = ROOT / "requirements.txt"
 SPARK_PROGRAM = """
 from pyspark.sql import SparkSession
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+settings["spark.authenticate"] = "true"
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 assert spark.range(3).mapInArrow(lambda batches: batches, "id long").count() == 3
 spark.stop()
@@ -40,7 +41,12 @@ def check_python() -> Iterator[Check]:
     if sys.version_info >= OLDEST_PYTHON:
         yield Check("Python", "ok", found)
     else:
-        yield Check("Python", "problem", found, "Python 3.11 or newer: make setup PYTHON=/path/to/python3.13")
+        yield Check(
+            "Python",
+            "problem",
+            found,
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer: make setup PYTHON=/path/to/python3.13",
+        )
 
 
 def check_java() -> Iterator[Check]:
@@ -105,7 +111,9 @@ def check_packages() -> Iterator[Check]:
     from packaging.requirements import Requirement
 
     lines = (
-        REQUIREMENTS.read_text().splitlines() if REQUIREMENTS.is_file() else metadata.requires("lab") or []
+        REQUIREMENTS.read_text().splitlines()
+        if REQUIREMENTS.is_file()
+        else metadata.requires(DISTRIBUTION) or []
     )
     pins = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
     pins = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
@@ -124,6 +132,16 @@ def check_packages() -> Iterator[Check]:
         yield Check("packages", "warning", ", ".join(other), ".venv/bin/pip install -r requirements.txt")
     if not absent and not other:
         yield Check("packages", "ok", f"{len(pins)} as pinned")
+
+
+def check_name() -> Iterator[Check]:
+    """Another project on the public index is called `lab`, and installs a package of that name over this one."""
+    others = sorted(set(metadata.packages_distributions().get("lab", [])) - {DISTRIBUTION})
+    if others:
+        found = f"the package lab is also installed by {', '.join(others)}: one has overwritten files of the other"
+        yield Check("name", "problem", found, CLASH_FIX)
+    else:
+        yield Check("name", "ok", f"the package lab is that of {DISTRIBUTION}")
 
 
 def check_worker_python() -> Iterator[Check]:
@@ -188,7 +206,15 @@ def check_spark() -> Iterator[Check]:
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     *(check_python, check_environment, check_folder, check_line_ends, check_java),
     *(check_memory, check_disk, check_shared_memory, check_left_over, check_ports),
-    *(check_packages, check_worker_python, check_jars, check_network, check_postgresql, check_spark),
+    *(
+        check_packages,
+        check_name,
+        check_worker_python,
+        check_jars,
+        check_network,
+        check_postgresql,
+        check_spark,
+    ),
 )
 
 

@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 
 GIB = 1 << 30
+DISTRIBUTION = "rules-lab"  # `lab` alone is another project
+CLASH_FIX = f"pip uninstall lab {DISTRIBUTION}, then pip install {DISTRIBUTION}"
 ROOT = Path(__file__).resolve().parents[2]
 COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
 TOLD = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LAB_CACHE", "PYSPARK_PYTHON", "PYTHONPATH", "SPARK_HOME", "TMPDIR")
@@ -71,7 +73,7 @@ def _machine() -> list[str]:
     told = [f"{name}={os.environ[name]}" for name in TOLD if name in os.environ]
     told += [f"{name} is set" for name in PROXIES if name in os.environ]
     return [
-        f"lab {metadata.version('lab')} {_commit()}".strip(),
+        f"lab {metadata.version(DISTRIBUTION)} {_commit()}".strip(),
         f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} processors, {memory:.0f} GiB",
         *told,
     ]

@@ -49,7 +49,7 @@ class JarsError(RuntimeError):
 
 
 def cache() -> Path:
-    """The folder of the jars: `$LAB_CACHE/jars`, else `lab/jars` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """The folder of the jars: `$LAB_CACHE/jars`, else `$XDG_CACHE_HOME/lab/jars` or `~/.cache/lab/jars`."""
     base = os.environ.get("LAB_CACHE")
     if base:
         return Path(base).expanduser() / "jars"
@@ -178,4 +178,4 @@ if __name__ == "__main__":
         for group in sys.argv[1:] or GROUPS.keys() - LARGE:
             fetch(group)
     except JarsError as error:
-        sys.exit(f"lab.jars: {error}")
+        sys.exit(f"lab.machine.jars: {error}")

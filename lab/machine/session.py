@@ -1,6 +1,8 @@
 """A Spark session tuned for short micro-batches on one machine, or on any cluster."""
 
 import os
+import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -32,6 +34,13 @@ JAVA_OPTIONS = (
     "-Xmn256m -XX:SurvivorRatio=6 -XX:-UseAdaptiveSizePolicy"
 )
 
+# settings whose values are never on a command line, which all users of a machine can read
+SECRET = re.compile(r"(?i)(secret|password|token)([._-]?key)?$|access[._-]?key$")
+NO_SECRET = (
+    "has no secret: `python -m lab.machine.clustersecret FOLDER` makes one, for SPARK_CONF_DIR of master, workers and this "
+    "(docs/operations.md, Clusters), or say spark.authenticate=false: then everybody who reaches its ports may run programs there"
+)
+
 _lock = Lock()
 _sessions = 0
 _started: ExitStack | None = None  # ends the Spark that a session of this process started
@@ -57,6 +66,9 @@ def session(
     processes), or any cluster's address. `log`: where what Java and the workers say is kept. `object_store`: it reaches
     s3a://, as AWS_ENDPOINT_URL and AWS_ACCESS_KEY_ID and so on say. Spark that somebody else
     started in this process is used and left as it is. Raises RuntimeError if Spark does not start.
+
+    Spark's ports answer only those who know a secret: on this machine it is random, new for each session, and in no file,
+    argument or environment; a cluster of several hosts has one of its own, in its `spark-defaults.conf`.
 
     >>> with session("local[1]") as spark:  # doctest: +SKIP
     ...     spark.range(3).count()
@@ -117,7 +129,8 @@ def _start(
                 stack.callback(os.environ.pop, "SPARK_LOCAL_IP", None)
             settings |= _on_this_machine(scratch, groups) if local else _on_hosts(conf, groups)
         java_log = stack.enter_context(JavaLog(log or Path(scratch, "spark.log")))
-        gateway = _java(SparkConf(loadDefaults=False).setAll((settings | conf).items()), java_log)
+        shown = [(name, value) for name, value in (settings | conf).items() if not SECRET.search(name)]
+        gateway = _java(SparkConf(loadDefaults=False).setAll(shown), java_log)
         stack.callback(_end, gateway)
         SparkContext._ensure_initialized(gateway=gateway)
         whole = SparkConf()
@@ -126,6 +139,7 @@ def _start(
                 whole.set(name, value)
             else:
                 whole.setIfMissing(name, value)
+        _give_secret(whole)
         stack.callback(_stop)
         _start_context(whole)
         return stack.pop_all()
@@ -137,6 +151,17 @@ def _java(conf: SparkConf, log: JavaLog):
     except PySparkRuntimeError as error:
         java()  # says what to do if that is the reason
         raise RuntimeError(f"Spark did not start: {log.text() or error}") from None
+
+
+def _give_secret(conf: SparkConf) -> None:
+    """Sets the secret of a cluster on this machine. Raises RuntimeError if another has none; Spark makes all others' itself."""
+    master = conf.get("spark.master", "")
+    if master.startswith("local-cluster"):
+        conf.setIfMissing("spark.authenticate.secret", secrets.token_hex(32))
+        return
+    asks = master.startswith("spark://") and conf.get("spark.authenticate") == "true"
+    if asks and not conf.contains("spark.authenticate.secret"):
+        raise RuntimeError(f"Spark did not start: {master} {NO_SECRET}")
 
 
 def _start_context(conf: SparkConf) -> None:
@@ -188,6 +213,12 @@ def _everywhere() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # else every user of the machine may send the driver objects that Java makes anew
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.daemon.module": "lab.engine.daemon",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {faststart.java_option()}",
@@ -219,9 +250,12 @@ def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
 
 def _on_hosts(conf: dict[str, str], groups: Sequence[str]) -> dict[str, str]:
     """Spark brings the jars of its Kafka sink, and so on, to the other hosts; `spark.jars` of the user's stands for all."""
+    encrypted = {"spark.io.encryption.enabled": "true"}
     if "spark.jars" in conf:
-        return {}
-    return {"spark.jars": ",".join(str(jar) for group in ("kafka", *groups) for jar in jars.fetch(group))}
+        return encrypted
+    return encrypted | {
+        "spark.jars": ",".join(str(jar) for group in ("kafka", *groups) for jar in jars.fetch(group))
+    }
 
 
 def _on_object_store() -> dict[str, str]:

@@ -17,11 +17,15 @@ ODD = re.compile(r"""[^\w./@+~ -]|[^\x00-\x7f]""")
 WITH_LINE_ENDS = ("Makefile", "requirements.txt", "lab/machine/jars.txt", "lab/machine/broker.properties")
 WINDOWS_DRIVE = re.compile(r"/mnt/[a-z]/")
 NETWORK_S = 5
+IN_A_CLONE = "Makefile"  # a file that an installed package has not
 STARTED_BY_PYTHON = {"org.apache.spark.deploy.SparkSubmit", "pyspark-shell"}
 
 
 def check_folder() -> Iterator[Check]:
-    """The kit's folder can be written to, and has a name that all programs take."""
+    """A clone's folder can be written to, and has a name that all programs take. An installed package's need not."""
+    if not (ROOT / IN_A_CLONE).is_file():
+        yield Check("folder", "ok", f"installed in {ROOT}")
+        return
     try:
         tempfile.TemporaryFile(dir=ROOT).close()
     except OSError as error:
@@ -47,7 +51,7 @@ def check_folder() -> Iterator[Check]:
 def check_environment() -> Iterator[Check]:
     """The .venv of this clone is of a Python that is still there, was not moved, and is the one that runs this."""
     venv = ROOT / ".venv"
-    if not (ROOT / "Makefile").is_file():
+    if not (ROOT / IN_A_CLONE).is_file():
         yield Check(".venv", "ok", f"none needed: lab is installed in {sys.prefix}")
         return
     if not (venv / "pyvenv.cfg").is_file():

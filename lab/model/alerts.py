@@ -1,21 +1,27 @@
 """What comes out: alerts, each naming the rule version that fired, its group, and the event it fired at."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from hashlib import blake2b
 
-from lab.model.field import Value
+from lab.model.field import Id, Value
+from lab.model.jsontext import is_text
 from lab.model.rule import symbol
+from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain, shown
 
 MAX_ROWS_SHOWN = 50
-MAX_KEY = (
-    2_000  # characters of a group's text; longer ones are cut: a topic takes 1 MiB, a field may be as long
-)
+MAX_KEY = 2_000  # characters of `key`; the text of a longer group is cut, its `group` is not
+LATEST = 2 * MAX_TIME  # ms since the epoch: a log time may be later than any event's
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+DECIMAL = re.compile(r"-?[0-9]{1,100}(\.[0-9]{1,100})?")
+
+Group = tuple[tuple[str, int | str], ...]  # field, value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -25,11 +31,13 @@ class Alert:
     """One rule that held at one event; the Flink demo's `com.ververica.field.dynamicrules.Alert`.
 
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
-    `alert_time` when the alert left the engine.
+    `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
+    demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
 
-    >>> alert = Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000)
+    >>> group = (("payeeId", 25),)
+    >>> alert = Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000, group=group)
     >>> alert.alert_id
-    '1.2.7.1356998400000.7958a627'
+    '1.2.7.1356998400000.7fbfe0f06a58ed01f5ef2f14e7995139'
     >>> Alert.from_json(alert.to_json()) == alert
     True
     """
@@ -40,47 +48,73 @@ class Alert:
     aggregate: Decimal
     operator: str
     limit: Decimal
-    event_id: int | str
+    event_id: Id
     event_time: int
     log_time: int | None = None
     alert_time: int | None = None
+    group: Group | None = None
 
     @property
     def alert_id(self) -> str:
-        """The same for the same rule version, group, event id and time, whichever run computes it."""
-        group = blake2b(self.key.encode(), digest_size=4).hexdigest()
-        return f"{self.rule_id}.{self.rule_version}.{self.event_id}.{self.event_time}.{group}"
+        """The same for the same rule version, group, event id and time, whichever run computes it; another for any other."""
+        group = short_hash(self.key) if self.group is None else group_hash(group_json(self.group))
+        return f"{self.rule_id}.{self.rule_version}.{id_text(self.event_id)}.{self.event_time}.{group}"
 
     def to_json(self) -> str:
         """One line of ASCII JSON; decimals as strings in plain notation, the log's times only when set."""
+        group = "" if self.group is None else f'"group":{group_json(self.group)},'
         log_time = "" if self.log_time is None else f',"logTime":{self.log_time}'
         alert_time = "" if self.alert_time is None else f',"alertTime":{self.alert_time}'
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
-            f'"key":{json.dumps(self.key)},"aggregate":"{plain(self.aggregate)}","operator":"{self.operator}",'
-            f'"limit":"{plain(self.limit)}","eventId":{json.dumps(self.event_id)},"eventTime":{self.event_time}'
+            f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain(self.aggregate)}","operator":{json.dumps(self.operator)},'
+            f'"limit":"{plain(self.limit)}","eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Alert":
-        """The alert that `to_json` wrote. Raises ValueError when a name is missing or a value unreadable."""
+        """The alert that `to_json` wrote. Raises ValueError when a name is missing or a value is not of its type.
+
+        Anybody may have written the line, so nothing in it is taken for granted.
+        """
         try:
             given = json.loads(text)
-            return cls(
+            group = given.get("group")
+            alert = cls(
                 given["ruleId"],
                 given["ruleVersion"],
                 given["key"],
-                Decimal(given["aggregate"]),
+                _decimal(given["aggregate"]),
                 given["operator"],
-                Decimal(given["limit"]),
-                given["eventId"],
+                _decimal(given["limit"]),
+                tuple(given["eventId"]) if isinstance(given["eventId"], list) else given["eventId"],
                 given["eventTime"],
                 given.get("logTime"),
                 given.get("alertTime"),
+                None if group is None else tuple(group.items()),
             )
-        except (ValueError, KeyError, TypeError, InvalidOperation) as error:
-            raise ValueError(f"not an alert ({error!r}): {shown(text)}") from None
+            alert._check()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"not an alert ({type(error).__name__}: {shown(str(error))}): {shown(text)}"
+            ) from None
+        return alert
+
+    def _check(self) -> None:
+        """Raises ValueError for a value of another type than `to_json` writes."""
+        if not all(
+            type(number) is int and 0 < number <= MOST for number in (self.rule_id, self.rule_version)
+        ):
+            raise ValueError("expected positive integers of 64 bit for ruleId and ruleVersion")
+        times = (self.event_time, *(time for time in (self.log_time, self.alert_time) if time is not None))
+        if not all(type(time) is int and 0 <= time < LATEST for time in times):
+            raise ValueError(f"expected times from 0 to {LATEST - 1} ms since the epoch")
+        ids = self.event_id if isinstance(self.event_id, tuple) else (self.event_id,)
+        if not ids or not all(map(_is_value, (*ids, *(part for pair in self.group or () for part in pair)))):
+            raise ValueError("expected integers and texts in eventId and group")
+        if not _is_text(self.key) or not _is_text(self.operator):
+            raise ValueError("expected texts for key and operator")
 
     def _repr_html_(self) -> str:
         return AlertTable([self])._repr_html_()
@@ -105,7 +139,7 @@ class AlertTable(list[Alert]):
                 alert.rule_version,
                 alert.key,
                 f"{alert.aggregate:,f} {symbol(alert.operator)} {alert.limit:,f}",
-                alert.event_id,
+                id_text(alert.event_id),
                 utc(alert.event_time),
             )
             for alert in self[-MAX_ROWS_SHOWN:]
@@ -116,15 +150,43 @@ class AlertTable(list[Alert]):
         return note + html_table(header, rows)
 
 
-def group_key(names: tuple[str, ...], values: Iterable[Value]) -> str:
-    """The text of a group, in the rule's field order; the demo's `KeysExtractor`. The global group is `{}`.
+def group_of(names: Iterable[str], values: Iterable[Value]) -> Group:
+    """A group as alerts carry it: fields in the rule's order, values as in events, decimals as text. The global group is ().
+
+    >>> group_of(("payeeId", "amount"), (25, Decimal("2E+1")))
+    (('payeeId', 25), ('amount', '20'))
+    """
+    as_json = (plain(value) if isinstance(value, Decimal) else value for value in values)
+    return tuple(zip(names, as_json, strict=True))
+
+
+def group_json(group: Group) -> str:
+    """A group as JSON; different groups have different texts.
+
+    >>> group_json((("payeeId", 25), ("ip", "a;b")))
+    '{"payeeId":25,"ip":"a;b"}'
+    """
+    return compact_json(dict(group))
+
+
+def group_hash(json_text: str) -> str:
+    """Tells groups apart in an alert's id, also those that somebody chose: to find two with one hash takes 2^64 attempts."""
+    return blake2b(json_text.encode(), digest_size=16).hexdigest()
+
+
+def short_hash(key: str) -> str:
+    """Of a group's text, in the alert ids of versions that had only that."""
+    return blake2b(key.encode(), digest_size=4).hexdigest()
+
+
+def group_key(names: Iterable[str], values: Iterable[Value]) -> str:
+    """The text of a group, for people; the demo's `KeysExtractor`. Different groups may have one text. The global group is `{}`.
 
     >>> group_key(("payeeId", "beneficiaryId"), (25, 12))
     '{payeeId=25;beneficiaryId=12}'
     """
-    return cut_key(
-        "{" + ";".join(f"{name}={plain(value)}" for name, value in zip(names, values, strict=True)) + "}"
-    )
+    pairs = zip(names, values, strict=True)
+    return cut_key("{" + ";".join(f"{name}={plain(value)}" for name, value in pairs) + "}")
 
 
 def cut_key(text: str) -> str:
@@ -135,7 +197,35 @@ def cut_key(text: str) -> str:
     """
     if len(text) <= MAX_KEY:
         return text
-    return f"{text[:MAX_KEY]}…{blake2b(text.encode(), digest_size=16).hexdigest()}}}"
+    return f"{text[:MAX_KEY]}…{group_hash(text)}}}"
+
+
+def compact_json(value: object) -> str:
+    """As alerts hold it: ASCII, without blanks."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def id_text(event_id: Id) -> str:
+    """An event's id for people: itself, or of several fields a JSON array.
+
+    >>> id_text("A-1"), id_text(("meter-7", 12))
+    ('A-1', '["meter-7",12]')
+    """
+    return compact_json(event_id) if isinstance(event_id, tuple) else str(event_id)
+
+
+def _decimal(text: str) -> Decimal:
+    if not isinstance(text, str) or not DECIMAL.fullmatch(text):
+        raise ValueError(f"expected a decimal as text, not {shown(text)}")
+    return Decimal(text)
+
+
+def _is_value(value: object) -> bool:
+    return _is_text(value) or type(value) is int and LEAST <= value <= MOST
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and is_text(value)
 
 
 def utc(time: int) -> str:

@@ -44,6 +44,19 @@ def fingerprint(raw: bytes) -> dict[str, int | str]:
     return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}
 
 
+def without_value(reason: str) -> str:
+    """A reason for a screen or a service's journal: what is wrong and what would be right, and no value of the record.
+
+    >>> without_value('paymentAmount (order.amount): "4111-1111", expected a number')
+    'paymentAmount (order.amount): expected a number'
+    >>> without_value("not one JSON object: Expecting value"), without_value("line of 9 bytes, at most 8 are allowed")
+    ('not one JSON object', 'line of 9 bytes, at most 8 are allowed')
+    """
+    what, _, rest = reason.partition(": ")
+    _, expected, right = rest.rpartition(", expected ")
+    return f"{what}: expected {right}" if expected else what
+
+
 def kind_of(reason: str) -> str:
     """What was bad, in a word: the name of the field, or one of RECORD_KINDS. So there are few kinds, whatever comes.
 

@@ -9,9 +9,14 @@ from typing import Any
 
 from lab.model.jsontext import BadRecord, exact_decimal, integer, is_text
 from lab.model.times import UNITS, expected_time, time_ms
-from lab.model.words import expected, shown
+from lab.model.words import expected, shown, visible
 
 Value = int | Decimal | str | None
+Id = int | str | tuple[int | str, ...]  # of an event; a tuple where several fields are the id
+MAX_TEXT = (
+    2_000  # characters of a text: with 16 grouping keys an alert, and what follows it, fits a record of Kafka
+)
+MAX_NAME = 100  # characters of a field's name
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
@@ -26,7 +31,7 @@ class Field:
     |---|---|---|
     | `long` | an integer of signed 64 bit | int |
     | `decimal(P,S)` | a number or its text, P <= 18 digits, S of them after the point | Decimal |
-    | `string` | a string | str |
+    | `string` | a string of at most 2,000 characters | str |
     | `boolean` | true or false | the text "true" or "false" |
     | `time` | as `unit` says: `s`, `ms`, `us`, `ns` since the epoch; `iso`: with a zone; `utc`: without | int, ms since the epoch |
 
@@ -49,8 +54,9 @@ class Field:
     examples: tuple[str, ...] = dataclass_field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[\w.-]+", self.name):
-            raise ValueError(f"field name {shown(self.name)}: use letters, digits, '_', '.' and '-'")
+        if not re.fullmatch(rf"[\w.-]{{1,{MAX_NAME}}}", self.name):
+            allowed = f"1 to {MAX_NAME} letters, digits, '_', '.' and '-'"
+            raise ValueError(f"field name {shown(self.name)}: use {allowed}")
         if self.type == "time" and self.unit not in UNITS:
             raise ValueError(
                 expected(f"unit of {self.name}", self.unit or None, f"one of {', '.join(UNITS)}")
@@ -69,7 +75,7 @@ class Field:
     @cached_property
     def label(self) -> str:
         """What errors call it: its name, and its path if that says more."""
-        return self.name if self.keys == (self.name,) else f"{self.name} ({'.'.join(self.keys)})"
+        return self.name if self.keys == (self.name,) else f"{self.name} ({visible('.'.join(self.keys))})"
 
     @cached_property
     def precision(self) -> int:
@@ -87,17 +93,21 @@ class Field:
         """Whether SUM, AVG, MIN and MAX can work on it."""
         return self.type not in ("string", "boolean")
 
-    def read(self, record: dict[str, Any]) -> Value:
-        """Its value in a record (of `read_object`); None if that is null or not there. Raises BadRecord."""
+    def read(self, record: dict[str, Any]) -> Value | float:
+        """Its value in a record (of `read_object`); None if that is null or not there. Raises BadRecord.
+
+        A float is NaN, Infinity or -Infinity, at its path or around it.
+        """
         *around, last = self.keys
         for depth, key in enumerate(around, 1):
             record = record.get(key)
-            if record is None:
-                return None
+            if record is None or isinstance(record, float):
+                return record
             if not isinstance(record, dict):
                 where = f"{self.name} ({'.'.join(self.keys)}): {'.'.join(self.keys[:depth])}"
                 raise BadRecord(expected(where, record, "an object"))
-        return self.parse(record.get(last))
+        value = record.get(last)
+        return value if isinstance(value, float) else self.parse(value)
 
     def parse(self, value: object) -> Value:
         """One JSON value (of `read_object`) in this field's type; None stays None. Raises BadRecord."""
@@ -115,6 +125,10 @@ class Field:
                 fits = type(value) is int and -(1 << 63) <= value < 1 << 63
                 return value if fits else None, "an integer of signed 64 bit"
             case "string":
+                if isinstance(value, str) and len(value) > MAX_TEXT:
+                    raise BadRecord(
+                        f"{self.label}: {shown(value)}, {len(value):,} characters, expected at most {MAX_TEXT:,}"
+                    )
                 fits = isinstance(value, str) and is_text(value)
                 return value if fits else None, "a string of valid Unicode"
             case "boolean":

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import accumulate
 from typing import Any
@@ -9,12 +10,18 @@ from typing import Any
 MAX_LINE_BYTES = 1 << 20
 MAX_DEPTH = 200  # objects and lists inside each other; Python's own limit depends on who calls
 
-DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Both read each character once, whatever the text: no two ways to read it, and `++`, `*+` never go back.
+DECIMAL_TEXT = re.compile(r"[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 class BadRecord(ValueError):
     """A record that cannot be read; its text names the field, the value and what is allowed."""
+
+
+def not_json(literal: str) -> None:
+    """Refuses NaN and the like."""
+    raise BadRecord(f"not one JSON object: {literal} is not a JSON number")
 
 
 def read_text(raw: bytes, what: str, at_most: int) -> str:
@@ -36,12 +43,15 @@ def is_object(text: str) -> bool:
     return text.lstrip(" \t\r\n").startswith("{")
 
 
-def read_object(text: str) -> dict[str, Any]:
-    """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord."""
+def read_object(text: str, constant: Callable[[str], Any] = not_json) -> dict[str, Any]:
+    """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord.
+
+    `constant` is what becomes of NaN, Infinity and -Infinity, which are no JSON: refused, unless it returns a value.
+    """
     if text.count("{") + text.count("[") > MAX_DEPTH and depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
     try:
-        return json.loads(text, parse_int=integer, parse_float=_decimal, parse_constant=_not_json)
+        return json.loads(text, parse_int=integer, parse_float=_decimal, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise BadRecord(f"not one JSON object: {error}") from None
 
@@ -53,7 +63,7 @@ def depth(text: str) -> int:
     3
     """
     brackets = re.findall(r"[\[\]{}]", _STRING.sub("", text))
-    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
+    return max(accumulate((1 if bracket in "[{" else -1 for bracket in brackets), initial=0))
 
 
 def exact_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
@@ -87,10 +97,6 @@ def _decimal(literal: str) -> Decimal | bytes:
         return Decimal(literal)
     except InvalidOperation:
         return literal.encode()
-
-
-def _not_json(literal: str) -> None:
-    raise BadRecord(f"not one JSON object: {literal} is not a JSON number")
 
 
 def is_text(text: str) -> bool:

@@ -8,10 +8,14 @@ changes hands by key-group. Idea: "A Deep Dive into Rescalable State"; Flink's `
 `lab.state.placement` compares placements: how much moves when the parallelism changes.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
+FIRST, FACTORS, BITS = 0x9E3779B97F4A7C15, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53), (1 << 64) - 1
 FLINK_LEAST_KEY_GROUPS, FLINK_MOST_KEY_GROUPS = 1 << 7, 1 << 15
 
 
@@ -25,37 +29,64 @@ def digest(text: str) -> tuple[int, int]:
     return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(raw[8:], "little", signed=True)
 
 
-def mixed(columns: list[np.ndarray], rows: int) -> np.ndarray:
-    """A 64-bit hash of each row of a key's int64 columns: the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide."""
+def mixed_one(numbers: Iterable[int]) -> int:
+    """A 64-bit hash of one key's int64 numbers: the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide."""
+    hashed = 0
+    for number in numbers:
+        hashed = (hashed ^ (number & BITS)) + FIRST & BITS
+        for factor in FACTORS:
+            hashed = (hashed ^ hashed >> 33) * factor & BITS
+        hashed ^= hashed >> 33
+    return hashed
+
+
+def key_group_of_one(numbers: Iterable[int], key_groups: int) -> int:
+    """The key-group of one key: `key_groups_of` for a single row, without arrays.
+
+    >>> key_group_of_one([25, 12], 16), key_group_of_one([26, 12], 16)
+    (6, 3)
+    """
+    return mixed_one(numbers) % key_groups
+
+
+def mixed(columns: "list[np.ndarray]", rows: int) -> "np.ndarray":
+    """`mixed_one` of each row of a key's int64 columns."""
+    import numpy as np
+
     hashed = np.zeros(rows, np.uint64)
     for column in columns:
-        hashed = (hashed ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        hashed = (hashed ^ column.view(np.uint64)) + np.uint64(FIRST)
+        for factor in FACTORS:
             hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(factor)
         hashed ^= hashed >> np.uint64(33)
     return hashed
 
 
-def key_groups_of(columns: list[np.ndarray], rows: int, key_groups: int) -> np.ndarray:
+def key_groups_of(columns: "list[np.ndarray]", rows: int, key_groups: int) -> "np.ndarray":
     """The key-group, 0 … key_groups − 1, of each row of a key's int64 columns (strings: their two digest columns).
 
+    >>> import numpy as np
     >>> key_groups_of([np.array([25, 26]), np.array([12, 12])], 2, 16).tolist()
     [6, 3]
     """
+    import numpy as np
+
     return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
 
 
 # -- the same in Flink -------------------------------------------------------------------------------------------------
 
 
-def flink_murmur(codes: np.ndarray) -> np.ndarray:
+def flink_murmur(codes: "np.ndarray") -> "np.ndarray":
     """Flink's `MathUtils.murmurHash` of Java hash codes (any ints, taken as 32 bits): 0 … 2³¹ − 1.
 
     MurmurHash3_x86_32 (Austin Appleby) of four bytes with seed 0, made positive.
 
+    >>> import numpy as np
     >>> flink_murmur(np.array([0, 1, -1])).tolist()
     [593689054, 68075478, 1982413648]
     """
+    import numpy as np
 
     def rotate(x: np.ndarray, by: int) -> np.ndarray:
         return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
@@ -91,6 +122,8 @@ def flink_key_group(key: int | str, key_groups: int) -> int:
     >>> flink_key_group("hello", 128), flink_key_group(25, 128)
     (35, 46)
     """
+    import numpy as np
+
     return int(flink_murmur(np.array([java_hash(key)]))[0]) % key_groups
 
 

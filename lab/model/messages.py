@@ -3,6 +3,7 @@
 Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rule`): its rules load unchanged.
 """
 
+import json
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -10,9 +11,10 @@ from typing import Any
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
+from lab.model.conditions import BadConditions, parse_conditions
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
-from lab.model.rule import FUNCTIONS, OPERATORS, SYMBOLS, UNIT_SECONDS, Filter, Rule
+from lab.model.rule import FUNCTIONS, OPERATORS, SYMBOLS, UNIT_SECONDS, Filter, Rule, filter_object
 from lab.model.schema import Schema
 from lab.model.words import expected, plain, shown, unknown
 
@@ -20,6 +22,7 @@ STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
+MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
@@ -111,6 +114,8 @@ def message_of(given: dict, schema: Schema) -> Message:
     if all(given.get(name) is None for name in _DEFINITION):
         return Message("state", rule_id=rule_id, state=state)
     keys = _field_names(given, "groupingKeyNames", schema)
+    if len(keys) > MAX_KEYS:
+        raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
     filter = _filter(given, schema)
     function, field_name, unique = _aggregation(given, schema)
     operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
@@ -162,6 +167,8 @@ def _field_names(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]
 
 def _filter(given: dict, schema: Schema) -> Filter:
     wanted = given.get("filter")
+    if isinstance(wanted, str):
+        raise BadRule(f"filter: {_meant(wanted, schema)}")
     if not isinstance(wanted, dict | None):
         raise BadRule(expected("filter", wanted, 'an object such as {"action": "login"}'))
     filter = []
@@ -177,6 +184,16 @@ def _filter(given: dict, schema: Schema) -> Filter:
             raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
         filter.append((name, tuple(sorted(values))))
     return tuple(filter)
+
+
+def _meant(words: str, schema: Schema) -> str:
+    """What is wrong with conditions in words, or how a message has them."""
+    try:
+        return expected(
+            "", words, f"an object: {json.dumps(filter_object(parse_conditions(words, schema)))}"
+        )[2:]
+    except BadConditions as error:
+        return str(error)
 
 
 def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The specification as code: what every evaluator of the kit must give, one event at a time, slow and obvious.
+"""docs/semantics.md as code: what every evaluator of the kit must give, one event at a time, slow and obvious.
 
     log of events and control messages, in order ──► Reference ──► alerts, acks, dead letters, counts
 
@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
 
-import numpy as np
-
 from lab.model.aggregates import AGGREGATES
-from lab.model.alerts import Alert, AlertTable, group_key
+from lab.model.alerts import Alert, AlertTable, group_key, group_of
+from lab.model.field import Id
 from lab.model.jsontext import BadRecord
-from lab.model.keygroups import digest, key_groups_of
-from lab.model.rules import Route, Rule, RuleBook
+from lab.model.keygroups import digest, key_group_of_one
+from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
+from lab.model.tallies import COUNTS, Tallies, record_example
 
 LATE_POLICIES = ("evaluate", "store", "drop")
-COUNTS = ("records", "evaluated", "storedLate", "duplicates", "droppedLate", "deadLetters")
 
 
 @dataclass
@@ -30,7 +29,7 @@ class Held:
 
     arrival: int
     time: int
-    id: int | str
+    id: Id
     fields: dict[str, Any]
 
 
@@ -64,6 +63,9 @@ class Reference:
         self.book, self.routes = RuleBook(schema), {}
         self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
+        self.tallies = Tallies(at_most=MAX_RULES)
+        self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
+        self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[Held]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
         self.reset: dict[
@@ -74,8 +76,7 @@ class Reference:
 
     def control(self, text: str | bytes) -> dict:
         """Carries out a control message and returns its acknowledgement."""
-        for route, group in list(self.held):
-            self._expire(route, group)
+        widest_before = {route: _widest_ms(rules) for route, rules in self.routes.items()}
         before = {rule.rule_id: rule.route for rule in self.book.sorted()}
         ack = self.book.apply(text)
         after = {rule.rule_id: rule.route for rule in self.book.sorted()}
@@ -89,6 +90,9 @@ class Reference:
             if not cleared and after.get(rule_id) == before.get(rule_id)
         }
         self.routes = self.book.routes()
+        for route, rules in self.routes.items():
+            if route in widest_before and _widest_ms(rules) > widest_before[route]:
+                self._forget_out_of_reach(route, widest_before[route])
         self.acks.append(ack)
         return ack
 
@@ -98,52 +102,89 @@ class Reference:
             for key in [key for key in history if key[0] == route]:
                 del history[key]
 
+    def _forget_out_of_reach(self, route: Route, widest_ms: int) -> None:
+        """A route whose widest window was `widest_ms` until now forgets what that no longer reached anywhere.
+
+        Counted back from the newest event of the whole log: what one key-group knows depends on how many there are.
+        """
+        if self.newest_of_log is None:
+            return
+        oldest = self.newest_of_log - widest_ms - self.max_out_of_orderness_ms
+        for key, held in self.held.items():
+            if key[0] == route:
+                self.held[key] = [event for event in held if event.time >= oldest]
+        self.newest = {
+            key: newest for key, newest in self.newest.items() if key[0] != route or newest >= oldest
+        }
+
     # -- events --------------------------------------------------------------------------------------------------------
 
     def event(self, line: bytes, place: str = "", log_time: int = 0) -> None:
-        """Reads a record and evaluates it on each route that has a group for it; its fate on the first is counted.
+        """Reads a record and evaluates it on each route that has a group for it; what becomes of it is counted for each.
 
         `log_time`: when it was logged, in ms since the epoch; 0: the log is not live.
         """
-        self.counts["records"] += 1
+        nan_as_null: Counter[str] = Counter()
         try:
-            event = self.schema.parse(line)
+            event = self.schema.parse(line, nan_as_null)
             self.schema.check_future(event, log_time, self.max_future_ms)
         except BadRecord as error:
             self.dead_letters.append({"reason": str(error), "place": place})
-            self.counts["deadLetters"] += 1
+            self.counts.update(records=1, deadLetters=1)
             return
-        fates = [
-            self._on_route(event, route, rules)
-            for route, rules in self.routes.items()
+        self.nan_as_null += nan_as_null
+        self.take(event)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Evaluates an event that has been read."""
+        self.counts["records"] += 1
+        self.newest_of_log = max(event[self.schema.time_field], self.newest_of_log or 0)
+        routes = [
+            route
+            for route in self.routes
             if all(event[name] in values for name, values in route.filter)
             and all(event[name] is not None for name in route.keys)
         ]
-        self.counts[fates[0] if fates else "evaluated"] += 1
+        self.counts["routed" if routes else "unrouted"] += 1
+        for route in routes:
+            rules = self.routes[route]
+            fate, twin = self._on_route(event, route, rules)
+            example = self._example(event, route, twin) if twin else None
+            self.tallies.add(route, rules[0].rule_id, len(rules), {fate: 1}, example)
+            self.counts[fate] += 1
 
-    def _on_route(self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]) -> str:
-        time, event_id = event[self.schema.time_field], event[self.schema.id_field]
+    def _example(self, event: dict[str, Any], route: Route, twin: Held) -> dict[str, Any]:
+        key = group_key(route.keys, (event[name] for name in route.keys))
+        again = {name: event[name] for name in twin.fields}
+        return record_example(twin.id, twin.time, key, twin.fields, again)
+
+    def _on_route(
+        self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
+    ) -> tuple[str, Held | None]:
+        """What becomes of the event there, and of a duplicate the event that is held."""
+        time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
         key_group = key_group_of(group, self.key_groups)
         self.newest[route, key_group] = max(time, self.newest.get((route, key_group), time))
         if time < self._horizon(route, key_group):
-            return "droppedLate"
+            return "droppedLate", None
         self._expire(route, group)
         held = self.held[route, group]
-        if any(other.id == event_id and other.time == time for other in held):
-            return "duplicates"
+        for other in held:
+            if other.id == event_id and other.time == time:
+                return "duplicates", other
         late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
         if late and self.late_policy == "drop":
-            return "droppedLate"
+            return "droppedLate", None
         fields = {name: event[name] for rule in rules for name in rule.needs}
         current = Held(self.counts["records"], time, event_id, fields)
         held.append(current)
         if late and self.late_policy == "store":
-            return "storedLate"
+            return "storedLate", None
         for rule in rules:
             if rule.state == "ACTIVE" and self._counts(rule, group, current):
                 self._evaluate(rule, group, held, current, event)
-        return "evaluated"
+        return "evaluated", None
 
     def _evaluate(
         self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Any]
@@ -158,18 +199,19 @@ class Reference:
         aggregate, holds = aggregate_of(rule, window)
         if not holds:
             return
-        key = group_key(rule.keys, (event[name] for name in rule.keys))
-        alert = (
+        values = tuple(event[name] for name in rule.keys)
+        alert = Alert(
             rule.rule_id,
             rule.version,
-            key,
+            group_key(rule.keys, values),
             aggregate,
             rule.operator,
             rule.limit,
             current.id,
             current.time,
+            group=group_of(rule.keys, values),
         )
-        self.alerts.append(Alert(*alert))
+        self.alerts.append(alert)
         if rule.function == "COUNT_WITH_RESET":
             self.reset[rule.rule_id, group] = current.arrival
 
@@ -185,12 +227,17 @@ class Reference:
 
     def _horizon(self, route: Route, key_group: int) -> int:
         """Events older than this are not held: newest event time − the route's widest window − out-of-orderness."""
-        widest_ms = max(rule.window_ms for rule in self.routes[route])
-        return self.newest[route, key_group] - widest_ms - self.max_out_of_orderness_ms
+        return self.newest[route, key_group] - _widest_ms(self.routes[route]) - self.max_out_of_orderness_ms
 
     def _expire(self, route: Route, group: tuple) -> None:
+        if not self.held[route, group]:
+            return
         horizon = self._horizon(route, key_group_of(group, self.key_groups))
         self.held[route, group] = [event for event in self.held[route, group] if event.time >= horizon]
+
+
+def _widest_ms(rules: tuple[Rule, ...]) -> int:
+    return max(rule.window_ms for rule in rules)
 
 
 def aggregate_of(rule: Rule, window: list[Held]) -> tuple[Decimal, bool]:
@@ -216,7 +263,7 @@ def key_group_of(group: tuple, key_groups: int) -> int:
             numbers.append(
                 int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
             )
-    return int(key_groups_of([np.array([number], np.int64) for number in numbers], 1, key_groups)[0])
+    return key_group_of_one(numbers, key_groups)
 
 
 def run(schema: Schema, log: Iterable[tuple[str, bytes]], **settings) -> Reference:

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES, Exact
-from lab.model.words import html_table, plain
+from lab.model.conditions import Filter, conditions_text
+from lab.model.words import html_table, plain, visible
 
 SYMBOLS = {
     "EQUAL": ("=", compare.eq),
@@ -27,9 +28,6 @@ SYMBOLS = {
 OPERATORS = tuple(SYMBOLS)
 FUNCTIONS = tuple(AGGREGATES)
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-
-# sorted by field, values sorted and distinct
-Filter = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,8 @@ class Route:
     def id(self) -> str:
         """Short text, the same in every process and different for every route; `{}` stands for no keys."""
         keys = ",".join(self.keys) or "{}"
-        return f"{keys}|{_filter_text(self.filter, '&', '=', ',')}" if self.filter else keys
+        parts = (f"{name}={','.join(map(_word, values))}" for name, values in self.filter)
+        return f"{keys}|{'&'.join(parts)}" if self.filter else keys
 
 
 @dataclass(frozen=True)
@@ -107,13 +106,11 @@ class Rule:
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
-        lists = {name: [_json_value(value) for value in values] for name, values in self.filter}
-        filter = {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
         attributes = {
             "ruleId": self.rule_id,
             "ruleState": self.state,
             "groupingKeyNames": list(self.keys),
-            "filter": filter or None,
+            "filter": filter_object(self.filter) or None,
             "aggregateFieldName": self.field,
             "aggregatorFunctionType": self.function,
             "unique": list(self.unique) or None,
@@ -129,7 +126,7 @@ class Rule:
     def describe(self) -> str:
         """The rule in plain English."""
         of = ", ".join(self.unique) or self.field or "events"
-        where = f" where {_filter_text(self.filter, ' and ', ' = ', ' or ')}" if self.filter else ""
+        where = f" where {conditions_text(self.filter)}" if self.filter else ""
         per = f" per {', '.join(self.keys)}" if self.keys else ""
         then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
         over = _duration_text(self.window_ms)
@@ -167,14 +164,20 @@ def _json_value(value: str | int | Decimal) -> str | int:
     return value
 
 
-def _filter_text(filter: Filter, and_: str, equals: str, or_: str) -> str:
-    return and_.join(f"{name}{equals}{or_.join(map(_word, values))}" for name, values in filter)
+def filter_object(filter: Filter) -> dict[str, Any]:
+    """A filter as a message gives it.
+
+    >>> filter_object((("action", ("login",)), ("userId", (7, 8))))
+    {'action': 'login', 'userId': [7, 8]}
+    """
+    lists = {name: [_json_value(value) for value in values] for name, values in filter}
+    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
 
 
 def _word(value: str | int | Decimal) -> str:
     """As it is when that cannot be misread, else as a JSON string."""
     text = plain(value)
-    return text if re.fullmatch(r"[\w.-]+", text) else json.dumps(text, ensure_ascii=False)
+    return text if re.fullmatch(r"[\w.-]+", text) else visible(json.dumps(text, ensure_ascii=False))
 
 
 def meaning(rule: Rule) -> str:

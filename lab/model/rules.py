@@ -9,11 +9,13 @@ from itertools import accumulate
 from typing import Any
 
 from lab.model.deadletters import SHOWN, fingerprint
+from lab.model.hints import hints
 from lab.model.messages import (
     ACTIONS,
     ATTRIBUTES,
     CONTROLS,
     COUNT_WORDS,
+    MAX_KEYS,
     MAX_MESSAGE_BYTES,
     MAX_WINDOW_SECONDS,
     OPERATOR_ALIASES,
@@ -34,6 +36,7 @@ __all__ = [
     "CONTROLS",
     "COUNT_WORDS",
     "FUNCTIONS",
+    "MAX_KEYS",
     "MAX_MESSAGE_BYTES",
     "MAX_RULES",
     "MAX_WINDOW_SECONDS",
@@ -73,7 +76,7 @@ class RuleBook:
     def apply(self, text: str | bytes) -> dict[str, Any]:
         """Carry out a control message and return its acknowledgement; a rejected one changes nothing.
 
-        Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
+        That of a rule that hardly means what it says has a `hint`. Of a long one that is rejected the acknowledgement holds the beginning, the number of `bytes` and their `sha256`.
         """
         try:
             return {"status": "accepted", **self._carry_out(parse_message(text, self.schema))}
@@ -101,7 +104,9 @@ class RuleBook:
         else:
             rule = message.rule or self.rules[rule_id]
             self.rules[rule_id] = replace(rule, state=message.state, version=version)
-        return {"ruleId": rule_id, "version": version, "ruleState": message.state}
+        hint = "; ".join(hints(message.rule, self.schema)) if message.rule else ""
+        answer = {"ruleId": rule_id, "version": version, "ruleState": message.state}
+        return answer | ({"hint": hint} if hint else {})
 
     def _control(self, control: str) -> dict[str, Any]:
         """What the book itself does for a control; the windows are the evaluator's to clear."""

@@ -8,22 +8,27 @@ A new kind of event is one more `Schema`: at the end of this file, or a file of 
 
 import csv
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab.model.field import Field, Value
-from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, read_object, read_text
-from lab.model.words import expected, html_table, unknown
+from lab.model.field import Field, Id, Value
+from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, not_json, read_object, read_text
+from lab.model.words import expected, html_table, shown, unknown
 
 MAX_TIME = 7_289_654_400_000  # 2201-01-01 in ms since the epoch: event times are below it
 MAX_FUTURE_MS = (
     86_400_000  # an event's time may be a day after its record's log time, unless that is set otherwise
 )
 
-MAX_ID = 200  # characters of a text id
+MAX_ID, MAX_ID_FIELDS = 200, 8  # characters of a text in an id; fields that are the id together
+RECORDS, NAN = ("json", "csv", "either"), ("null", "dead letter")
+NO_EVENT = {"d": "a delete", "t": "a truncate", "m": "a message"}  # `op` of a change's envelope
+CONSTANTS = ("NaN", "Infinity", "-Infinity")
 ID_TYPES, TIME_TYPES = ("long", "string"), ("long", "time")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,7 +37,10 @@ _TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(
 
 @dataclass(frozen=True)
 class Schema:
-    """The fields of one kind of event, in CSV order, and which of them are its id and its time.
+    """The fields of one kind of event, in CSV order, and which of them are its id, one or several together, and its time.
+
+    `records`: what a record is: "json", an object; "csv", a line with the fields in their order; "either". `nan`: what NaN,
+    Infinity and -Infinity are where a value is expected: "null", or the whole record a "dead letter".
 
     PAYMENTS is `com.ververica.field.dynamicrules.Transaction` of the Flink demo.
 
@@ -46,13 +54,24 @@ class Schema:
 
     name: str
     fields: tuple[Field, ...]
-    id_field: str
+    id_fields: tuple[str, ...]
     time_field: str
+    records: str = "json"
+    nan: str = "null"
 
     def __post_init__(self) -> None:
+        if not 1 <= len(set(self.id_fields)) == len(self.id_fields) <= MAX_ID_FIELDS:
+            allowed = f"1 to {MAX_ID_FIELDS} different fields"
+            raise ValueError(
+                f"schema {self.name}: id {', '.join(self.id_fields) or 'of no field'}, expected {allowed}"
+            )
+        for name, value, known in (("records", self.records, RECORDS), ("nan", self.nan, NAN)):
+            if value not in known:
+                raise ValueError(expected(name, value, " or ".join(map(shown, known))))
         if len(self._by_name) < len(self.fields):
             raise ValueError(f"schema {self.name}: two fields have the same name: {', '.join(self.names)}")
-        for role, name, types in (("id", self.id_field, ID_TYPES), ("time", self.time_field, TIME_TYPES)):
+        ids = (("id", name, ID_TYPES) for name in self.id_fields)
+        for role, name, types in (*ids, ("time", self.time_field, TIME_TYPES)):
             if self.field(name).type not in types:
                 allowed = " or ".join(types)
                 raise ValueError(
@@ -77,27 +96,75 @@ class Schema:
             raise ValueError(unknown(f"{self.name} field", name, self.names))
         return self._by_name[name]
 
-    def parse(self, line: bytes) -> dict[str, Any]:
+    def parse(self, line: bytes, nan_as_null: Counter[str] | None = None) -> dict[str, Any]:
         """One JSON object, or one CSV line in the order of `fields`, as {field: value}. Raises BadRecord.
 
-        The id and the time (ms since the epoch) are required, all else may be absent: None.
+        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. `nan_as_null`
+        counts, by field, the NaN and the like that were read as null.
+
+        >>> nan_as_null = Counter()
+        >>> PAYMENTS.parse(b'{"transactionId": 1, "eventTime": 5, "paymentAmount": NaN}', nan_as_null)["paymentAmount"]
+        >>> nan_as_null
+        Counter({'paymentAmount': 1})
         """
         text = read_text(line, "line", MAX_LINE_BYTES)
         if is_object(text):
-            values = read_object(text)
+            if self.records == "csv":
+                raise BadRecord(f"not a CSV line: {shown(text)}")
+            values = read_object(text, float if self.nan == "null" else not_json)
             event: dict[str, Any] = {field.name: field.read(values) for field in self.fields}
+        elif self.records == "json":
+            raise BadRecord(f"not one JSON object: {shown(text.strip())}")
         else:
             event = self._parse_csv(text)
-        id, time = event[self.id_field], event[self.time_field]
-        if id is None:
-            raise BadRecord(expected(self.field(self.id_field).label, None, "the id of the event"))
-        if isinstance(id, str) and not 1 <= len(id) <= MAX_ID:
-            allowed = f"the id of the event, 1 to {MAX_ID} characters"
-            raise BadRecord(expected(self.field(self.id_field).label, id, allowed))
+        nans = (
+            [name for name, value in event.items() if isinstance(value, float)]
+            if "N" in text or "I" in text
+            else []
+        )
+        event |= dict.fromkeys(nans)
+        for name in self.id_fields:
+            if event[name] is None and is_object(text):
+                self._check_not_deleted(values, name)
+            self._check_id(self.field(name), event[name])
+        time = event[self.time_field]
         if time is None or not 0 <= time < MAX_TIME:
             allowed = f"the event time, 0 to {MAX_TIME - 1} ms since the epoch (1970 to 2200)"
             raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
+        if nan_as_null is not None:
+            nan_as_null.update(nans)
         return event
+
+    def _check_id(self, field: Field, value: Value) -> None:
+        part = "the id of the event" if len(self.id_fields) == 1 else "a part of the id of the event"
+        if value is None:
+            raise BadRecord(expected(field.label, None, part))
+        if isinstance(value, str) and not 1 <= len(value) <= MAX_ID:
+            raise BadRecord(expected(field.label, value, f"{part}, 1 to {MAX_ID} characters"))
+
+    def id_of(self, event: Mapping[str, Any]) -> Id:
+        """The id of an event: the value of its field, or of several fields all their values.
+
+        >>> PAYMENTS.id_of({"transactionId": 7, "payeeId": 25})
+        7
+        """
+        ids = tuple(event[name] for name in self.id_fields)
+        return ids if len(ids) > 1 else ids[0]
+
+    @cached_property
+    def numeric_id(self) -> bool:
+        """Whether the id is one number."""
+        return len(self.id_fields) == 1 and self.field(self.id_fields[0]).numeric
+
+    def _check_not_deleted(self, record: dict[str, Any], id_field: str) -> None:
+        """Raises BadRecord for the envelope of a row that is gone: `op` stands beside `after`, which has the id of others."""
+        for key in self.field(id_field).keys:
+            op = record.get("op")
+            if key == "after" and isinstance(op, str) and op in NO_EVENT:
+                raise BadRecord(expected("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
+            record = record.get(key)
+            if not isinstance(record, dict):
+                return
 
     def check_future(self, event: dict[str, Any], log_time: int, max_future_ms: int) -> None:
         """Raises BadRecord if an event says that it is later than the log allows: one such event would end the windows of many.
@@ -123,9 +190,14 @@ class Schema:
             raise BadRecord(f"{len(cells)} cells, at most {len(self.fields)}: {','.join(self.names)}")
         cells += [""] * (len(self.fields) - len(cells))
         return {
-            field.name: (_time_or_ms if field is self._long_time else Field.parse_text)(field, cell)
-            for field, cell in zip(self.fields, cells, strict=True)
+            field.name: self.parse_cell(field, cell) for field, cell in zip(self.fields, cells, strict=True)
         }
+
+    def parse_cell(self, field: Field, cell: str) -> Value | float:
+        """One CSV cell in a field's type, a float for NaN and the like. Raises BadRecord."""
+        if cell in CONSTANTS and field.numeric and self.nan == "null":
+            return float(cell)
+        return _time_or_ms(field, cell) if field is self._long_time else field.parse_text(cell)
 
     @cached_property
     def _long_time(self) -> Field | None:
@@ -139,7 +211,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, given: dict) -> "Schema":
-        """The schema that `to_dict` gave, also after a turn through JSON.
+        """The schema that `to_dict` gave, also after a turn through JSON, and if an older version did, with its one `id_field`.
 
         >>> Schema.from_dict(PAYMENTS.to_dict()) == PAYMENTS
         True
@@ -148,7 +220,9 @@ class Schema:
             Field(**field | {name: tuple(field.get(name, ())) for name in ("path", "examples")})
             for field in given["fields"]
         )
-        return cls(given["name"], tuple(fields), given["id_field"], given["time_field"])
+        id_fields = given["id_fields"] if "id_fields" in given else [given["id_field"]]
+        records, nan = given.get("records", "either"), given.get("nan", "null")
+        return cls(given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan)
 
     def incompatible(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
@@ -160,7 +234,7 @@ class Schema:
         'the id is transactionId, before it was eventId'
         """
         for role, mine, old in (
-            ("id", self.id_field, before.id_field),
+            ("id", ", ".join(self.id_fields), ", ".join(before.id_fields)),
             ("time", self.time_field, before.time_field),
         ):
             if mine != old:
@@ -179,7 +253,7 @@ class Schema:
         return None
 
     def _repr_html_(self) -> str:
-        roles = {self.id_field: "id", self.time_field: "event time"}
+        roles = dict.fromkeys(self.id_fields, "id") | {self.time_field: "event time"}
         rows = [
             (field.name, field.type, roles.get(field.name, ""), field.doc or field.unit)
             for field in self.fields
@@ -205,12 +279,13 @@ PAYMENTS = Schema(
         Field("eventTime", "long", "ms since the epoch"),
         Field("payeeId", "long", "who pays"),
         Field("beneficiaryId", "long", "who is paid"),
-        Field("paymentType", "string", "CSH (cash) or CRD (card)"),
+        Field("paymentType", "string", "CSH (cash) or CRD (card)", examples=("CSH", "CRD")),
         Field("paymentAmount", "decimal(18,2)"),
         Field("ingestionTimestamp", "long", "ms since the epoch"),
     ),
-    id_field="transactionId",
+    id_fields=("transactionId",),
     time_field="eventTime",
+    records="either",
 )
 LOGINS = Schema(
     "logins",
@@ -218,31 +293,38 @@ LOGINS = Schema(
         Field("eventId", "long"),
         Field("eventTime", "long", "ms since the epoch"),
         Field("userId", "long"),
-        Field("action", "string", "login, login_failed, password_reset, payment, ..."),
+        Field(
+            "action",
+            "string",
+            "login, login_failed, password_reset, payment, ...",
+            examples=("login", "login_failed", "password_reset", "payment"),
+        ),
         Field("ip", "string"),
         Field("device", "string"),
-        Field("country", "string", "two letters, such as KR"),
+        Field("country", "string", "two letters, such as KR", examples=("KR", "CN")),
         Field("amount", "decimal(18,2)", "of a payment"),
     ),
-    id_field="eventId",
+    id_fields=("eventId",),
     time_field="eventTime",
+    records="either",
 )
 FLIGHTS = Schema(
     "flights",
     (
         Field("flightId", "long"),
         Field("eventTime", "long", "actual departure, ms since the epoch"),
-        Field("carrier", "string"),
+        Field("carrier", "string", examples=("UA", "B6", "EV", "DL")),
         Field("flight", "long", "flight number"),
         Field("tailnum", "string"),
-        Field("origin", "string"),
-        Field("dest", "string"),
+        Field("origin", "string", examples=("EWR", "JFK", "LGA")),
+        Field("dest", "string", examples=("ATL", "ORD", "LAX", "BOS")),
         Field("departureDelay", "decimal(9,2)", "minutes, negative: early"),
         Field("arrivalDelay", "decimal(9,2)", "minutes, negative: early"),
         Field("airTime", "decimal(9,2)", "minutes"),
         Field("distance", "long", "miles"),
     ),
-    id_field="flightId",
+    id_fields=("flightId",),
     time_field="eventTime",
+    records="either",
 )
 SCHEMAS: dict[str, Schema] = {schema.name: schema for schema in (PAYMENTS, LOGINS, FLIGHTS)}

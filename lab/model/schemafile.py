@@ -1,8 +1,10 @@
 """A schema of one's own as a TOML file, which `lab infer` proposes and people mend.
 
 name = "orders"
-id = "orderId"
+id = "orderId"               # or several fields that are the id together: ["device", "seq"]
 time = "placed"
+records = "json"             # or "csv": lines with the fields in their order; or "either"
+nan = "null"                 # what NaN and Infinity are; or "dead letter"
 
 [fields.orderId]
 path = "order.id"            # in objects inside each other; a list of names if one of them has a dot
@@ -23,9 +25,13 @@ from pathlib import Path
 
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
-from lab.model.words import expected, unknown
+from lab.model.words import expected, unknown, visible
 
-TOP = ("name", "id", "time", "fields")
+MAX_BYTES = 256 << 10
+MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
+
+TOP = ("name", "id", "time", "fields", "records", "nan")
+OPTIONS = TOP[4:]
 OF_A_FIELD = ("path", "type", "unit", "doc", "example", "examples")
 
 
@@ -34,8 +40,8 @@ def schema(name: str | Path) -> Schema:
 
     Raises ValueError, naming what is wrong in the file; OSError if it cannot be read.
 
-    >>> schema("payments").id_field
-    'transactionId'
+    >>> schema("payments").id_fields
+    ('transactionId',)
     >>> schema("paymets")
     Traceback (most recent call last):
     ValueError: unknown schema "paymets", did you mean payments? (known: payments, logins, flights), and there is no such file
@@ -46,23 +52,40 @@ def schema(name: str | Path) -> Schema:
     if not path.is_file():
         raise ValueError(f"{unknown('schema', str(name), SCHEMAS)}, and there is no such file")
     try:
-        return from_toml(path.read_text("utf-8"))
-    except (ValueError, tomllib.TOMLDecodeError) as error:
+        with path.open("rb") as file:
+            return from_toml(file.read(MAX_BYTES + 1).decode())
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def from_toml(text: str) -> Schema:
     """The schema that the text describes. Raises ValueError."""
-    given = tomllib.loads(text)
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise ValueError(f"a schema of more than {MAX_BYTES:,} bytes, expected at most that")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > MAX_DOTS:
+            raise ValueError(f"line {number} has {line.count('.'):,} dots, expected at most {MAX_DOTS}")
+    try:
+        given = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("lists or tables nested too deeply") from None
     for name in given:
         if name not in TOP:
             raise ValueError(unknown("name", name, TOP))
-    name, id_field, time_field = (_text_at(given, key) for key in TOP[:3])
+    name, time_field = (_text_at(given, key) for key in ("name", "time"))
     tables = given.get("fields")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ValueError(expected("fields", tables, "a table [fields.NAME] for each field"))
     fields = tuple(_field(name, table) for name, table in tables.items())
-    return Schema(name, fields, id_field, time_field)
+    options = {key: _text_at(given, key) for key in OPTIONS if key in given}
+    return Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
+
+
+def _id_fields(id: object) -> tuple[str, ...]:
+    names = [id] if isinstance(id, str) else id
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(expected("id", id, 'the name of a field, or several: ["device", "seq"]'))
+    return tuple(names)
 
 
 def _field(name: str, table: dict) -> Field:
@@ -100,9 +123,14 @@ def to_toml(
     `head` and, for a field, `notes` become comments.
     """
     lines = [f"# {_comment(line)}" for line in head]
+    id = [_text(name) for name in schema.id_fields]
+    lines.append(f"name = {_text(schema.name)}")
+    lines.append(f"id = {id[0] if len(id) == 1 else '[' + ', '.join(id) + ']'}")
+    lines.append(f"time = {_text(schema.time_field)}")
     lines += [
-        f"{key} = {_text(value)}"
-        for key, value in zip(TOP, (schema.name, schema.id_field, schema.time_field))
+        f"{key} = {_text(getattr(schema, key))}"
+        for key in OPTIONS
+        if getattr(schema, key) != getattr(Schema, key)
     ]
     for field in schema.fields:
         lines += ["", *(f"# {_comment(note)}" for note in (notes or {}).get(field.name, ()))]
@@ -122,7 +150,7 @@ def to_toml(
 
 def _text(value: str) -> str:
     """A basic string of TOML: JSON's, which leaves one control character as it is."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return visible(json.dumps(value, ensure_ascii=False))
 
 
 def _key(name: str) -> str:
@@ -131,4 +159,4 @@ def _key(name: str) -> str:
 
 def _comment(text: str) -> str:
     """Without control characters, which comments must not have."""
-    return re.sub(r"[\x00-\x1f\x7f]", "�", text)
+    return visible(text)

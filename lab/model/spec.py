@@ -9,20 +9,21 @@ from decimal import Decimal
 from typing import Any
 
 from lab.model.alerts import MAX_KEY, Alert
-from lab.model.field import Field
+from lab.model.field import MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.reference import COUNTS
 from lab.model.rules import (
     ACTIONS,
     ATTRIBUTES,
     CONTROLS,
     COUNT_WORDS,
     FUNCTIONS,
+    MAX_KEYS,
     OPERATOR_ALIASES,
     OPERATORS,
     STATES,
 )
 from lab.model.schema import MAX_ID, Schema
+from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
 Json = dict[str, Any]
@@ -93,7 +94,7 @@ def _event(schema: Schema) -> Json:
     """Objects inside each other, as the paths say; id and time are required, and all around them."""
     top: Json = {"type": "object", "properties": {}, "required": []}
     for field in schema.fields:
-        required = field.name in (schema.id_field, schema.time_field)
+        required = field.name in (*schema.id_fields, schema.time_field)
         *around, last = field.keys
         inside = top
         for key in around:
@@ -115,9 +116,10 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
         case "long":
             made = dict(LONG)
         case "string":
-            made = {"type": "string"}
-            if field.name == schema.id_field:
-                made |= {"minLength": 1, "maxLength": MAX_ID}
+            is_id = field.name in schema.id_fields
+            made = {"type": "string"} | (
+                {"minLength": 1, "maxLength": MAX_ID} if is_id else {"maxLength": MAX_TEXT}
+            )
         case "boolean":
             made = {"enum": [True, False, "true", "false"]}
         case "time" if field.unit not in NUMBERS:
@@ -133,6 +135,7 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
 
 def _message(schema: Schema) -> Json:
     names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
+    keys = names | {"maxItems": MAX_KEYS}
     window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
     either: Json = {"type": ["string", "number", "boolean"]}
     attributes: dict[str, Json] = {
@@ -140,7 +143,7 @@ def _message(schema: Schema) -> Json:
             "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
         },
         "ruleState": _words(STATES),
-        "groupingKeyNames": names,
+        "groupingKeyNames": keys,
         "unique": names,
         "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
         "aggregatorFunctionType": _words((*FUNCTIONS, *COUNT_WORDS)),
@@ -183,9 +186,18 @@ def _alert(schema: Schema) -> Json:
         first, *rest = field.name.split("_")
         properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
     properties["key"] = TEXT | {
-        "description": f"the group; of more than {MAX_KEY} characters the first, and a hash of all"
+        "description": f"the group for people, {{name=value;…}}; of more than {MAX_KEY:,} characters the first, and a hash of all"
     }
-    properties["eventId"] = LONG if schema.field(schema.id_field).numeric else TEXT
+    properties["group"] = {
+        "type": "object",
+        "description": "the group: the rule's fields in its order, whole; values as in events, decimals as text; of the global group {}",
+        "propertyNames": {"enum": list(schema.names)},
+        "additionalProperties": {"anyOf": [LONG, TEXT]},
+        "maxProperties": MAX_KEYS,
+    }
+    ids = [LONG if schema.field(name).numeric else TEXT for name in schema.id_fields]
+    all_of = {"type": "array", "prefixItems": ids, "minItems": len(ids), "maxItems": len(ids)}
+    properties["eventId"] = ids[0] if len(ids) == 1 else all_of | {"description": ", ".join(schema.id_fields)}
     properties["eventTime"] = MS
     properties["logTime"] = MS | {
         "description": "when the event was logged, ms since the epoch; live logs only"
@@ -201,6 +213,7 @@ def _ack() -> Json:
     place = {"place": TEXT, "logTime": MS}
     long = {"bytes": COUNT, "sha256": TEXT}
     about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
+    hint = TEXT | {"description": "why the rule hardly means what it says; it is in force"}
     about_all: Json = {
         "controlType": {"enum": list(CONTROLS)},
         "rules": {"type": "array"},
@@ -210,7 +223,7 @@ def _ack() -> Json:
     return {
         "type": "object",
         "oneOf": [
-            _closed({"status": {"const": "accepted"}, **about_rule}, place),
+            _closed({"status": {"const": "accepted"}, **about_rule}, {"hint": hint} | place),
             _closed(
                 {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
                 about_all | place,
@@ -231,9 +244,17 @@ def _dead_letter() -> Json:
 
 def _stats() -> Json:
     counts = dict.fromkeys(
-        (*COUNTS, "alerts", "heldEvents", "groups", "memoryBytes", "files", "stateBytes"), COUNT
+        (*COUNTS, "nanAsNull", "alerts", "heldEvents", "groups", "memoryBytes", "files", "stateBytes"), COUNT
     )
     by_name = {"type": "object", "additionalProperties": COUNT}
+    fates = dict.fromkeys(FATES, COUNT)
+    record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
+    example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
+    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
+    route = _closed(
+        {"rule": COUNT, "rules": COUNT, "routed": COUNT},
+        fates | {"example": _closed(example | {"records": pair}, {})},
+    )
     properties = {
         "batch": COUNT,
         "keyGroups": {
@@ -242,7 +263,18 @@ def _stats() -> Json:
             "description": "the first and the last",
         },
         **counts,
-        "alertsByRule": by_name | {"description": "by rule id and version, such as 1.3"},
+        "routes": {
+            "type": "object",
+            "additionalProperties": route,
+            "maxProperties": ROUTES_TOLD,
+            "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
+            "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most",
+        },
+        "otherRoutes": _closed({}, fates) | {"description": "the sums of the routes that are not named"},
+        "alertsByRule": by_name
+        | {
+            "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
+        },
         "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
         "stored": by_name | {"description": "events that each key-group has stored"},
         "engine": {

@@ -4,6 +4,7 @@ All are exact to the nanosecond, and what is finer than a millisecond is cut off
 """
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from lab.model.jsontext import exact_decimal
@@ -21,6 +22,11 @@ _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _ZONE = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 PATTERNS = {"utc": rf"^[1-9][0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}$"}
 PATTERNS["iso"] = PATTERNS["utc"][:-1] + _ZONE + "$"
+
+
+def now_ms() -> int:
+    """The clock, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 def duration_ms(text: str) -> int:
@@ -55,7 +61,7 @@ def time_ms(value: object, unit: str) -> int | None:
     if not isinstance(value, str) or not re.fullmatch(PATTERNS[unit][1:-1], value):
         return None
     try:
-        time = datetime.fromisoformat(value + "Z" * (unit == "utc"))
-        return (time - _EPOCH) // timedelta(milliseconds=1)
+        found = datetime.fromisoformat(value + "Z" * (unit == "utc"))
+        return (found - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):  # 30 February
         return None

@@ -7,7 +7,36 @@ from decimal import Decimal
 from difflib import get_close_matches
 from html import escape
 
+# moves the cursor, sets colours, or turns text around: C0, DEL, C1, marks and overrides of direction, line ends, half characters
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
+
+
+def visible(text: str, keep: str = "") -> str:
+    """A text of anybody's for a terminal or a page: characters that are obeyed instead of shown are written as JSON writes them.
+
+    `keep`: those that may stay. Brackets stay: where rich prints it, that is told markup=False, or gets a `Text`.
+
+    >>> visible("\\x1b[31mred\\u202e")
+    '\\\\u001b[31mred\\\\u202e'
+    """
+    return UNSEEN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
+
+
+def cell(value: object) -> object:
+    """A value for a spreadsheet: a text that it would take for a formula begins with an apostrophe; numbers stay numbers.
+
+    >>> cell("=1+1"), cell("-5.20"), cell("a=b")
+    ("'=1+1", '-5.20', 'a=b')
+    """
+    if not isinstance(value, str) or NUMBER.fullmatch(value):
+        return value
+    return visible(f"'{value}" if value.startswith(FORMULA) else value)
 
 
 def expected(name: str, value: object, allowed: str) -> str:
@@ -23,11 +52,12 @@ def shown(value: object) -> str:
         case list() | tuple():
             return "a list" if value else "an empty list"
         case str() | bool() | None:
-            text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
+            text = json.dumps(value, ensure_ascii=False)
         case int():
             text = str(Decimal(value))  # str(int) refuses thousands of digits
         case _:
             text = str(value)
+    text = visible(text)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
@@ -50,12 +80,12 @@ def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     >>> html_table(["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
     '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'
     """
-    names, cells = list(header), [[escape(str(cell)) for cell in row] for row in rows]
+    names, cells = list(header), [[escape(visible(str(value), "\n")) for value in row] for row in rows]
     styles = ["" if all(map(NUMBER.fullmatch, column)) else LEFT for column in zip(*cells)]
 
     def line(tag: str, row: Iterable[str]) -> str:
-        filled = (f"<{tag}{style}>{cell}</{tag}>" for cell, style in zip(row, styles or [LEFT] * len(names)))
+        filled = (f"<{tag}{style}>{text}</{tag}>" for text, style in zip(row, styles or [LEFT] * len(names)))
         return f"<tr>{''.join(filled)}</tr>"
 
     body = "".join(line("td", row) for row in cells)
-    return f"<table><thead>{line('th', map(escape, names))}</thead><tbody>{body}</tbody></table>"
+    return f"<table><thead>{line('th', (escape(visible(name)) for name in names))}</thead><tbody>{body}</tbody></table>"

@@ -3,61 +3,116 @@
 import http.client
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.model.schema import Value
+from lab.model.field import Value
+from lab.model.words import expected, shown
+from lab.restrict.restrictions import FORBIDS
+from lab.restrict.tokens import read_tokens
 
 HOST, PORT = "127.0.0.1", 8707
-AT_ONCE = 100
+AT_ONCE, MAX_BODY = 100, 64 << 10  # questions and bytes of a request
 TIMEOUT_S, AGAIN_S = 0.5, 1.0
+ALLOW, DENY = "allow", "deny"
+# A login that waits can be tried again, and a payment that waits can be made later; what an attacker did can not be undone.
+ON_OUTAGE = {"block_login": DENY, "hold_payment": DENY, "notify": ALLOW}
 
 
 class Enforcement:
-    """A connection to the service at a URL. `unanswered`: questions that it did not answer.
+    """A connection to the service at a URL.
 
-    What is not answered is allowed: a shop goes on selling while the service is restarted. For `AGAIN_S` after a failure
-    it is not asked again.
+    `on_outage` says for each action of a restriction what happens to the events that it forbids while the service does not
+    answer: "allow" or "deny". Without it they do not happen. After a failed connection the service is not asked for `AGAIN_S`.
+    A question that the service refuses is never allowed, whatever `on_outage` says.
+
+    `unanswered`: questions that were not answered; `refused`: those that the service refused; `error`: why, the last time.
+    `token`: as the service knows this client; without one, that of the environment or the user's file.
     """
 
-    def __init__(self, url: str):
+    def __init__(self, url: str, token: str | None = None, on_outage: Mapping[str, str] | None = None):
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError(
                 f"{url!r}, expected the address of `lab restrict serve`, such as http://127.0.0.1:8707"
             )
+        self._on_outage = ON_OUTAGE | dict(on_outage or {})
+        for action, what in self._on_outage.items():
+            if action not in FORBIDS or what not in (ALLOW, DENY):
+                raise ValueError(
+                    expected(
+                        "on_outage", f"{action}={what}", f"one of {', '.join(FORBIDS)}, and allow or deny"
+                    )
+                )
+        self._token = token or read_tokens()[0]
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=TIMEOUT_S)
         self._again_at = 0.0
-        self.unanswered = 0
+        self.unanswered, self.refused, self.error = 0, 0, ""
 
     def allowed(self, events: Sequence[Mapping[str, Value]]) -> list[bool]:
         """Of each event whether it may happen. One without an action is a payment."""
-        answers: list[bool] = []
-        for first in range(0, len(events), AT_ONCE):
-            answers += self._ask(events[first : first + AT_ONCE])
-        return answers
-
-    def _ask(self, events: Sequence[Mapping[str, Value]]) -> list[bool]:
-        questions: list[dict[str, Any]] = [
+        questions = [
             {"action": "payment", **{name: _plain(event[name]) for name in event}} for event in events
         ]
+        return [answer for some in _requests(questions) for answer in self._ask(some)]
+
+    def _ask(self, questions: Sequence[dict[str, Any]]) -> list[bool]:
         try:
             if time.monotonic() < self._again_at:
                 raise ConnectionError("it failed a moment ago")
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token}"}
             self._connection.request("POST", "/may", json.dumps({"questions": questions}), headers)
-            answers = json.loads(self._connection.getresponse().read())["answers"]
-            return [answer["allowed"] for answer in answers]
-        except (OSError, http.client.HTTPException, ValueError, KeyError):
+            response = self._connection.getresponse()
+            status, answer = response.status, json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
             self._connection.close()  # the next request opens it anew
             self._again_at = max(self._again_at, time.monotonic() + AGAIN_S)
-            self.unanswered += len(events)
-            return [True] * len(events)
+            return self._outage(questions, str(error))
+        if status == 200 and len(answers := answer.get("answers", ())) == len(questions):
+            return [self._answer(each) for each in answers]
+        if 400 <= status < 500 and status != 429:
+            self.refused, self.error = (
+                self.refused + len(questions),
+                f"{status}: {shown(answer.get('detail'))}",
+            )
+            return [False] * len(questions)
+        return self._outage(questions, f"status {status}")
+
+    def _answer(self, answer: Mapping[str, Any]) -> bool:
+        if why := answer.get("refused"):
+            self.refused, self.error = self.refused + 1, str(why)
+        return answer.get("allowed") is True and not why
+
+    def _outage(self, questions: Sequence[dict[str, Any]], error: str) -> list[bool]:
+        self.unanswered, self.error = self.unanswered + len(questions), error
+        return [
+            all(
+                self._on_outage[action] == ALLOW
+                for action, forbidden in FORBIDS.items()
+                if question["action"] in forbidden
+            )
+            for question in questions
+        ]
 
     def close(self) -> None:
         """Lets go of the connection."""
         self._connection.close()
+
+
+def _requests(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Questions as requests that the service takes; one that is larger than a request goes alone, to be refused."""
+    some: list[dict[str, Any]] = []
+    size = room = MAX_BODY - 100
+    for question in questions:
+        needs = len(json.dumps(question)) + 2
+        if some and (len(some) == AT_ONCE or needs > room):
+            yield some
+            some, room = [], size
+        some.append(question)
+        room -= needs
+    if some:
+        yield some
 
 
 def _plain(value: Value) -> str | int | None:

@@ -1,23 +1,28 @@
 """Turns alerts into restrictions: those of rules that name an action.
 
     control + acks ──► which rule a version is ─┐
-    alerts ─────────────────────────────────────┴─► Decider ──► restrictions
+    alerts ─────────────────────────────────────┴─► Decider ──► restrictions, restrictionDeadLetters
 
 It starts from the beginning of its logs; what the restriction log has already, it does not say again.
 """
 
-import json
-import re
-from collections import deque
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Self
 
+from lab.logs.positions import Record
+from lab.logs.reading import parsed
 from lab.model.alerts import MAX_KEY, Alert
+from lab.model.answers import read_ack, read_dead_letter
+from lab.model.deadletters import dead_letter
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
+from lab.model.words import plain
 from lab.restrict.restrictions import Restriction, folded
 
+DEAD_LETTERS = "restrictionDeadLetters"  # the log of what could not be used
 POLL_S = 0.02  # how often its logs are looked at
 WAITING = 100_000  # alerts of versions that no acknowledgement has named yet
 
@@ -25,26 +30,38 @@ WAITING = 100_000  # alerts of versions that no acknowledgement has named yet
 class Decider:
     """Reads the logs of an engine and writes their restriction log.
 
-    `skipped`: alerts whose group cannot be told from its text, so nobody is restricted.
+    What it cannot use, because anybody wrote it or because nobody can tell whom it means, becomes a dead letter of the log
+    `restrictionDeadLetters`, with its place and the reason; `dead_letters`: how many that log has.
     """
 
     def __init__(self, logs, schema: Schema):
         self._schema, self._log, self._logs = schema, logs.log("restrictions"), logs
+        self._letters_log = logs.log(DEAD_LETTERS)
         self._messages: dict[str, Message] = {}  # place in the control log -> message
         self._newest: dict[int, Rule] = {}  # rule id -> as it was defined last
         self._rules: dict[tuple[int, int], Rule] = {}  # rule id, version
-        self._waiting: deque[Alert] = deque(maxlen=WAITING)
-        self.skipped = 0
+        self._waiting: dict[tuple[int, int], list[tuple[Record, Alert]]] = defaultdict(list)
+        self._letters: dict[str, str] = {}  # place -> dead letter that is not written yet
+        self._lettered: set[str] = set()  # places of those that are
+
+    @property
+    def dead_letters(self) -> int:
+        return len(self._lettered)
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             opened.enter_context(closing(self._log))
+            opened.enter_context(closing(self._letters_log))
             tails = (
                 opened.enter_context(closing(self._logs.log(name).tail()))
                 for name in ("control", "acks", "alerts")
             )
             self._control, self._acks, self._alerts = tails
-            self._said = folded(self._log)
+            self._letters_log.create()
+            with closing(self._letters_log.tail()) as letters:
+                written = parsed(letters.records(), read_dead_letter, lambda record, reason: None)
+                self._lettered = {letter["place"] for _, letter in written}
+            self._said = folded(self._log, self._bad)
             self._open = opened.pop_all()
         return self
 
@@ -54,46 +71,71 @@ class Decider:
     def step(self) -> int:
         """Takes in what came since the last call, and returns how many restrictions it wrote."""
         # before the answers that name their versions
-        alerts = [Alert.from_json(line) for line in self._alerts.read()]
+        alerts = self._alerts.records()
         acks = self._acks.records()
         for record in self._control.records():
-            self._take_message(record.place, record.line)
-        for record in acks:
-            self._take_ack(json.loads(record.line))
+            self._take_message(record)
         decided: dict[str, Restriction] = {}
-        waiting, self._waiting = [*self._waiting, *alerts], deque(maxlen=WAITING)
-        for alert in waiting:
-            if rule := self._rules.get((alert.rule_id, alert.rule_version)):
-                if made := self._restriction(rule, alert):
-                    decided[made.key] = made
+        for _, ack in parsed(acks, read_ack, self._bad):
+            if named := self._take_ack(ack):
+                for record, alert in self._waiting.pop(named, ()):
+                    self._decide(record, alert, decided)
+        for record, alert in parsed(alerts, Alert.from_json, self._bad):
+            named = alert.rule_id, alert.rule_version
+            if named in self._rules:
+                self._decide(record, alert, decided)
             else:
-                self._waiting.append(alert)
+                self._waiting[named].append((record, alert))
+        self._wait_no_longer()
         if decided:
             self._log.publish([each.to_json() for each in decided.values()], list(decided))
+        if self._letters:
+            self._letters_log.publish(list(self._letters.values()), list(self._letters))
+            self._lettered |= self._letters.keys()
+            self._letters = {}
         return len(decided)
 
-    def _take_message(self, place: str, line: str) -> None:
+    def _take_message(self, record: Record) -> None:
         try:
-            self._messages[place] = parse_message(line, self._schema)
+            self._messages[record.place] = parse_message(record.line, self._schema)
         except BadRule:  # it will be rejected
             return
 
-    def _take_ack(self, ack: dict) -> None:
+    def _take_ack(self, ack: dict) -> tuple[int, int] | None:
+        """The rule id and the version that it names, if that is known now."""
         message = self._messages.pop(ack["place"], None)
-        if message is None or "version" not in ack:
-            return
+        if message is None or message.rule_id is None or "version" not in ack:
+            return None
         if message.rule:
             self._newest[message.rule_id] = message.rule
         if rule := self._newest.get(message.rule_id):
             self._rules[message.rule_id, ack["version"]] = rule
+            return message.rule_id, ack["version"]
+        return None
 
-    def _restriction(self, rule: Rule, alert: Alert) -> Restriction | None:
-        """What the alert adds to what was said; None if nothing."""
+    def _bad(self, record: Record, reason: str) -> None:
+        if record.place not in self._lettered:
+            self._letters[record.place] = dead_letter(reason, record.place, record.line.encode())
+
+    def _wait_no_longer(self) -> None:
+        """Gives up the alerts that have waited longest if too many wait."""
+        waiting = sum(map(len, self._waiting.values()))
+        while waiting > WAITING:
+            (rule_id, version), alerts = next(iter(self._waiting.items()))
+            for record, _ in alerts:
+                self._bad(record, f"no acknowledgement names version {version} of rule {rule_id}")
+            waiting -= len(self._waiting.pop((rule_id, version)))
+
+    def _decide(self, record: Record, alert: Alert, decided: dict[str, Restriction]) -> None:
+        """Adds to `decided` what the alert adds to what was said."""
+        rule = self._rules[alert.rule_id, alert.rule_version]
         if not rule.action:
-            return None
-        if (group := group_of(alert.key, rule.keys)) is None:
-            self.skipped += 1
-            return None
+            return
+        if (group := group_of(alert, rule.keys)) is None:
+            self._bad(
+                record, f"its group cannot be told from its text, expected {', '.join(rule.keys)} in `group`"
+            )
+            return
         start = alert.event_time if alert.log_time is None else alert.log_time
         subject = tuple(sorted(group.items()))
         implied = Restriction(
@@ -107,24 +149,52 @@ class Decider:
         )
         before = self._said.get(rule.action, subject)
         after = before.merged(implied)
-        if (after.start, after.until) == (before.start, before.until):
-            return None
-        self._said.apply(implied)
-        return replace(after, lifted=-1)
+        if (after.start, after.until) != (before.start, before.until):
+            self._said.apply(implied)
+            made = replace(after, lifted=-1)
+            decided[made.key] = made
 
 
-def group_of(key: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """The fields of an alert's group and their values; None if the text may be read in two ways, or was cut.
+def group_of(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
+    """The fields of an alert's group and their values as text; None if it has no `group` and its text does not tell.
 
-    >>> group_of("{userId=7;ip=203.0.113.5}", ("userId", "ip"))
-    {'userId': '7', 'ip': '203.0.113.5'}
-    >>> group_of("{device=x;ip=1;ip=2}", ("device", "ip"))
+    >>> from decimal import Decimal
+    >>> group_of(Alert(1, 1, "{userId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("userId", 7),)), ("userId",))
+    {'userId': '7'}
     """
-    if len(key) > MAX_KEY:
+    if alert.group is None:
+        return read_key(alert.key, names)
+    group = {name: plain(value) for name, value in alert.group}
+    return group if group.keys() == set(names) else None
+
+
+def read_key(key: str, names: tuple[str, ...]) -> dict[str, str] | None:
+    """A group's text of an older version, read; None if it may be read in two ways, or was cut.
+
+    Each field's place is looked for from the left and from the right: they meet where there is one way only.
+
+    >>> read_key("{userId=7;ip=203.0.113.5}", ("userId", "ip"))
+    {'userId': '7', 'ip': '203.0.113.5'}
+    >>> read_key("{device=x;ip=1;ip=2}", ("device", "ip"))
+    """
+    if not names or len(key) > MAX_KEY:
+        return {} if key == "{}" and not names else None
+    if not key.startswith(f"{{{names[0]}=") or not key.endswith("}"):
         return None
-    parts = ";".join(f"{re.escape(name)}=(.*)" for name in names)
-    longest_first = re.fullmatch(r"\{" + parts + r"\}", key, re.DOTALL)
-    shortest_first = re.fullmatch(r"\{" + parts.replace("(.*)", "(.*?)") + r"\}", key, re.DOTALL)
-    if not longest_first or longest_first.groups() != shortest_first.groups():
+    marks = [f";{name}=" for name in names[1:]]
+    start, end = len(names[0]) + 2, len(key) - 1
+    first, last = [], []
+    at = start
+    for mark in marks:
+        if (found := key.find(mark, at, end)) < 0:
+            return None
+        first.append(found)
+        at = found + len(mark)
+    at = end
+    for mark in reversed(marks):
+        at = key.rfind(mark, start, at)
+        last.append(at)
+    if first != last[::-1]:
         return None
-    return dict(zip(names, longest_first.groups()))
+    starts = [start, *(place + len(mark) for place, mark in zip(first, marks))]
+    return {name: key[begin:stop] for name, begin, stop in zip(names, starts, [*first, end])}

@@ -4,25 +4,30 @@
     {"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}
 
 A message again, or in another order, changes nothing: of the same action and subject the latest `until` counts, and a lift
-ends what began before it. So a log compacted by action and subject says the same. Times are in ms since the epoch.
+ends what began no later than it: whoever lifts sees what is in the log, and if the attack goes on, the next alert restricts
+again. So a log compacted by action and subject says the same. Times are in ms since the epoch.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.logs.positions import Record
+from lab.logs.reading import parsed
+from lab.model.jsontext import is_text
 from lab.model.rules import ACTIONS
-from lab.model.schema import Value
-from lab.model.words import plain
+from lab.model.schema import MAX_TIME, Value
+from lab.model.words import plain, shown
 
 FORBIDS = {  # by a restriction's action: the actions of events that it forbids
     "block_login": ("login", "login_failed", "password_reset"),
     "hold_payment": ("payment",),
     "notify": (),
 }
-MAX_BYTES = 16 << 10
+MAX_BYTES = 1 << 20  # a record; the longest group takes 400 kB
+END_OF_TIME = 2 * MAX_TIME  # ms since the epoch: later than the last event and the longest restriction
 
 Subject = tuple[tuple[str, str], ...]  # fields and their values as text, sorted by field
 
@@ -84,14 +89,34 @@ def read_message(text: str) -> Restriction:
     try:
         said = json.loads(text)
         action, subject = said["action"], tuple(sorted(said["subject"].items()))
-        if action not in ACTIONS or not all(isinstance(value, str) for _, value in subject):
-            raise ValueError(action)
+        texts = [each for pair in subject for each in pair] + [
+            said.get(name, "") for name in ("by", "alertId")
+        ]
+        if action not in ACTIONS or not all(isinstance(each, str) and is_text(each) for each in texts):
+            raise ValueError("its action or a text")
         if "lift" in said:
-            return Restriction(action, subject, lifted=int(said["lift"]), by=str(said["by"]))
-        names = ("ruleId", "ruleVersion", "alertId")
-        return Restriction(action, subject, int(said["from"]), int(said["until"]), -1, *map(said.get, names))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRestriction(f"not a restriction ({error!r}): {text[:200]}") from None
+            return Restriction(action, subject, lifted=_time(said["lift"]), by=said["by"])
+        rule_id, version = said.get("ruleId"), said.get("ruleVersion")
+        if not all(number is None or type(number) is int for number in (rule_id, version)):
+            raise ValueError("the rule's numbers")
+        start, until = _time(said["from"]), _time(said["until"])
+        return Restriction(
+            action,
+            subject,
+            start,
+            until,
+            rule_id=rule_id,
+            rule_version=version,
+            alert_id=said.get("alertId", ""),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadRestriction(f"not a restriction ({error!r}): {shown(text)}") from None
+
+
+def _time(value: object) -> int:
+    if type(value) is not int or not -1 <= value < END_OF_TIME:
+        raise ValueError(f"a time, which is {shown(value)}")
+    return value
 
 
 class Restrictions:
@@ -133,10 +158,10 @@ class Restrictions:
         return sorted(found, key=lambda each: (-each.until, each.key))
 
 
-def folded(log) -> Restrictions:
-    """What a restriction log says up to now; a message that is none says nothing."""
+def folded(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
+    """What a restriction log says up to now; `bad` is told of a message that is none, and why."""
     found = Restrictions()
-    for line in log.read():
-        with suppress(BadRestriction):
-            found.apply(read_message(line))
+    with closing(log.tail()) as tail:
+        for _, message in parsed(tail.records(), read_message, bad):
+            found.apply(message)
     return found

@@ -4,53 +4,65 @@
                                      {"answers": [{"allowed": false, "until": …, "ruleId": 1, …}]}
 
 It changes nothing: restrictions come from the log, and `lab restrict lift` writes there too. Started anew it reads the log
-from its beginning before it answers.
+from its beginning before it answers. Only clients with a token are answered (`lab.restrict.tokens`). A question that cannot be
+answered is refused by itself, {"allowed": false, "refused": why}; the others of its request are answered.
 """
 
+import asyncio
+import hmac
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lab.restrict.client import HOST
+from lab.model.jsontext import BadRecord, is_text, read_object, read_text
+from lab.model.words import expected
+from lab.model.words import shown as as_text
+from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
+from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, protocol
 from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, read_message
+from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
-MAX_BODY, MAX_QUESTIONS, MAX_LISTED = 64 << 10, 100, 1000
-RATE = 1000  # requests a second; a burst may be as large
+MAX_LISTED = 1000
+BODY_S = 5.0  # how long a request may take to arrive
+RATE = 1000  # requests a second of each client; a burst may be as large
 SETTINGS: dict[str, Any] = {
     "log_level": "warning",
     "access_log": False,
     "timeout_keep_alive": 60,
-    "limit_concurrency": 200,
+    "backlog": ACCEPTED_AT_ONCE,
 }
 
-Name = Annotated[str, Field(max_length=100)]
-Value = Annotated[StrictStr, Field(max_length=500)] | StrictInt | None
+
+def read_questions(body: bytes) -> list[Any]:
+    """The questions of a request; each may still be none. Raises BadRecord."""
+    asked = read_object(read_text(body, "request", MAX_BODY))
+    questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
+    if not isinstance(questions, list) or not 1 <= len(questions) <= AT_ONCE:
+        raise BadRecord(f'expected {{"questions": [...]}} with 1 to {AT_ONCE} questions, and nothing else')
+    return questions
 
 
-class Question(BaseModel):
-    """An event that somebody is about to let happen: its action, and the fields that say whose it is."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[Name, Value]
-    action: Annotated[StrictStr, Field(max_length=100)]
-
-
-class Questions(BaseModel):
-    """Up to 100 questions in one request."""
-
-    model_config = ConfigDict(extra="forbid")
-    questions: Annotated[list[Question], Field(min_length=1, max_length=MAX_QUESTIONS)]
+def refusal(question: Any) -> str:
+    """Why a question cannot be answered; "" if it can."""
+    if not isinstance(question, dict):
+        return expected("question", question, 'an object such as {"action": "login", "userId": 7}')
+    if not isinstance(question.get("action"), str):
+        return expected("action", question.get("action"), "a text such as login")
+    for name, value in question.items():
+        if not (value is None or type(value) is int or isinstance(value, str) and is_text(value)):
+            return expected(as_text(name), value, "a text of valid Unicode, an integer or null")
+    return ""
 
 
 class Enforcer(Thread):
@@ -87,8 +99,10 @@ class Enforcer(Thread):
         self._stopping.set()
         self.join()
 
-    def answer(self, event: dict) -> dict[str, Any]:
-        """Whether the event may happen; if not, until when, and because of which rule."""
+    def answer(self, event: Any) -> dict[str, Any]:
+        """Whether the event may happen; if not, until when, and because of which rule, or why it is no question."""
+        if why := refusal(event):
+            return {"allowed": False, "refused": why}
         if found := max(
             self._restrictions.against(event, self._clock()), key=lambda each: each.until, default=None
         ):
@@ -113,15 +127,24 @@ def shown(restriction: Restriction) -> dict[str, Any]:
     }
 
 
-def service(enforcer: Enforcer, rate: float = RATE) -> FastAPI:
-    """The web service over an enforcer that was started."""
-    app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None)
-    app.add_middleware(Limits, rate=rate)
+def service(
+    enforcer: Enforcer,
+    tokens: Sequence[str],
+    rate: float = RATE,
+    connections: Connections | None = None,
+) -> FastAPI:
+    """The web service over an enforcer that was started, for clients that have one of the tokens."""
+    app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Limits, tokens=tokens, rate=rate, connections=connections or Connections())
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])  # no other site's page asks
 
     @app.post("/may")
-    async def may(asked: Questions) -> dict[str, list]:
-        return {"answers": [enforcer.answer(question.model_dump()) for question in asked.questions]}
+    async def may(request: Request) -> JSONResponse:
+        try:
+            questions = read_questions(await request.body())
+        except BadRecord as error:
+            return JSONResponse({"detail": str(error)}, 422)
+        return JSONResponse({"answers": [enforcer.answer(question) for question in questions]})
 
     @app.get("/restrictions")
     async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
@@ -140,37 +163,76 @@ def service(enforcer: Enforcer, rate: float = RATE) -> FastAPI:
     return app
 
 
-class Limits:
-    """Refuses requests that are too large (413) or too many (429), before anything reads them."""
+class Bucket:
+    """How many requests a client may make now."""
 
-    def __init__(self, app: ASGIApp, rate: float):
-        self._app, self._rate = app, rate
-        self._tokens, self._at = rate, time.monotonic()
+    def __init__(self, rate: float):
+        self._rate = self._left = rate
+        self._at = time.monotonic()
+
+    def take(self) -> bool:
+        """Whether there is room for one more."""
+        now = time.monotonic()
+        self._left, self._at = min(self._rate, self._left + (now - self._at) * self._rate), now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Limits:
+    """Refuses requests without a token (401), too many of one client (429), too slow (408) or too large (413) ones.
+
+    Nobody but a client itself uses up what it may ask: who has no token is refused before anything is counted or read.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Sequence[str], rate: float, connections: Connections):
+        self._app, self._rate, self._connections = app, rate, connections
+        self._clients = {f"Bearer {token}".encode(): Bucket(rate) for token in tokens}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        now = time.monotonic()
-        self._tokens, self._at = min(self._rate, self._tokens + (now - self._at) * self._rate), now
-        if self._tokens < 1:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        # all of them are compared, each in constant time: how long it takes says nothing about a token
+        matches = [client for known, client in self._clients.items() if hmac.compare_digest(known, given)]
+        if not matches:
+            return await _refuse(
+                send, 401, "no token of this service, expected one", (b"www-authenticate", b"Bearer")
+            )
+        if scope.get("client"):
+            self._connections.belongs(tuple(scope["client"]), given)
+        if not matches[0].take():
             return await _refuse(
                 send, 429, f"more than {self._rate:g} requests a second", (b"retry-after", b"1")
             )
-        self._tokens -= 1
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > MAX_BODY:
-                return await _refuse(send, 413, f"more than {MAX_BODY:,} bytes", (b"connection", b"close"))
-            if not message.get("more_body"):
-                break
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await _body(receive)
+        except TimeoutError:
+            return await _refuse(
+                send, 408, f"more than {BODY_S:g} s for a request", (b"connection", b"close")
+            )
+        if body is None:
+            return await _refuse(send, 413, f"more than {MAX_BODY:,} bytes", (b"connection", b"close"))
         waiting = [{"type": "http.request", "body": body}]
 
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
         await self._app(scope, again, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body of a request; None if it is too large."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
+            return None
+        if not message.get("more_body"):
+            return bytes(body)
 
 
 async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, bytes]) -> None:
@@ -180,11 +242,17 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
     await send({"type": "http.response.body", "body": body})
 
 
+def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, **place: Any) -> uvicorn.Config:
+    connections = Connections()
+    app = service(enforcer, tokens, rate, connections)
+    return uvicorn.Config(app, http=protocol(connections), **SETTINGS, **place)
+
+
 @contextmanager
-def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
+def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> Iterator[Enforcer]:
     """The service in a thread of this process, for the length of the `with`; it answers from the first moment.
 
-    Raises OSError if the port is taken.
+    `tokens`: those of its clients; without any, that of the environment or the user's file. Raises OSError if the port is taken.
 
     >>> with serving(FileLog("restrictions"), 8707) as enforcer:  # doctest: +SKIP
     ...     Enforcement("http://127.0.0.1:8707").allowed([{"action": "login", "userId": 7}])
@@ -193,7 +261,7 @@ def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
     listening = socket.create_server((HOST, port))
     enforcer = Enforcer(log)
     enforcer.start()
-    server = uvicorn.Server(uvicorn.Config(service(enforcer, rate), **SETTINGS))
+    server = uvicorn.Server(_config(enforcer, tokens or read_tokens(), rate))
     thread = Thread(target=server.run, args=([listening],), daemon=True, name="enforcement")
     try:
         enforcer.ready.wait()
@@ -209,7 +277,7 @@ def serving(log, port: int, rate: float = RATE) -> Iterator[Enforcer]:
         listening.close()
 
 
-def serve(log, port: int) -> None:
+def serve(log, port: int, tokens: Sequence[str]) -> None:
     """Serves until Ctrl-C or SIGTERM, once all that the log holds has been read."""
     enforcer = Enforcer(log)
     enforcer.start()
@@ -218,6 +286,7 @@ def serve(log, port: int) -> None:
             print(f"waiting for the restriction log: {enforcer.error}", flush=True)
     print(f"http://{HOST}:{port} answers; POST /may, GET /restrictions, GET /health", flush=True)
     try:
-        uvicorn.run(service(enforcer), host=HOST, port=port, **SETTINGS)
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(_config(enforcer, tokens, host=HOST, port=port)).run()
     finally:
         enforcer.stop()

@@ -23,6 +23,8 @@ from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
 from lab.logs.files import FileLog
+from lab.logs.reading import LeftOut, parsed
+from lab.model.answers import read_ack
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.rulestore.feeds import Feed, TableFeed
@@ -40,7 +42,7 @@ class Capture:
     Entered, it knows what the control log has, and has given it what it lacks.
     """
 
-    def __init__(self, store: RuleStore, control, acks):
+    def __init__(self, store: RuleStore, control, acks, left_out: LeftOut | None = None):
         self.place = place_of(control)
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
         sqlite = store.url.get_backend_name() == "sqlite"
@@ -48,7 +50,7 @@ class Capture:
         self._book = RuleBook(store.schema)  # as the control log gives it
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
-        self._answers_at = 0.0
+        self._answers_at, self.left_out = 0.0, left_out or LeftOut()
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
@@ -82,8 +84,8 @@ class Capture:
             for record in tail.records():
                 self._book.apply(record.line)
                 identity, number = change_of(record.line) or ("", 0)
-                if identity == self._identity:
-                    rule_id = json.loads(record.line)["ruleId"]
+                rule_id = json.loads(record.line).get("ruleId") if identity == self._identity else None
+                if type(rule_id) is int:
                     self._delivered[rule_id] = max(number, self._delivered.get(rule_id, 0))
                     self._unanswered[record.place] = rule_id, number
         if max(self._delivered.values(), default=0) > self._store.last_change_id():
@@ -115,15 +117,15 @@ class Capture:
 
     def _take_answers(self) -> None:
         answers: dict[tuple[str, int], tuple] = {}  # the newest of each rule
-        for ack in map(json.loads, self._acks.read()):
+        for _, ack in parsed(self._acks.records(), read_ack, self.left_out):
             if ack.get("controlType") == "DELETE_RULES_ALL":
-                for rule_id in ack["ruleIds"]:
+                for rule_id in ack.get("ruleIds", ()):
                     answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None
             if asked := self._unanswered.pop(ack.get("place"), None):
                 rule_id, change_id = asked
                 if ack["status"] == "rejected":
                     answers["refused", rule_id] = change_id, ack["reason"]
-                else:
+                elif "version" in ack:
                     in_force = ack["version"] if ack["ruleState"] != "DELETE" else None
                     answers["accepted", rule_id] = change_id, in_force
         for (status, rule_id), (change_id, said) in answers.items():
@@ -139,11 +141,12 @@ def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], Non
     while not stopped.is_set():
         try:
             control, acks = logs.log("control"), logs.log("acks")
-            with closing(control), Capture(RuleStore(url, schema), control, acks) as capture:
+            with closing(control), Capture(RuleStore(url, schema), control, acks, LeftOut(say)) as capture:
                 say(f"changes go to {capture.place}")
                 while not stopped.is_set():
                     if new := capture.step():
                         say(f"{new} change{'s' * (new > 1)} delivered")
+                capture.left_out.say_total()
         except GONE as error:
             say(f"trying again: {str(error).strip().splitlines()[0]}")
             stopped.wait(AGAIN_S)

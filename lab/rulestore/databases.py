@@ -1,11 +1,14 @@
 """Databases by their URLs: SQLite files and PostgreSQL. A password in one is never shown."""
 
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
+
+from lab.logs.access import read_trusted
 
 DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg2"}
 INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
@@ -29,7 +32,9 @@ def database_url(given: str) -> URL:
 
 
 def connected(url: URL, **settings: Any) -> Engine:
-    """SQLAlchemy's engine for it."""
+    """SQLAlchemy's engine for it. Raises NotTrusted for a passfile that somebody else wrote."""
+    if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
+        read_trusted(passwords)
     engine = create_engine(url, **settings)
     if url.get_backend_name() == "sqlite":
 

@@ -250,7 +250,7 @@ def change_of(message: str) -> tuple[str, int] | None:
     try:
         identity, _, number = json.loads(message)["changeId"].partition(".")
         return identity, int(number)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -232,6 +232,11 @@ _GRANTS = """DO $$ BEGIN
         GRANT SELECT ON ALL TABLES IN SCHEMA public TO analyst;
         GRANT INSERT, UPDATE ON rules TO analyst;
     END IF;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'capture') THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA public TO capture;
+        GRANT INSERT, UPDATE, DELETE ON rule_answers, rule_captures TO capture;
+        GRANT UPDATE ON rule_store TO capture;
+    END IF;
 END $$"""
 for _dialect, _statements in (
     ("sqlite", (*_SQLITE_TRIGGERS, _STATUS)),
@@ -239,6 +244,12 @@ for _dialect, _statements in (
 ):
     for _statement in _statements:
         event.listen(METADATA, "after_create", DDL(_statement).execute_if(dialect=_dialect))
+
+
+def grant(engine: Engine) -> None:
+    """Gives the users that were made after the tables their rights. Only PostgreSQL has users."""
+    with engine.begin() as connection:
+        connection.execute(text(_GRANTS))
 
 
 def create(engine: Engine) -> None:

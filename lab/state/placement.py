@@ -10,50 +10,51 @@ Source: "A Deep Dive into Rescalable State"; rendezvous hashing: Thaler and Ravi
 not there to move the least: from 4 to 2 they move more than modulo. They let a new partition read its state in one go.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-import numpy as np
-
-from lab.model.keygroups import mixed
+from lab.model.keygroups import mixed_one
 
 T = TypeVar("T")
-Placement = Callable[[int, int], np.ndarray]  # (key-groups, parallelism) -> partition of each key-group
+Placement = Callable[[int, int], list[int]]  # (key-groups, parallelism) -> partition of each key-group
 
 
-def by_modulo(key_groups: int, parallelism: int) -> np.ndarray:
+def by_modulo(key_groups: int, parallelism: int) -> list[int]:
     """Key-group (or key) number modulo parallelism.
 
-    >>> by_modulo(6, 3).tolist()
+    >>> by_modulo(6, 3)
     [0, 1, 2, 0, 1, 2]
     """
-    return np.arange(key_groups) % parallelism
+    return [key_group % parallelism for key_group in range(key_groups)]
 
 
-def by_range(key_groups: int, parallelism: int) -> np.ndarray:
+def by_range(key_groups: int, parallelism: int) -> list[int]:
     """Flink's, and the engine's: neighbours stay together (`lab.model.keygroups.flink_partition` for all key-groups).
 
-    >>> by_range(6, 3).tolist()
+    >>> by_range(6, 3)
     [0, 0, 1, 1, 2, 2]
     """
-    return np.arange(key_groups) * parallelism // key_groups
+    return [key_group * parallelism // key_groups for key_group in range(key_groups)]
 
 
-def by_rendezvous(key_groups: int, parallelism: int) -> np.ndarray:
+def by_rendezvous(key_groups: int, parallelism: int) -> list[int]:
     """Consistent hashing: every partition bids a hash for the key-group, the highest bid has it.
 
     A partition that comes takes only what it now wins, one that goes leaves only what it had: the least that can move,
     at the price of a load that is even only on average.
 
     >>> before, after = by_rendezvous(128, 3), by_rendezvous(128, 4)
-    >>> set(after[before != after].tolist())
+    >>> {new for old, new in zip(before, after) if old != new}
     {3}
     """
-    numbers = np.arange(key_groups * parallelism).reshape(parallelism, key_groups)
-    partition, key_group = np.divmod(numbers, key_groups)
-    return mixed([key_group.ravel(), partition.ravel()], numbers.size).reshape(numbers.shape).argmax(axis=0)
+
+    def winner(key_group: int) -> int:
+        return max(range(parallelism), key=lambda partition: mixed_one((key_group, partition)))
+
+    return list(map(winner, range(key_groups)))
 
 
 PLACEMENTS: dict[str, Placement] = {
@@ -79,7 +80,7 @@ class Move:
         return self.bytes / self.of_bytes if self.of_bytes else 0.0
 
 
-def moves(before: np.ndarray, after: np.ndarray, sizes: Sequence[int] | None = None) -> Move:
+def moves(before: Sequence[int], after: Sequence[int], sizes: Sequence[int] | None = None) -> Move:
     """Compares two placements (the partition of each key-group); `sizes`: bytes of each key-group, 1 unless told.
 
     >>> moves(by_modulo(12, 3), by_modulo(12, 4))
@@ -91,16 +92,12 @@ def moves(before: np.ndarray, after: np.ndarray, sizes: Sequence[int] | None = N
         raise ValueError(
             f"{len(before)} key-groups before and {len(after)} after: their number never changes"
         )
-    weights = np.ones(len(before), np.int64) if sizes is None else np.asarray(sizes, np.int64)
-    moved = np.asarray(before) != np.asarray(after)
-    filled = np.bincount(after, weights)
-    return Move(
-        int(moved.sum()),
-        len(moved),
-        int(weights[moved].sum()),
-        int(weights.sum()),
-        int(filled.max(initial=0)),
-    )
+    weights = [1] * len(before) if sizes is None else sizes
+    moved = [weight for old, new, weight in zip(before, after, weights) if old != new]
+    filled: Counter[int] = Counter()
+    for partition, weight in zip(after, weights):
+        filled[partition] += weight
+    return Move(len(moved), len(before), sum(moved), sum(weights), max(filled.values(), default=0))
 
 
 def compare(p: int, q: int, key_groups: int = 128, sizes: Sequence[int] | None = None) -> dict[str, Move]:

@@ -7,7 +7,6 @@ Nothing is changed or locked. Without Spark: the files are Arrow.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,14 @@ from lab.engine import ledger
 from lab.engine.checkpoint import Batches, mark, read_record
 from lab.engine.durable import Durable
 from lab.engine.ledger import Ledger, Plan
+from lab.engine.rulenumbers import halves, shown_value
 from lab.engine.settings import Settings
 from lab.engine.statefiles import NAME, FileGone, StateFile, StateFiles
-from lab.engine.store import halves
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
-from lab.model.words import html_table, plain
+from lab.model.words import html_table
 from lab.state.placement import by_range
 
 COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "files", "bytes")
@@ -207,7 +206,8 @@ def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int |
         known = sorted({", ".join(route.keys) or "(no keys)" for route in routes})
         raise ValueError(f"no rule groups by {', '.join(key)}; there are: {'; '.join(known) or 'no rules'}")
     for plan, held in reader.held():
-        if set(plan.route.keys) == set(key):
+        # without events there may be no columns for its key either
+        if len(held) and set(plan.route.keys) == set(key):
             numbers = _numbers(reader.settings.schema, plan, key)
             for name, number in numbers.items():
                 held = held.filter(pc.equal(held[f"key:{name}"], number))
@@ -222,7 +222,8 @@ def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int |
 
 def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
     """Each group on each route: a hash of it, and the bytes of its held events as columns of eight bytes a value."""
-    hashes, sizes = [], []
+    # so that there is something to concatenate without any route
+    hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for plan, held in Reader(checkpoint).held():
         columns = sum(held[name].null_count < len(held) for name in held.column_names)
         found, counts = np.unique(_hashes(plan, held), return_counts=True)
@@ -260,14 +261,9 @@ def _hex(number: int) -> str:
 
 def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
-    is_text = not schema.field(schema.id_field).numeric
-    shown = {"eventId": _hex(event["id"]) if is_text else event["id"], "eventTime": event["time"]}
+    event_id = event["id"] if schema.numeric_id else _hex(event["id"])
+    shown = {"eventId": event_id, "eventTime": event["time"]}
     for name in plan.kept.fields:
         field, numbers = schema.field(name), [event.get(f"value:{half}") for half in halves(schema, name)]
-        if numbers[0] is None:
-            shown[name] = None
-        elif not field.numeric:
-            shown[name] = "".join(map(_hex, numbers))
-        else:
-            shown[name] = plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
+        shown[name] = None if numbers[0] is None else shown_value(field, numbers)
     return shown

@@ -111,7 +111,7 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
         sizes = _sizes(checkpoint, key_groups)
         if not dry_run:
             write_record(checkpoint, record | {"parallelism": to})
-    old, new = (Layout(p, tuple(by_range(key_groups, p).tolist()), sizes) for p in (before, to))
+    old, new = (Layout(p, tuple(by_range(key_groups, p)), sizes) for p in (before, to))
     return Rescaled(checkpoint, old, new, moves(old.partition, new.partition, sizes), dry_run)
 
 

@@ -9,7 +9,9 @@ def dataset(name: str) -> Path:
     >>> dataset("flights").name
     'flights'
     """
-    folder = Path(__file__).parent.parent.parent / "datasets"
+    package = Path(__file__).parent.parent
+    # an installed package has them inside, a clone beside it
+    folder = next((f for f in (package / "datasets", package.parent / "datasets") if f.is_dir()), package)
     if not (folder / name / "rules.json").exists():
         known = sorted(path.parent.name for path in folder.glob("*/rules.json"))
         raise FileNotFoundError(

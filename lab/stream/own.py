@@ -32,15 +32,16 @@ class Own:
     >>> from lab.model.schema import FLIGHTS
     >>> make = Own(FLIGHTS, seed=1)
     >>> _, [(_, event)], _ = make.ordinary(0)
-    >>> make.line({"flightId": 1, "eventTime": 0} | event)[:63]
-    '{"flightId": 1, "eventTime": 0, "carrier": "carrier-55", "fligh'
+    >>> make.line({"flightId": 1, "eventTime": 0} | event)[:51]
+    '{"flightId": 1, "eventTime": 0, "carrier": "DL", "f'
     """
 
     kinds = ("surge",)
 
     def __init__(self, schema: Schema, seed: int):
         self.random, self._planted, self.disorder = generators(seed)
-        self.id_field, self.time_field, self._schema = schema.id_field, schema.time_field, schema
+        # of several fields that are the id, the last one counts
+        self.id_field, self.time_field, self._schema = schema.id_fields[-1], schema.time_field, schema
         others = [field for field in schema.fields if field.name not in (self.id_field, self.time_field)]
         self._draw = {field.name: _values(field, Random(f"{seed}/{field.name}")) for field in others}
         self._measures = [field.name for field in others if field.scale]
@@ -79,7 +80,7 @@ class Own:
             return _time(time, field.unit)
         if field is self._id and not field.numeric:
             example = field.examples[0] if field.examples else f"{field.name}-0"
-            text, found = re.subn(r"[0-9]+(?=[^0-9]*$)", str(value), example)
+            text, found = re.subn(r"(?<![0-9])[0-9]++(?=[^0-9]*$)", str(value), example)
             return text if found else f"{example}-{value}"
         return value == "true" if field.type == "boolean" else value
 

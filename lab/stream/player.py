@@ -15,11 +15,12 @@ import itertools
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from threading import Event, Lock, Thread
+from threading import Lock
 from typing import Any, Protocol, cast
 
 from lab.model.schema import SCHEMAS as KNOWN
 from lab.model.schema import Schema
+from lab.stream.background import Background
 from lab.stream.logins import Logins
 from lab.stream.own import Own, Recorded
 from lab.stream.simulate import Burst, Label, Payments, spike, stamp
@@ -68,8 +69,8 @@ class Metronome:
         return self._position + (now - self._at) * self.rate
 
 
-class Player(Thread):
-    """A thread that appends due events to a sink every `every_s`; all its methods may be called from any thread.
+class Player(Background):
+    """Appends due events to a sink every `every_s`, beside everything else; all its methods may be called from any thread.
 
     `schema`: payments, logins, or any schema: its events are made from types and examples; `lines`: recorded ones, played as
     they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
@@ -105,12 +106,11 @@ class Player(Thread):
         wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         **settings: int,
     ):
-        super().__init__(daemon=True, name="player")
+        super().__init__("player")
         if isinstance(schema, str) and schema not in SCHEMAS:
             raise ValueError(f"schema: {schema!r}, expected one of {', '.join(SCHEMAS)}, or a schema")
         self.schema = schema if isinstance(schema, str) else schema.name
         made = SCHEMAS.get(self.schema) if schema in (self.schema, KNOWN.get(self.schema)) else None
-        self.error: Exception | None = None
         self.sent, self.planted = 0, 0  # events; those of them that are of bursts
         self._ask, self.refused = ask, Counter()
         if lines is not None:
@@ -119,7 +119,7 @@ class Player(Thread):
             self._make = made(seed, **settings) if made else Own(cast(Schema, schema), seed)
         self.bursts = Counter(dict.fromkeys(self.kinds, 0))
         self._sink, self._every_s, self._seconds = sink, every_s, seconds
-        self._clock, self._wall, self._lock, self._stopping = clock, wall, Lock(), Event()
+        self._clock, self._wall, self._lock = clock, wall, Lock()
         self._kinds = itertools.cycle(self.kinds)
         self._burst_every_s = burst_every_s if burst_every_s and self.kinds else float("inf")
         self._asked: deque[str | Burst] = deque()
@@ -197,26 +197,16 @@ class Player(Thread):
         with self._lock:
             return self._beat.passed(self._now()) - self._slots
 
-    def stop(self) -> None:
-        """Ends it, if it has not ended, and waits until it has."""
-        self._stopping.set()
-        if self.is_alive():
-            self.join()
-
     # -- playing
 
-    def run(self) -> None:
+    def steps(self) -> Iterator[float]:
         """Plays until `stop`, or for as long as was asked for."""
-        try:
-            self._begin(self.rate)
-            while not self._stopping.is_set():
-                ended = self._clock() >= self._end
-                if self.step() < CHUNK:
-                    if ended:
-                        break
-                    self._stopping.wait(self._every_s)
-        except Exception as error:  # noqa: BLE001  (a full disk, say: whoever waits for us must know)
-            self.error = error
+        self._begin(self.rate)
+        while True:
+            ended = self._clock() >= self._end
+            if (sent := self.step()) < CHUNK and ended:
+                break
+            yield 0 if sent == CHUNK else self._every_s
 
     def step(self) -> int:
         """Appends what is due now, `CHUNK` ordinary events at most, and returns how many events: all that the thread does."""

@@ -25,8 +25,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
 MAX_DISORDER_MS = 2_000  # no event is earlier than the newest event time before it by more than this
 LATE_SHARE = 0.03  # of the events are earlier than the newest time before them
 EQUAL_SHARE = 0.03  # of the events repeat the newest time before them
@@ -265,6 +263,8 @@ def write_payments(
     start_ms: int = START_MS,
 ) -> Path:
     """Writes payments for benchmarks, fast: in time order, spread evenly over `span_ms`, without bursts."""
+    import numpy as np
+
     line = '{"transactionId":%d,"eventTime":%d,"payeeId":%d,"beneficiaryId":%d,"paymentType":"%s",'
     line += '"paymentAmount":%d.%02d}\n'
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Value, Verdict
+from lab.teach.learner import looked_at, shown
 
 ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
 _wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
@@ -29,7 +30,7 @@ def check(exercise: str | float, answer: object, *given: object) -> Verdict:
     >>> check("3.4", 864_000)
     ✗ That is in ms. The answer is in whole seconds.
     """
-    return _with_hints(str(exercise), exercise_of(exercise).judge(answer, *given), repr(answer))
+    return _with_hints(str(exercise), exercise_of(exercise).judge(answer, *given), shown(looked_at(answer)))
 
 
 def check_function(exercise: str | float, function: Callable) -> Verdict:

@@ -32,10 +32,10 @@ class Board(widgets.VBox):
 
     def _buttons(self) -> list[widgets.Button]:
         """Forgetting takes two clicks."""
-        again = widgets.Button(description="Look again", icon="refresh")
+        again = widgets.Button(description="Refresh", icon="refresh")
         again.on_click(lambda _: self.update())
         ask = widgets.Button(description="Reset…", icon="trash")
-        sure = widgets.Button(description="Yes, forget what I solved", button_style="warning")
+        sure = widgets.Button(description="Yes, forget my progress", button_style="warning")
         sure.layout.display, sure.layout.width = "none", "auto"
 
         def toggle(_=None) -> None:

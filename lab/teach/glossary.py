@@ -10,7 +10,7 @@ from pathlib import Path
 WORDS = re.compile(r"\*\*Words\*\*\n\n((?:\|.*\n)+)")
 HEAD = """# Glossary
 
-What the words of the lessons mean, and the lesson in which each is introduced. Made from the lessons by `make lessons`.
+The terms of the lessons, and the lesson that introduces each. `make lessons` generates this page from the lessons.
 
 | word | lesson | meaning |
 |---|---|---|

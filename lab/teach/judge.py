@@ -4,14 +4,22 @@ answer ──► nothing yet? ──► right? ──► a typical mistake? ─�
                                        another one ──► what differs ────────┴──► + the hint that is due
 
 A typical mistake is known by what it does: a function by its answers to the cases, another answer by how it reads.
+A function is tried on a few cases that explain something, then on many drawn at random, which a right one answers as well.
+The judge is there to help: whoever wants the answer calls `lab.solution`, so nothing is done against code that looks for it.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
 from html import escape
+from random import Random
 from typing import Any
+
+from lab.teach.learner import COMPUTING_S, Raised, TooLong, called, looked_at, said, shown, within
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
@@ -21,7 +29,9 @@ KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", di
 CODE = ";font-family:var(--jp-code-font-family,monospace)"
 SHOWN = 3  # differing entries
 GROUPED = 10_000  # a number from here on is written with commas
-MAX_SHOWN = 120  # characters of an answer
+MAX_NAME = 60  # characters of a function's name
+DRAWS = 100  # cases drawn at random
+NUMBERS = (int, float, Decimal, Fraction)
 Case = tuple  # (arguments, expected) or (arguments, expected, why)
 
 
@@ -74,6 +84,9 @@ class Value:
 
     def judge(self, answer: object, *given: object) -> Verdict:
         """Never raises on account of the answer."""
+        answer = looked_at(answer)
+        if isinstance(answer, Raised):
+            return Verdict(WRONG, f"the answer cannot be read: it {answer}")
         if is_open(answer):
             several = answer if isinstance(answer, dict) else {}
             missing = [str(name) for name in several if several[name] is ...]
@@ -86,10 +99,10 @@ class Value:
         except Refused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
-            said = f"{cut(answer)} cannot be read: {type(error).__name__}: {error}"
-            return Verdict(WRONG, self._typical(answer, None, given) or said)
+            unread = f"{shown(answer)} cannot be read: {type(error).__name__}{said(error)}"
+            return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if same(got, expected):
-            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer
+            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else shown(answer)
             return Verdict(RIGHT, f"right: {told}. {self.because}{word}")
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
@@ -115,7 +128,7 @@ class Value:
         unit = f" ({self.unit})" if self.unit else ""
         kind = KINDS.get(type(expected))
         if kind and kind != KINDS.get(type(got)):
-            return f"{kind}{unit} is expected, not {cut(got)}"
+            return f"expected {kind}{unit}, not {shown(got)}"
         if isinstance(expected, dict):
             wrong = [str(name) for name in expected if not same(got.get(name), expected[name])]
             return f"{len(wrong)} of {len(expected)} are not right: {', '.join(wrong)}"
@@ -123,59 +136,92 @@ class Value:
             extra = [entry for entry in got if entry not in expected]
             missing = sum(entry not in got for entry in expected)
             parts = [f"{are(extra)} not in the right list"] * bool(extra)
-            parts += [f"{entries(missing)} of it {'is' if missing == 1 else 'are'} missing"] * bool(missing)
-            return f"not quite: {'; '.join(parts) or 'the order, or how often something is in it, differs'}"
-        return f"{cut(got)} is not right{unit}"
+            parts += [f"{entries(missing)} {'is' if missing == 1 else 'are'} missing"] * bool(missing)
+            return f"not quite: {'; '.join(parts) or 'the order or the number of repeats differs'}"
+        return f"{shown(got)} is not right{unit}"
 
 
 @dataclass(frozen=True)
 class Function:
-    """An exercise whose answer is a function: it is called with each case's arguments."""
+    """An exercise whose answer is a function: it is called with each case's arguments, and with drawn ones.
+
+    `right` answers what `draw` draws, from small to large: `draw(random, size)` with sizes from 1 to `DRAWS`.
+    `also`: what else is wrong with a function whose answers are right; nothing if it is empty.
+    """
 
     cases: Sequence[Case]
     because: str
     hints: tuple[str, str]
     mistakes: tuple[Mistake, ...]
+    right: Callable
+    draw: Callable[[Random, int], tuple]
+    also: Callable[[Callable], str] = field(default=lambda function: "")
+
+    @cached_property
+    def tried(self) -> list[Case]:
+        """The cases that explain something, then the drawn ones."""
+        drawn = [self.draw(Random(size), size) for size in range(1, DRAWS + 1)]
+        return [*self.cases, *((arguments, self.right(*deepcopy(arguments))) for arguments in drawn)]
+
+    @cached_property
+    def _known(self) -> list[list]:
+        """The answers of each typical mistake."""
+        return [self._answers(mistake.answer) for mistake in self.mistakes]
 
     def judge(self, function: object) -> Verdict:
         """Never raises on account of the function. The first case that differs is shown."""
         if is_open(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
-            return Verdict(WRONG, f"a function is expected, not {function!r}")
+            return Verdict(WRONG, f"expected a function, not {shown(looked_at(function))}")
         answers = self._answers(function)
-        name = getattr(function, "__name__", "it")
+        name = name_of(function)
         if all(answer is None for answer in answers):
             return Verdict(
-                WRONG, f"{name} gives nothing back: write return before the answer (print only shows it)"
+                WRONG, f"{name} returns nothing: write return before the answer (print only displays it)"
             )
         if all(is_open(answer) for answer in answers):
             return Verdict(OPEN, "not answered yet")
-        wrong = next((n for n, (_, right, *_) in enumerate(self.cases) if not same(answers[n], right)), None)
+        wrong = next((n for n, (_, right, *_) in enumerate(self.tried) if not same(answers[n], right)), None)
         if wrong is None:
-            return Verdict(RIGHT, f"right in all {len(self.cases)} cases. {self.because}")
-        arguments, expected, *why = self.cases[wrong]
-        call = f"{name}({', '.join(map(repr, arguments))})"
-        said = f"{call} {difference(answers[wrong], expected)}"
-        for mistake in self.mistakes:
-            if self._answers(mistake.answer) == answers:
-                return Verdict(WRONG, f"{mistake.says}\n{said}")
-        return Verdict(WRONG, said + (f" ({why[0]})" if why else ""))
+            if slow := self._limited(lambda: self.also(function)):
+                return Verdict(WRONG, slow)
+            return Verdict(RIGHT, f"right in all {len(self.tried)} cases. {self.because}")
+        arguments, expected, *why = self.tried[wrong]
+        call = f"{name}({', '.join(map(shown, arguments))})"
+        told = f"{call} {difference(answers[wrong], expected)}"
+        for mistake, its_answers in zip(self.mistakes, self._known):
+            if same(its_answers, answers):
+                return Verdict(WRONG, f"{mistake.says}\n{told}")
+        return Verdict(WRONG, told + (f" ({why[0]})" if why else ""))
 
     def _answers(self, function: Callable) -> list:
         """What it gives for each case; for an error, its text."""
-        answers = []
-        for arguments, *_ in self.cases:
-            try:
-                answer = function(*deepcopy(arguments))
-                answers.append(as_list(answer) if isinstance(answer, (tuple, range)) else answer)
-            except Exception as error:  # noqa: BLE001  (a learner's code may raise anything)
-                answers.append(Raised(f"{type(error).__name__}: {error}"))
+        answers: list = []
+
+        def ask() -> None:
+            for arguments, *_ in self.tried:
+                answers.append(as_list(called(function, *deepcopy(arguments))))
+
+        if late := self._limited(ask):
+            answers += [Raised(late)] * (len(self.tried) - len(answers))
         return answers
 
+    def _limited(self, does: Callable[[], str | None]) -> str:
+        try:
+            return within(COMPUTING_S, does) or ""
+        except TooLong:
+            return f"did not finish within {COMPUTING_S:g} s: is there a loop that never ends?"
 
-class Raised(str):
-    """The error of a call."""
+
+def name_of(function: object) -> str:
+    """What a function is called, "it" if nobody can tell.
+
+    >>> name_of(len), name_of(3)
+    ('len', 'it')
+    """
+    name = vars(type(function)).get("__name__") and getattr(function, "__name__", "")
+    return name[:MAX_NAME] if type(name) is str and name else "it"
 
 
 def is_open(answer: object) -> bool:
@@ -184,16 +230,14 @@ def is_open(answer: object) -> bool:
     >>> is_open(...), is_open({"a": True, "b": ...}), is_open(0)
     (True, True, False)
     """
-    if isinstance(answer, dict):
+    if type(answer) is dict:
         return any(value is ... for value in answer.values())
     return answer is ... or answer is None
 
 
 def as_list(answer: object) -> object:
-    """Tuples, ranges and arrays as lists: what was meant counts."""
-    if hasattr(answer, "tolist"):
-        return answer.tolist()
-    return list(answer) if isinstance(answer, (tuple, range)) else answer
+    """A tuple as a list: what was meant counts."""
+    return list(answer) if isinstance(answer, tuple) else answer
 
 
 def as_meant(answer: object, expected: object) -> tuple[object, str]:
@@ -228,36 +272,41 @@ def same(got: object, expected: object) -> bool:
     """
     if isinstance(got, bool) != isinstance(expected, bool):
         return False
-    if isinstance(expected, float) and isinstance(got, (int, float)):
-        return math.isclose(got, expected, rel_tol=1e-9)
-    got, expected = as_list(got), as_list(expected)
-    return type(got) in (type(expected), int, float) and got == expected
+    try:
+        if isinstance(expected, float) and isinstance(got, NUMBERS):
+            return math.isclose(got, expected, rel_tol=1e-9)
+        got, expected = as_list(got), as_list(expected)
+        if isinstance(got, list) and isinstance(expected, list):
+            return len(got) == len(expected) and all(map(same, got, expected))
+        return type(got) in (type(expected), *NUMBERS) and got == expected
+    except (OverflowError, ValueError, ArithmeticError):  # no float is as large as an integer may be
+        return False
 
 
 def difference(got: object, expected: object) -> str:
     """What a call gave and what was expected; of long lists only what differs.
 
     >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
-    'gave other entries: at place 2 it is 3, expected 4'
+    'gave different entries: at index 2 it has 3, expected 4'
     >>> difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
-    'gave 5 entries, expected 4: 5 is too many'
+    'gave 5 entries, expected 4: 5 is not expected'
     >>> difference({8, 4}, [4, 8])
     'gave {8, 4}, expected a list: [4, 8]'
     """
     if isinstance(got, Raised):
-        return f"raised {got}, expected {expected!r}"
+        return f"{got}; expected {shown(expected)}"
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
         kind = KINDS.get(type(expected))
         a_kind = f"{kind}: " if kind and kind != KINDS.get(type(got)) else ""
-        return f"gave {got!r}, expected {a_kind}{expected!r}"
+        return f"gave {shown(got)}, expected {a_kind}{shown(expected)}"
     if len(got) == len(expected):
-        places = [n for n, (one, other) in enumerate(zip(got, expected)) if one != other]
-        told = [f"at place {n} it is {got[n]!r}, expected {expected[n]!r}" for n in places[:SHOWN]]
-        return f"gave other entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
+        places = [n for n, (one, other) in enumerate(zip(got, expected)) if not same(one, other)]
+        told = [f"at index {n} it has {shown(got[n])}, expected {shown(expected[n])}" for n in places[:SHOWN]]
+        return f"gave different entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
     extra = [entry for entry in got if entry not in expected]
     missing = [entry for entry in expected if entry not in got]
-    parts = [f"{are(extra)} too many"] * bool(extra) + [f"{are(missing)} missing"] * bool(missing)
-    return f"gave {entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some come twice'}"
+    parts = [f"{are(extra)} not expected"] * bool(extra) + [f"{are(missing)} missing"] * bool(missing)
+    return f"gave {entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some are repeated'}"
 
 
 def entries(count: int) -> str:
@@ -274,16 +323,6 @@ def are(some: Sequence) -> str:
     return f"{listed(some)} {'is' if len(some) == 1 else 'are'}"
 
 
-def cut(answer: object) -> str:
-    """An answer as it reads, its beginning if it is long.
-
-    >>> cut([1, 2]), len(cut("x" * 1000))
-    ('[1, 2]', 120)
-    """
-    text = repr(answer)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
-
-
 def listed(entries: Sequence) -> str:
     """The first entries, for people."""
-    return ", ".join(map(repr, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)
+    return ", ".join(map(shown, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)

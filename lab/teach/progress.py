@@ -18,18 +18,12 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from lab.model.datafolder import data_folder as folder
 from lab.teach.judge import RIGHT, Verdict
 
 SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
 SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
 _boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
-
-
-def folder() -> Path:
-    """Where progress is kept."""
-    if own := os.environ.get("LAB_DATA"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "lab"
 
 
 def solved() -> set[str]:
@@ -56,7 +50,7 @@ def reset() -> str:
     """Forgets what was solved, and stops the log of stumbles; says what it did. The log itself stays where it is.
 
     >>> reset()  # doctest: +SKIP
-    'Forgotten: 5 solved exercises. No log of stumbles is being kept.'
+    'Forgot 5 solved exercises. Stumbles are not logged.'
     """
     count = len(solved())
     for name in (SOLVED, CONSENT):
@@ -64,8 +58,8 @@ def reset() -> str:
     for board in list(_boards):
         board.update()
     logs = sorted(folder().glob(STUMBLES.format("*")))
-    kept = f" Stays until you remove it: {', '.join(map(str, logs))}." if logs else ""
-    return f"Forgotten: {count} solved exercises. No log of stumbles is being kept.{kept}"
+    kept = f" Earlier logs stay until you delete them: {', '.join(map(str, logs))}." if logs else ""
+    return f"Forgot {count} solved exercise{'s' * (count != 1)}. Stumbles are not logged.{kept}"
 
 
 def log_stumbles(on: bool = True, name: str = "") -> Verdict:
@@ -75,18 +69,18 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     """
     if not on:
         (folder() / CONSENT).unlink(missing_ok=True)
-        return Verdict(RIGHT, "No log of stumbles is being kept.")
+        return Verdict(RIGHT, "Stumbles are not logged.")
     learner = (_consent() or {}).get("learner") or secrets.token_hex(3)
     folder().mkdir(parents=True, exist_ok=True)
     (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))
     _log({"state": "begin"})
     _listen()
-    who = f"the name {name!r}" if name else f"the random number {learner}, no name"
+    who = f"the name {name!r}" if name else f"the random number {learner} instead of a name"
     return Verdict(
         RIGHT,
-        f"From now on each check and each error of a cell is a line in\n{log_file(learner)}\n"
-        f"It has {who}; the time; the exercise; the answer's first {ANSWER} characters; what the check said, or the error.\n"
-        "Nothing is sent anywhere. lab.log_stumbles(False) stops it; the file is yours to read, to hand in, or to remove.",
+        f"From now on, each check and each error in a cell adds a line to\n{log_file(learner)}\n"
+        f"A line has {who}; the time; the exercise; the answer's first {ANSWER} characters; the check's message or the error.\n"
+        "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. The file is yours to read, hand in or delete.",
     )
 
 

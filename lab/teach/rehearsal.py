@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 
 from lab.apps.report import Report
 from lab.apps.run import raise_if_failed
-from lab.engine.columns import now_ms
 from lab.engine.ends import FileLogs
 from lab.engine.pipeline import start
 from lab.engine.settings import Settings
 from lab.model.alerts import Alert, AlertTable
+from lab.model.times import now_ms
 from lab.stream.player import Player
 
 POLL_S, START_S, WARM_S, DRAIN_S = 0.02, 60, 20, 5

@@ -1,19 +1,22 @@
 """An instructor's view of a class: the logs of stumbles that learners handed in, as one heat map.
 
     FOLDER/*.jsonl ──► learners × exercises ──► a table on the terminal, and one HTML file that needs nothing else
+                  └──► hand-ins that cannot be read, named
 
 The time between two lines of a learner belongs to the exercise of the later one; a gap of more than 15 minutes is a break
 and does not count. So do errors: they belong to the exercise that is checked next.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from lab.model.words import visible
+from lab.teach.handins import read_hand_ins
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.progress import lines_of
 
 BREAK_S = 15 * 60
 OFTEN = 5  # wrong answers that are shown, of each exercise
@@ -84,19 +87,24 @@ def learner_of(lines: Iterable[dict]) -> Learner:
     return Learner(name, found)
 
 
-def read(folder: Path) -> list[Learner]:
-    """The learners of a class, those with most trouble first. Raises ValueError if the folder has no log of stumbles."""
-    learners: dict[str, list[dict]] = {}
-    for file in sorted(folder.rglob("*.jsonl")):
-        for line in lines_of(file):
-            if isinstance(line.get("at"), int) and "state" in line and "learner" in line:
-                learners.setdefault(line["learner"], []).append(line)
-    if not learners:
+@dataclass
+class Class:
+    """The learners of a class, those with most trouble first, and a sentence for each hand-in with lines that cannot be read."""
+
+    learners: list[Learner]
+    bad: list[str]
+
+
+def read(folder: Path) -> Class:
+    """What a class handed in. Raises ValueError if it contains no stumble log."""
+    logs, bad = read_hand_ins(folder)
+    if not logs:
+        first = f"; {bad[0]}" if bad else ""
         raise ValueError(
-            f"{folder} has no log of stumbles: expected files stumbles-….jsonl, which lab.log_stumbles() writes"
+            f"{folder} has no stumble logs: expected files named stumbles-….jsonl, as lab.log_stumbles() writes them{first}"
         )
-    found = [learner_of(lines) for lines in learners.values()]
-    return sorted(found, key=lambda learner: learner.trouble, reverse=True)
+    found = [learner_of(lines) for lines in logs.values()]
+    return Class(sorted(found, key=lambda learner: learner.trouble, reverse=True), bad)
 
 
 def exercises_of(learners: Sequence[Learner]) -> list[str]:
@@ -104,8 +112,9 @@ def exercises_of(learners: Sequence[Learner]) -> list[str]:
     return sorted({name for learner in learners for name in learner.exercises}, key=_place)
 
 
-def _place(name: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdecimal() else 0 for part in name.split("."))
+def _place(name: str) -> tuple[tuple[int, ...], str]:
+    parts = name.split(".")
+    return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in parts), name
 
 
 def table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
@@ -152,21 +161,24 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width"><style>{style}</style></head><body>
 <h1>{title}</h1>
-<p>{summary} A cell has the wrong answers and errors until the exercise was solved, or the minutes;
-dashed: not solved; empty: not tried. Those with most trouble come first.</p>
+<p>{summary} A cell counts the wrong answers and errors, or the minutes, before the exercise was solved.
+A dashed cell: not solved; an empty cell: not tried. Learners with the most trouble come first.</p>
 <input type="radio" name="by" id="tries" checked><label for="tries"> colour by tries</label>
 <input type="radio" name="by" id="minutes"><label for="minutes"> colour by minutes</label>
 <div class="scroll">{tries}{minutes}</div>
-<h2>Exercises, those with most trouble first</h2>
+<h2>Exercises with the most trouble first</h2>
 <ol>{exercises}</ol>
+{bad}
 </body></html>
 """
 
 
-def page(learners: Sequence[Learner], titles: dict[str, str]) -> str:
+def page(of: Class, titles: dict[str, str]) -> str:
     """The heat map as one HTML page; `titles`: of the exercises."""
-    names = exercises_of(learners)
-    head = "".join(f'<th scope="col" title="{escape(titles.get(name, ""))}">{name}</th>' for name in names)
+    learners, names = of.learners, exercises_of(of.learners)
+    head = "".join(
+        f'<th scope="col" title="{escape(titles.get(name, ""))}">{_shown(name)}</th>' for name in names
+    )
     maps = {
         what: f'<table class="map {what}"><tr><th scope="col">learner</th>{head}</tr>'
         + "".join(_row(learner, names, what, _most(learners, what)) for learner in learners)
@@ -174,14 +186,21 @@ def page(learners: Sequence[Learner], titles: dict[str, str]) -> str:
         for what in ("tries", "minutes")
     }
     exercises = "".join(
-        f"<li><b>{name}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
-        + "".join(f"<br>{count} × <i>{escape(text)}</i>" for text, count in said)
+        f"<li><b>{_shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
+        + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
         for name, tries, solved, tried, said in worst(learners)
     )
     summary = f"{len(learners)} learners, {len(names)} exercises."
+    items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in of.bad)
+    bad = f"<h2>Hand-ins with unreadable lines</h2>\n<ul>{items}</ul>" if of.bad else ""
     return PAGE.format(
-        title="Where the class stumbled", style=STYLE, summary=summary, exercises=exercises, **maps
+        title="Where the class stumbled", style=STYLE, summary=summary, exercises=exercises, bad=bad, **maps
     )
+
+
+def _shown(text: str) -> str:
+    """What somebody wrote, as text of a page."""
+    return escape(visible(text))
 
 
 def _most(learners: Sequence[Learner], what: str) -> float:
@@ -201,4 +220,4 @@ def _row(learner: Learner, names: Sequence[str], what: str, most: float) -> str:
             )
         else:
             cells.append("<td></td>")
-    return f'<tr><th scope="row">{escape(learner.name)}</th>{"".join(cells)}</tr>'
+    return f'<tr><th scope="row">{_shown(learner.name)}</th>{"".join(cells)}</tr>'

@@ -34,7 +34,7 @@ class Plan:
         return bool(self.lessons or self.checkpoints or self.logs)
 
     def __str__(self) -> str:
-        lines = [f"put back as it was: {_short(path)}" for path in self.lessons]
+        lines = [f"restore {_short(path)}" for path in self.lessons]
         lines += [f"remove the checkpoint {_short(path)}" for path in self.checkpoints]
         lines += [f"remove the log {_short(path)}" for path in self.logs]
         return "\n".join(lines)

@@ -17,19 +17,19 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PRINT_S = 120
 WORDS_OF = ("00", "01", "02", "03", "07")  # the lessons of half a day, and those that they lean on
 COMMANDS = {
-    "make setup": "once: packages and jars",
+    "make setup": "run once: installs packages and jars",
     "make lab": "the lessons, in the browser",
-    "make room": "the control room alone; no Java needed",
+    "make room": "only the control room; needs no Java",
     "make demo": "45 s of payments with planted fraud",
-    ".venv/bin/lab doctor": "what is wrong with this machine, and the fix",
-    ".venv/bin/lab reset": "all as on the first day; asks before",
+    ".venv/bin/lab doctor": "checks this machine and names the fix",
+    ".venv/bin/lab reset": "restores the initial state; asks first",
 }
 CELLS = {
-    "Shift-Enter": "run a cell, go to the next",
-    "lab.hint(&quot;3.2&quot;)": "the next hint to exercise 3.2",
+    "Shift-Enter": "run a cell and go to the next",
+    "lab.hint(&quot;3.2&quot;)": "the next hint for exercise 3.2",
     "lab.solution(&quot;3.2&quot;)": "a solution",
     "lab.doctor.run(quick=True)": "the doctor, in a notebook",
-    "Kernel → Shut Down Kernel": "gives the memory back: after each lesson",
+    "Kernel → Shut Down Kernel": "frees the memory; do so after each lesson",
 }
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(20000000),(43200)"
 PARTS = "number, state, keys, unique fields, field, aggregate, comparison, limit, window in minutes"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.alerts import Alert, utc
-from lab.model.reference import Held, aggregate_of
-from lab.model.rules import Rule, meaning, symbol
+from lab.model.aggregates import AGGREGATES
+from lab.model.alerts import Alert, compact_json, id_text, utc
+from lab.model.rules import Rule, symbol
 from lab.model.schema import PAYMENTS
-from lab.model.words import plain
+from lab.model.words import cell, visible
+from lab.widgets.alertwindow import building_up, explain, id_of
 from lab.widgets.backtest import span
-from lab.widgets.look import BLUE, GREY, ORANGE, PALETTE, figure, sentence
+from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PALETTE, PURPLE, figure, sentence
 from lab.widgets.part import Part
 from lab.widgets.table import Table
 
@@ -26,7 +28,20 @@ if TYPE_CHECKING:
 KEPT, SHOWN = 5_000, 50
 SHOWN_EVENTS = 100  # of a window
 BINS, FEWEST_BINS = 120, 10  # of the picture of alerts over time
-CHOOSE = "Choose an alert: the window behind it shows here, event by event."
+CHOOSE = "Choose an alert to see the window behind it, event by event."
+CSV = [
+    "alertId",
+    "ruleId",
+    "ruleVersion",
+    "key",
+    "group",
+    "aggregate",
+    "operator",
+    "limit",
+    "eventId",
+    "eventTime",
+]
+NONE_YET = "No alerts yet; new alerts appear here. {}"
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
 
 
@@ -49,7 +64,7 @@ class AlertFeed(Part):
     ):
         self.past, self.rules = Past(PAYMENTS) if past is None else past, {} if rules is None else rules
         self._alerts: deque[Alert] = deque(maxlen=KEPT)
-        self._total, self._seen = 0, 0
+        self._total, self._seen, self._before = 0, 0, 0
         self._by_time: dict[int, Counter[int]] = {}  # rule id -> bin -> alerts
         self._bin_ms = 1_000
         self._make_controls()
@@ -60,14 +75,14 @@ class AlertFeed(Part):
         self.add(alerts)
 
     def _make_controls(self) -> None:
-        columns = ("rule", "group", "held", "ms", "time, UTC")
-        none = "No alert yet; each shows here as it comes. A lower limit, or a planted burst, brings some."
-        self.table = Table(columns, "Alerts, the newest first", (2, 3), (1,), none, steady=True)
+        columns = ("rule", "group", "value", "ms", "time, UTC")
+        none = NONE_YET.format("Lower a limit to get some.")
+        self.table = Table(columns, "Alerts, newest first", (2, 3), (1,), none, steady=True)
         self.table.observe(self._chosen, "selected")
         self.rule = widgets.Dropdown(options=[("all rules", 0)], description="show")
         self.rule.add_class("lab-short")
         self.rule.observe(lambda change: self.show(), "value")
-        self.hold = widgets.ToggleButton(description="Hold", icon="pause", tooltip="leave the list as it is")
+        self.hold = widgets.ToggleButton(description="Hold", icon="pause", tooltip="stop updating the list")
         self.hold.observe(lambda change: self.show(), "value")
         self.export = widgets.Button(description="CSV", icon="download", tooltip="save the alerts as CSV")
         self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
@@ -91,8 +106,10 @@ class AlertFeed(Part):
         self.behind.add_scatter(
             x=[], y=[], name="limit", mode="lines", line={"color": ORANGE, "dash": "dash"}
         )
+        dots = {"color": PURPLE, "dash": "dot"}
+        self.behind.add_scatter(x=[], y=[], name="reset", mode="lines", line=dots, showlegend=False)
         self.window = widgets.VBox([self.behind], layout={"display": "none"})
-        self.events = Table((), "Events in the window, the newest first")
+        self.events = Table((), "")
         self.events.layout.display = "none"
 
     # -- what came -----------------------------------------------------------------------------------------------------
@@ -100,9 +117,20 @@ class AlertFeed(Part):
     def update(self, studio: "Studio") -> None:
         """Takes in the new alerts of a studio, all at once."""
         self.past, self.rules = studio.past, studio.book.rules
+        if not self._total and (empty := NONE_YET.format(self._advice(studio))) != self.table.empty:
+            self.table.empty = empty
         if new := studio.alerts.since(self._seen):
             self._seen = studio.alerts.total
+            self._before = studio.before["alerts"] + studio.alerts.total - self._total - len(new)
             self.add(new)
+
+    @staticmethod
+    def _advice(studio: "Studio") -> str:
+        """What a user can do to get an alert."""
+        if any(kind == "bad" for kind, _ in studio.warnings()):
+            return "There will be none until the engine can read the events: see Stream."
+        bursts = ", or plant a burst," if studio.player and studio.player.kinds else ""
+        return f"Lower a limit{bursts} to get some."
 
     def add(self, alerts: Iterable[Alert]) -> None:
         """Takes in alerts and shows them."""
@@ -133,7 +161,8 @@ class AlertFeed(Part):
     def show(self) -> None:
         """Shows the newest alerts of the rule chosen, unless the list is held."""
         held = " (held)" if self.hold.value else ""
-        self.count.value = f"{self._total:,} alerts{held}"
+        count = self._total + self._before
+        self.count.value = f"{count:,} alert{'s' * (count != 1)}{held}"
         if self.hold.value:
             return
         newest = []
@@ -175,50 +204,87 @@ class AlertFeed(Part):
         if alert is None:
             return
         rule = self.rules.get(alert.rule_id)
-        events = self.past.window(rule, alert.event_id) if rule else []
-        self.window.layout.display = self.events.layout.display = "" if events else "none"
-        if rule is None:
-            self._say(f"Rule {alert.rule_id} is gone, and with it what its windows were.")
-        elif not events:
-            self._say(
-                f"Event {alert.event_id} is no longer in memory, which holds the newest {len(self.past):,}."
-            )
+        events = self.past.window(rule, alert.event_id, alert.event_time) if rule else []
+        self.window.layout.display, self.events.layout.display = "" if events else "none", ""
+        if events:
+            counted = events
+            if rule.function == "COUNT_WITH_RESET":
+                counted = self.past.window(rule, alert.event_id, alert.event_time, int(alert.aggregate))
+            self._say(explain(rule, alert, events, counted))
+            self._show_window(rule, alert, events, counted)
+            self._show_events(rule, counted)
         else:
-            self._say(
-                f"{meaning(rule)}: {len(events)} events in the window of {span(rule.window_ms)} that ends with "
-                f"event {alert.event_id}, group {alert.key}. The alert said {alert.aggregate:,}."
-            )
-            self._show_window(rule, alert, events)
+            self._show_alone(alert, rule)
         self.opens(f"Alert of rule {alert.rule_id}")
 
-    def _show_window(self, rule: Rule, alert: Alert, events: list[dict]) -> None:
+    def _show_alone(self, alert: Alert, rule: Rule | None) -> None:
+        """An alert whose window cannot be shown: what is known of its group."""
+        known = (
+            f"which keeps the newest {len(self.past):,}, so the window of group {alert.key} cannot be drawn"
+        )
+        gone = f"Event {id_text(alert.event_id)} is no longer in memory, {known}."
+        if rule is None:
+            gone = f"Rule {alert.rule_id} was deleted, so its windows are unknown."
+        of_group = [
+            other
+            for other in self._alerts
+            if (other.rule_id, other.key, other.group) == (alert.rule_id, alert.key, alert.group)
+        ]
+        self._say(
+            f"{gone} The alert was {_held(alert)} at {utc(alert.event_time)} UTC. Below are the last "
+            f"{len(of_group[-SHOWN_EVENTS:])} alerts of this rule and group."
+        )
+        with self.events.hold_sync():
+            self.events.label = "Alerts of this rule and group, newest first"
+            self.events.columns, self.events.numeric = ["event", "value", "time (UTC)"], [1]
+            self.events.rows = [
+                [str(n), id_text(other.event_id), _held(other), utc(other.event_time)]
+                for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
+            ]
+
+    def _show_window(self, rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> None:
         schema = self.past.schema
-        self._show_events(rule, events)
+        place = {id_of(event, schema): n for n, event in enumerate(events)}
+        counts = [place[id_of(event, schema)] for event in counted]
         times = [utc(event[schema.time_field]) for event in events]
-        so_far = building_up(rule, events)
-        each = [float(event[rule.field] or 0) if rule.field else 1.0 for event in events]
+        so_far: list[float | None] = [None] * len(events)
+        for n, value in zip(counts, building_up(rule, counted)):
+            so_far[n] = value
+        amounts = AGGREGATES[rule.function].of == "field"
+        each = [float(event[rule.field] or 0) if amounts else 1.0 for event in events]
         same_day = times[0][:10] == times[-1][:10]
+        resets = sorted(set(range(len(events))) - set(counts))[-1:]
         with self.behind.batch_update():
             self.behind.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
-            self.behind.layout.yaxis.title.text = rule.field or "events"
+            self.behind.layout.yaxis.title.text = rule.field if amounts else "events"
             for trace, y in zip(self.behind.data, (each, so_far, [float(alert.limit)] * len(times))):
                 trace.update(x=times, y=y)
             if len(times) == 1:
                 self.behind.data[2].update(x=times * 2, y=[float(alert.limit)] * 2)
+            colours = [GREY if n in counts else FAINT for n in range(len(events))] if resets else GREY
+            self.behind.data[0].marker.color = colours
+            top = max(float(alert.limit), float(alert.aggregate), 1.0)
+            self.behind.data[3].update(
+                x=[times[n] for n in resets * 2], y=[0, top][: 2 * len(resets)], showlegend=bool(resets)
+            )
 
     def _show_events(self, rule: Rule, events: list[dict]) -> None:
-        """The newest events of a window, with what the rule looks at."""
+        """The newest events of a window, whole: what the rule looks at comes first."""
         schema = self.past.schema
-        names = list(dict.fromkeys((*rule.needs, *rule.keys, *(name for name, _ in rule.filter))))
+        looked_at = (*rule.needs, *rule.keys, *(name for name, _ in rule.filter))
+        known = {*schema.id_fields, schema.time_field} - {*looked_at}
+        names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]
-        newest = reversed(events[-SHOWN_EVENTS:])
+        newest = events[-SHOWN_EVENTS:][::-1]
+        same_day = len({utc(event[schema.time_field])[:10] for event in newest}) == 1
         with self.events.hold_sync():
+            self.events.label = "Events in the window, newest first"
             self.events.columns, self.events.numeric = ["event", "time (UTC)", *names], [0, *numeric]
             self.events.rows = [
                 [
                     str(n),
-                    str(event[schema.id_field]),
-                    utc(event[schema.time_field])[11:],
+                    id_text(schema.id_of(event)),
+                    utc(event[schema.time_field])[11 if same_day else 0 :],
                     *(_text(event[name]) for name in names),
                 ]
                 for n, event in enumerate(newest)
@@ -233,49 +299,13 @@ class AlertFeed(Part):
         """The alerts in memory as CSV, the oldest first, with a header."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            (
-                "alertId",
-                "ruleId",
-                "ruleVersion",
-                "key",
-                "aggregate",
-                "operator",
-                "limit",
-                "eventId",
-                "eventTime",
-            )
-        )
-        for a in self._alerts:
-            aggregate, limit = plain(a.aggregate), plain(a.limit)
-            writer.writerow(
-                (
-                    a.alert_id,
-                    a.rule_id,
-                    a.rule_version,
-                    a.key,
-                    aggregate,
-                    a.operator,
-                    limit,
-                    a.event_id,
-                    a.event_time,
-                )
-            )
+        writer.writerow(CSV)
+        for alert in self._alerts:
+            given = json.loads(alert.to_json())
+            given["group"] = given.get("group") and compact_json(given["group"])
+            given["eventId"] = id_text(alert.event_id)
+            writer.writerow([cell(given[name]) for name in CSV])
         return file.getvalue()
-
-
-def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[float | None]:
-    """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
-
-    Of many events only about `at_most` of these are computed, the last one always; the others are None.
-    """
-    held = [Held(n, 0, n, event) for n, event in enumerate(events)]
-    step = -(-len(held) // at_most)
-    so_far: list[float | None] = [None] * len(held)
-    for n in range(len(held), 0, -step):
-        counted = [e for e in held[:n] if all(e.fields[name] is not None for name in rule.needs)]
-        so_far[n - 1] = float(aggregate_of(rule, counted)[0]) if counted else None
-    return so_far
 
 
 def _row(alert: Alert, only_time: bool) -> list[str]:
@@ -283,13 +313,17 @@ def _row(alert: Alert, only_time: bool) -> list[str]:
     return [
         alert.alert_id,
         f"{alert.rule_id} v{alert.rule_version}",
-        alert.key.strip("{}").replace(";", "; "),
-        f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}",
+        visible(alert.key.strip("{}").replace(";", "; ")),
+        _held(alert),
         took,
         utc(alert.event_time)[11 if only_time else 0 : -4],
     ]
 
 
+def _held(alert: Alert) -> str:
+    return f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}"
+
+
 def _text(value: object) -> str:
     """A field's value: amounts as people write them, ids as they are."""
-    return f"{value:,}" if isinstance(value, Decimal) else "–" if value is None else str(value)
+    return f"{value:,}" if isinstance(value, Decimal) else "–" if value is None else visible(str(value))

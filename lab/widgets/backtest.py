@@ -2,15 +2,16 @@
 
 import math
 import time
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import ipywidgets as widgets
-import numpy as np
 
 from lab.apps.backtest import Aggregates, Past
+from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
 from lab.widgets.slider import Slider
@@ -90,10 +91,8 @@ class Backtest(widgets.VBox):
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
         if rule is None or not len(self.past):
-            nothing = (
-                "No past events yet: what the rule would have raised shows here as soon as some have come."
-            )
-            self.said.value = sentence(nothing if rule else "No rule to try: mend it above.")
+            nothing = "No past events yet. Once there are some, this shows how many alerts the rule would have raised."
+            self.said.value = sentence(nothing if rule else "The draft is not a valid rule: fix it above.")
             self.limit.disabled = self.window.disabled = True
             return
         wanted = (*_essence(rule), self.past.arrived)
@@ -147,14 +146,33 @@ class Backtest(widgets.VBox):
         if rule.function == "COUNT_WITH_RESET" or not len(found.values):
             limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:
-            evenly = np.linspace(0, 1, POINTS)
-            quantiles = np.quantile(found.values, evenly)
-            limits = np.unique([*quantiles, *(found.values.min() + evenly * np.ptp(found.values))])
-            counts = [int(found.over(rule, limit).sum()) for limit in limits]
+            values = found.ascending()
+            evenly = [n / (POINTS - 1) for n in range(POINTS)]
+            quantiles = percentiles(values, [100 * share for share in evenly])
+            across = (values[0] + share * (values[-1] - values[0]) for share in evenly)
+            limits = sorted({*quantiles, *across})
+            counts = [alerts_at(values, rule.operator, limit) for limit in limits]
         with self.figure.batch_update():
-            self.figure.data[0].update(x=list(limits), y=counts)
+            self.figure.data[0].update(x=limits, y=counts)
             self.figure.data[1].update(x=[float(rule.limit)], y=[alerts])
             self.figure.layout.yaxis.type = "log" if counts and max(counts) > 1000 else "linear"
+
+
+def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
+    """How many of some values in ascending order are in an operator's relation to a limit.
+
+    >>> [alerts_at([1, 2, 2, 3], operator, 2) for operator in ("GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL", "LESS")]
+    [1, 3, 2, 2, 1]
+    """
+    less, upto, of = bisect_left(ascending, limit), bisect_right(ascending, limit), len(ascending)
+    return {
+        "EQUAL": upto - less,
+        "NOT_EQUAL": of - (upto - less),
+        "GREATER": of - upto,
+        "GREATER_EQUAL": of - less,
+        "LESS": less,
+        "LESS_EQUAL": upto,
+    }[operator]
 
 
 def _essence(rule: Rule) -> tuple:

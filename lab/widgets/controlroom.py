@@ -33,7 +33,7 @@ class Room(widgets.VBox):
         refresh = [studio.read, *(lambda part=part: part.update(studio) for part in parts.values())]
         self.pulse = Pulse(refresh, studio.state)
         self.stop = widgets.Button(description="Stop", icon="stop")
-        self.stop.tooltip = "stop stream and engine; what is shown stays"
+        self.stop.tooltip = "stop the stream and the engine; the page keeps what it shows"
         self.stop.on_click(lambda _: self.end())
         self.head = widgets.HBox([*self.title(), self.pulse, *self.tools(), self.stop])
         self.head.add_class("lab-head")
@@ -68,7 +68,9 @@ class ControlRoom(Room):
 
     def __init__(self, studio: Studio, panels: Sequence[str] = PANELS):
         if unknown := set(panels) - set(PANELS):
-            raise ValueError(f"panels: {', '.join(sorted(unknown))}, expected some of {', '.join(PANELS)}")
+            raise ValueError(
+                f"unknown panels: {', '.join(sorted(unknown))}, expected some of {', '.join(PANELS)}"
+            )
         parts = {
             "Stream": StreamPanel(studio),
             "Rules": RuleDesk(studio.schema, book=studio.book, past=studio.past, publish=studio.publish),
@@ -88,7 +90,7 @@ class ControlRoom(Room):
             return []
         key_groups = widgets.Button(description="Key-groups", icon="th")
         key_groups.tooltip = (
-            "which task has which part of the state, and what moves when there are more tasks"
+            "which task owns which part of the state, and what moves when there are more tasks"
         )
         key_groups.on_click(lambda _: self.side.show("Key-groups", "Key-groups"))
         return [key_groups]

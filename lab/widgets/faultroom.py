@@ -1,4 +1,4 @@
-"""The fault room: a stream that one delays, repeats, reorders; an engine that one kills between any two steps; what came of it.
+"""The fault room: delay, repeat and reorder a stream, kill the engine between any two steps, and see the result.
 
 buttons ──► lab.apps.drill ──► logs with their batches, files on disk, what memory holds, alerts, and the verdict
 """
@@ -11,20 +11,21 @@ import ipywidgets as widgets
 
 from lab.apps.drill import STEPS, Drill
 from lab.apps.traffic import BEGIN_MS
-from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, Fit, sentence
+from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, Fit, sentence
 
-SHOWN, STORY, ALERTS, FILES = 14, 3, 6, 8  # records of each partition, sentences, alerts, short names
-LEFT, CELL, LANE = 110, 58, 50
+SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
+LEFT, CELL, LANE = 90, 72, 62
+BREAK, REPAIR = "Break the write-ahead log", "Repair the write-ahead log"
 MEANT = {
-    "cut": "choose the cut, write its marks down",
-    "evaluate": "read, route, evaluate; write the state file",
+    "cut": "choose the cut and write its marks to disk",
+    "evaluate": "read, route and evaluate; write the state file",
     "deliver": "append the alerts to their log",
-    "commit": "write down that it is done",
+    "commit": "record on disk that the batch is done",
 }
 LOOKS = {  # what is drawn of a record: colour, filled, words
-    "waiting": (GREY, "none", "waits"),
-    "under way": (PURPLE, "none", "under way"),
-    "running": (ORANGE, ORANGE, "runs"),
+    "waiting": (GREY, "none", "waiting"),
+    "under way": (PURPLE, "none", "delayed"),
+    "running": (ORANGE, ORANGE, "running"),
     "done": (GREEN, GREEN, "done"),
 }
 
@@ -44,17 +45,28 @@ class FaultRoom(widgets.VBox):
         self.drill = Drill()
         self.buttons: dict[str, widgets.Button] = {}
         stream = (
-            ("Send 4 payments", "plus", "two to each partition", lambda: self.drill.send(4)),
-            ("Duplicate", "copy", "the last payment is sent once more", self.drill.duplicate),
-            ("Reorder", "exchange", "two payments in the wrong order", self.drill.reorder),
-            ("Delay partition 1", "hourglass-half", "its records cannot be read yet", self.drill.delay),
-            ("Clock back 20 s", "clock-o", "the clock of partition 1", self.drill.clock_back),
-            ("Change the rule", "pencil", "another limit", self.drill.rule),
+            ("Send 4 payments", "plus", "two for each partition", lambda: self.drill.send(4)),
+            ("Duplicate", "copy", "send the last payment again", self.drill.duplicate),
+            ("Reorder", "exchange", "send two payments in the wrong order", self.drill.reorder),
+            (
+                "Delay partition 1",
+                "hourglass-half",
+                "make its new records unreadable for now",
+                self.drill.delay,
+            ),
+            ("Clock back 20 s", "clock-o", "set the clock of partition 1 back", self.drill.clock_back),
+            ("Change the rule", "pencil", "publish another limit", self.drill.rule),
         )
         engine = (
-            ("Step", "step-forward", "the next step of the micro-batch", self.drill.step),
-            ("Whole batch", "forward", "all its steps", self.drill.batch),
-            ("Kill", "bolt", "takes its memory; another engine starts from the disk", self.drill.kill),
+            ("Step", "step-forward", "run the next step of the micro-batch", self.drill.step),
+            ("Whole batch", "forward", "run all steps of the micro-batch", self.drill.batch),
+            ("Kill", "bolt", "the engine loses its memory; a new one starts from the disk", self.drill.kill),
+            (
+                BREAK,
+                "chain-broken",
+                "write a cut's marks to disk only with the commit",
+                self.drill.break_write_ahead,
+            ),
         )
         rows = [self._row(name, of) for name, of in (("Stream", stream), ("Engine", engine))]
         self.buttons["Kill"].button_style = "warning"
@@ -91,6 +103,7 @@ class FaultRoom(widgets.VBox):
         drill = self.drill
         delayed = drill.events.partitions[1].under_way is not None
         self.buttons["Delay partition 1"].description = "Let it arrive" if delayed else "Delay partition 1"
+        self.buttons[BREAK].description = BREAK if drill.writes_ahead else REPAIR
         self.steps.value = steps(drill)
         self.lanes.value = lanes(drill)
         good, words = drill.verdict()
@@ -144,12 +157,14 @@ def lanes(drill: Drill) -> str:
                     LEFT + CELL * at,
                     y,
                     _shown(name, record.value),
-                    (record.log_time - BEGIN_MS) // 1000,
+                    f"logged {(record.log_time - BEGIN_MS) // 1000} s{_happened(name, record.value)}",
                     state,
                     batch,
                 )
             )
-    told = "the logs: each record with its log time in seconds, and the batch that took it"
+        first = max(len(records) - SHOWN, 0)
+        parts += [_crash(LEFT + CELL * (of[row] - first), y) for of in drill.kills if of[row] >= first]
+    told = "the logs: for each record its number, amount and payer, when it was logged and paid, and the batch that took it; and the kills"
     style = "display:block;max-width:68em;width:100%;height:auto;font:12px sans-serif;color:var(--jp-ui-font-color1,currentColor)"
     return f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + CELL * SHOWN + 10} {height}" style="{style}">{"".join(parts)}</svg>'
 
@@ -158,17 +173,28 @@ def _shown(name: str, value: bytes) -> str:
     if name == "control":
         return f"> {value.decode().split('(')[6].partition(')')[0]}"
     payment = json.loads(value)
-    return f"{payment['transactionId']}: {payment['paymentAmount']}"
+    return f"{payment['transactionId']}: {payment['paymentAmount']} by {payment['payeeId']}"
 
 
-def _record(x: float, y: float, text: str, seconds: int, state: str, batch: int | None) -> str:
+def _happened(name: str, value: bytes) -> str:
+    """When a payment was made, beside when it was logged."""
+    return "" if name == "control" else f", paid {(json.loads(value)['eventTime'] - BEGIN_MS) // 1000}"
+
+
+def _crash(x: float, y: float) -> str:
+    """A kill, between the records that were logged before it and after it."""
+    line = f'<path d="M{x - 4} {y - 24}V{y + 26}" stroke="{RED}" stroke-width="2" stroke-dasharray="4 3"/>'
+    return f'{line}<text x="{x - 4}" y="{y + 36}" text-anchor="middle" font-size="10" fill="{RED}">✗ killed</text>'
+
+
+def _record(x: float, y: float, text: str, times: str, state: str, batch: int | None) -> str:
     colour, fill, words = LOOKS[state]
     told = words if batch is None else f"batch {batch}"
     dash = ' stroke-dasharray="3 3"' if state == "under way" else ""
     return (
         f'<rect x="{x}" y="{y - 11}" width="{CELL - 8}" height="20" rx="4" fill="{fill}" fill-opacity=".35" stroke="{colour}" stroke-width="2"{dash}/>'
         f'<text x="{x + (CELL - 8) / 2}" y="{y + 4}" text-anchor="middle" fill="currentColor">{escape(text)}</text>'
-        f'<text x="{x + (CELL - 8) / 2}" y="{y - 14}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{seconds} s</text>'
+        f'<text x="{x + (CELL - 8) / 2}" y="{y - 14}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="9">{times}</text>'
         f'<text x="{x + (CELL - 8) / 2}" y="{y + 21}" text-anchor="middle" fill="currentColor" opacity=".75" font-size="10">{told}</text>'
     )
 
@@ -180,23 +206,24 @@ def sides(drill: Drill) -> str:
         folder, _, name = file.partition("/")
         folders.setdefault(folder, []).append(name)
     disk = [f"{folder}/ {_newest(names)}" for folder, names in folders.items()] or ["nothing yet"]
-    memory = "Nothing: the next batch reads the state files."
+    memory = "Nothing; the next batch reads the state files."
     if drill.in_memory is not None:
         memory = f"The windows, as batch {drill.in_memory} left them."
     counts = drill.counts
-    told = f"{counts['records']} records: {counts['evaluated']} evaluated, {counts['duplicates']} twice"
+    came_again = f"{counts['duplicates']} duplicates sent by the producer and not counted"
+    told = f"{counts['records']} records: {counts['evaluated']} evaluated, {came_again}"
     alerts = [
         f"event {alert['eventId']}: {alert['key']} {alert['aggregate']} > {alert['limit']}"
         for alert in drill.alerts[-ALERTS:]
     ] or ["none yet"]
-    title = f"In the log of alerts: {len(drill.alerts)}"
+    title = f"In the alert log: {len(drill.alerts)}"
     parts = [_side("On disk", disk), _side("In memory", [memory, "", told]), _side(title, alerts)]
     return f'<div class="lab-sides">{"".join(parts)}</div>'
 
 
 def _newest(names: list[str]) -> str:
     """All short names, or the newest long one, and how many there are."""
-    if all(len(name) < 5 for name in names):
+    if all(name.isdigit() for name in names):
         return "… " * (len(names) > FILES) + ", ".join(names[-FILES:])
     return names[-1] + f" and {len(names) - 1} more" * (len(names) > 1)
 

@@ -6,14 +6,21 @@ Plotly's own widget carries the whole bundle in each figure, and the state with 
 again took longer over seven of them than anywidget waits (2 s), and drew empty axes.
 """
 
+import sys
 from copy import deepcopy
 from pathlib import Path
 from uuid import uuid4
 
-import plotly.graph_objects as go
 import traitlets
+
+# plotly imports nbformat, whose JSON validator compiles 38 grammars for checks that nothing here uses: 1.5 s of every kernel
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+import plotly.graph_objects as go
 from plotly.basewidget import BaseFigureWidget
 from plotly.serializers import custom_serializers
+
+if sys.modules["rfc3987_syntax"] is None:
+    del sys.modules["rfc3987_syntax"]
 
 PROCESS = uuid4().hex
 

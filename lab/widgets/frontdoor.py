@@ -14,7 +14,7 @@ from lab.widgets.look import Fit, sentence
 
 RATE = 200
 ENGINES = {
-    "in this kernel: no Java needed, nothing durable": "kernel",
+    "in this kernel: needs no Java, keeps nothing": "kernel",
     "Spark, on files": "spark",
     "Spark, on a Kafka broker of its own": "kafka",
 }
@@ -28,9 +28,9 @@ PLAY, OWN, CONNECT = (
     "Connect to a running engine",
 )
 HELP = {
-    PLAY: "Seeded events with planted fraud, and an engine to judge them. Rate and bursts are yours to steer.",
-    OWN: "Recorded events, from a file or as a topic has them now, as if they came today, and an engine to judge them.",
-    CONNECT: "Watches the logs of a `lab run`, and publishes rules on its control log. It starts and stops nothing there.",
+    PLAY: "Generates events with planted fraud and starts an engine that evaluates them. You control the rate and the bursts.",
+    OWN: "Replays recorded events from a file or a topic as if they happened now, and starts an engine that evaluates them.",
+    CONNECT: "Watches the logs of a running `lab run` and publishes rules to its control log. It does not start or stop that engine.",
 }
 
 
@@ -50,7 +50,9 @@ class FrontDoor(widgets.VBox):
         self.start = widgets.Button(description="Start", icon="play", button_style="primary")
         self.start.on_click(lambda _: self._open())
         self.said, self.room = widgets.HTML(), None
-        self.again = widgets.Button(description="Change", icon="sliders", tooltip="another stream or engine")
+        self.again = widgets.Button(
+            description="Change", icon="sliders", tooltip="choose another stream or engine"
+        )
         self.again.on_click(lambda _: self._fold(False))
         controls = [
             self.how,
@@ -82,7 +84,7 @@ class FrontDoor(widgets.VBox):
             control.layout.display = "" if how in shown_for else "none"
         kinds = "payments, logins or FILE.toml"
         self.schema.placeholder = (
-            f"{kinds}, which lab infer makes" if how == OWN else f"as its checkpoint says; else {kinds}"
+            f"{kinds} made by lab infer" if how == OWN else f"that of its checkpoint, or {kinds}"
         )
         self.help.value = f"<p>{HELP[how]}</p>"
         self.start.description = "Connect" if how == CONNECT else "Start"
@@ -111,7 +113,7 @@ class FrontDoor(widgets.VBox):
         schema = self.schema.value.strip()
         if self.how.value == OWN:
             if not (events := self.events.value.strip()):
-                raise ValueError("events: nothing, expected a file, a folder, or kafka://HOST:PORT/TOPIC")
+                raise ValueError("events is empty, expected a file, a folder, or kafka://HOST:PORT/TOPIC")
             return Studio(schema or "payments", self.engine.value, rate=RATE, events=events)
         where = self.logs.value.strip()
         if "@" in where:

@@ -8,10 +8,11 @@ Placements and counts are those of `lab.state.placement`. Source of the idea: fi
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 import ipywidgets as widgets
-import numpy as np
 
 from lab.state.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
@@ -24,7 +25,7 @@ EQUAL_KEY_GROUPS = 128
 NUMBERED_UP_TO = 32  # key-groups; the number of more of them would not fit into its cell
 NAMES = {
     "modulo": "modulo parallelism",
-    "ranges": "ranges, as Flink and the engine",
+    "ranges": "ranges, as in Flink and this engine",
     "rendezvous": "rendezvous hashing",
 }
 STAYS, MOVES = "stays", "moves (hatched)"
@@ -38,29 +39,28 @@ class HasKeyGroups(Protocol):
     def widget_data(self) -> dict[str, list]: ...
 
 
-def cells(partition: np.ndarray, sizes: Sequence[int]) -> list[int]:
+def cells(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Where the cell of each key-group starts in the row of its task, which holds its key-groups in order.
 
-    >>> cells(np.array([0, 0, 1, 0]), [10, 20, 5, 1])
+    >>> cells([0, 0, 1, 0], [10, 20, 5, 1])
     [0, 10, 0, 30]
     """
     filled: dict[int, int] = {}
     starts = []
-    for task, size in zip(partition.tolist(), sizes):
+    for task, size in zip(partition, sizes):
         starts.append(filled.get(task, 0))
         filled[task] = starts[-1] + size
     return starts
 
 
-def runs(before: np.ndarray, after: np.ndarray) -> int:
+def runs(before: Sequence[int], after: Sequence[int]) -> int:
     """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
 
-    >>> runs(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])), runs(np.array([0, 1, 0, 1]), np.array([0, 1, 2, 3]))
+    >>> runs([0, 0, 1, 1], [0, 1, 1, 2]), runs([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
     """
-    order = np.lexsort((np.arange(len(before)), before))
-    pairs = np.stack((np.asarray(before)[order], np.asarray(after)[order]))
-    return int((np.diff(pairs) != 0).any(axis=0).sum()) + 1 if len(order) else 0
+    in_files = sorted(zip(before, after), key=itemgetter(0))
+    return sum(1 for _ in groupby(in_files))
 
 
 def said(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
@@ -106,7 +106,7 @@ class KeyGroupScope(widgets.VBox):
         self.sizes = [int(size) for size in sizes]
         self.unit = "key-groups" if state is None else "bytes"
         if not self.sizes:
-            raise ValueError("state: it has no key-groups, expected one or more")
+            raise ValueError("state has no key-groups, expected one or more")
         if placement not in PLACEMENTS:
             raise ValueError(f"placement: {placement!r}, expected one of {', '.join(PLACEMENTS)}")
         most = min(MOST_TASKS, len(self.sizes))
@@ -125,7 +125,7 @@ class KeyGroupScope(widgets.VBox):
         self._draw()
 
     @property
-    def partitions(self) -> tuple[np.ndarray, np.ndarray]:
+    def partitions(self) -> tuple[list[int], list[int]]:
         """The task of each key-group, before and after, as the controls stand."""
         place, key_groups = PLACEMENTS[self.placement.value], len(self.sizes)
         return place(key_groups, self.before.value), place(key_groups, self.after.value)
@@ -172,21 +172,21 @@ class KeyGroupScope(widgets.VBox):
     def _draw(self, _change: dict | None = None) -> None:
         before, after = self.partitions
         p, q = self.before.value, self.after.value
-        changes = before != after
         first_after = p + 0.6  # the row of the first task after, below a gap
-        rows = np.concatenate((before.astype(float), first_after + after))
+        rows = [*map(float, before), *(first_after + task for task in after)]
         bases = cells(before, self.sizes) + cells(after, self.sizes)
         weigh = (lambda size: f" {size:,} bytes,") if self.unit == "bytes" else (lambda _: "")
         texts = [
             f"key-group {g}:{weigh(size)} task {old} → {new}"
-            for g, (size, old, new) in enumerate(zip(self.sizes, before.tolist(), after.tolist()))
+            for g, (size, old, new) in enumerate(zip(self.sizes, before, after))
         ]
         numbers = [str(g) if len(self.sizes) <= NUMBERED_UP_TO else "" for g in range(len(self.sizes))]
         with self.figure.batch_update():
-            for bar, shown in zip(self.figure.data, (~changes, changes)):
-                mine = np.flatnonzero(np.tile(shown, 2)).tolist()
+            for bar, moves_away in zip(self.figure.data, (False, True)):
+                shown = [(old != new) == moves_away for old, new in zip(before, after)]
+                mine = [row for row, is_shown in enumerate(shown * 2) if is_shown]
                 groups = [row % len(self.sizes) for row in mine]
-                bar.y, bar.base = rows[mine].tolist(), [bases[row] for row in mine]
+                bar.y, bar.base = [rows[row] for row in mine], [bases[row] for row in mine]
                 bar.x = [self.sizes[g] for g in groups]
                 bar.text, bar.hovertext = [numbers[g] for g in groups], [texts[g] for g in groups]
             ticks = [*range(p), *(first_after + task for task in range(q))]

@@ -1,13 +1,15 @@
 """The latency scope: how long alerts take, in which stages, and whether that is within what was promised."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
-import numpy as np
 
 from lab.apps.watch import PERCENTILES, STAGES
-from lab.engine.columns import now_ms
+from lab.model.quantiles import percentiles
+from lab.model.times import now_ms
 from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts, figure
 from lab.widgets.part import Part
 
@@ -27,7 +29,7 @@ class LatencyScope(Part):
     """The newest alerts' latencies: percentiles, a histogram with the budget as a line, and the stages stacked for each percentile.
 
     >>> scope = LatencyScope()
-    >>> scope.show(np.array([100, 200, 600]), {})
+    >>> scope.show([100, 200, 600], {})
     >>> "<b>200</b><span>p50, ms</span>" in scope.ranks.value, "1 of 3 alerts over 500 ms" in scope.said.value
     (True, True)
     """
@@ -56,7 +58,7 @@ class LatencyScope(Part):
         legend = widgets.HTML(f'<div class="lab-key">{key}</div>')
         super().__init__([], [self.ranks, self.said, self.histogram, legend, self.stages])
         self._warm_ms = 0  # ms since the epoch, as soon as there is an alert
-        self.show(np.empty(0), {})
+        self.show([], {})
 
     def update(self, studio: "Studio") -> None:
         """Shows the alerts of the last seconds of a studio, without those of its warm-up."""
@@ -69,26 +71,28 @@ class LatencyScope(Part):
             stages = {name: values[-recent:] for name, values in latencies.stages().items()}
             self.show(latencies.total()[-recent:], stages, f" in the last {RECENT_S} s")
         elif now_ms() < self._warm_ms:
-            self._say("Warming up: the first alerts are late and do not count here.")
+            self._say("Warming up: the first alerts are slow and do not count here.")
         else:
-            self._say(f"No alert in the last {RECENT_S} s.")
+            self._say(f"No alerts in the last {RECENT_S} s.")
 
-    def show(self, total: np.ndarray, stages: Mapping[str, np.ndarray], when: str = "") -> None:
+    def show(self, total: Sequence[int], stages: Mapping[str, Sequence[int]], when: str = "") -> None:
         """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known;
         `when`: from which time they are, in words."""
         if not len(total):
-            self._say("No alert yet: plant a burst, or lower a rule's limit.")
+            self._say("No alerts yet.")
             return
-        over = int((total > self.budget_ms).sum())
-        ranks = zip(PERCENTILES, np.percentile(total, PERCENTILES))
-        meaning = "from the append of the event to that of its alert, {} % of the alerts at most"
+        over = sum(ms > self.budget_ms for ms in total)
+        ranks = zip(PERCENTILES, percentiles(total, PERCENTILES))
+        meaning = "{} % of the alerts take at most this long, from append of the event to append of its alert"
         self.ranks.value = facts({f"p{p:g}, ms": (f"{ms:,.0f}", meaning.format(p)) for p, ms in ranks})
         self.said.value = f"<p>{over:,} of {len(total):,} alerts over {self.budget_ms} ms{when}</p>"
         end = SHOWN_BUDGETS * self.budget_ms
-        counts, edges = np.histogram(np.clip(total, 0, end), np.arange(0, end + 2 * BINS_MS, BINS_MS))
+        bins = Counter(min(max(ms, 0), end) // BINS_MS for ms in total)
+        counts = [bins[number] for number in range(end // BINS_MS + 1)]
         with self.histogram.batch_update():
-            self.histogram.data[0].update(x=(edges[:-1] + BINS_MS / 2).tolist(), y=counts.tolist())
-            self.histogram.layout.yaxis.range = [0, max(counts.max() * 1.1, 4)]
+            middles = [(number + 0.5) * BINS_MS for number in range(len(counts))]
+            self.histogram.data[0].update(x=middles, y=counts)
+            self.histogram.layout.yaxis.range = [0, max(max(counts) * 1.1, 4)]
         if stages and len(stages["wait"]):
             with self.stages.batch_update():
                 around = around_percentiles(stages)
@@ -100,19 +104,19 @@ class LatencyScope(Part):
         self.said.value = f"<p>{text}</p>"
 
 
-def around_percentiles(stages: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+def around_percentiles(stages: Mapping[str, Sequence[int]]) -> dict[str, list[float]]:
     """The mean of each stage over the alerts whose whole latency is near p50, p90 and p99: these add up.
 
-    >>> around_percentiles({"wait": np.array([1, 2, 3]), "plan": np.array([10, 10, 10])})["plan"]
+    >>> around_percentiles({"wait": [1, 2, 3], "plan": [10, 10, 10]})["plan"]
     [10.0, 10.0, 10.0]
     """
-    total = sum(stages.values())
-    order = np.argsort(total, kind="stable")
+    total = [sum(parts) for parts in zip(*stages.values())]
+    order = sorted(range(len(total)), key=total.__getitem__)
     near = max(len(total) // 50, 1)
     means: dict[str, list[float]] = {stage: [] for stage in stages}
     for percentile in PERCENTILES[:3]:
         middle = int(percentile / 100 * (len(total) - 1))
         rows = order[max(middle - near, 0) : middle + near + 1]
         for stage, values in stages.items():
-            means[stage].append(float(values[rows].mean()))
+            means[stage].append(fmean(values[row] for row in rows))
     return means

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anywidget
 
+from lab.model.words import visible
 from lab.widgets.figures import Figure
 
 # Okabe and Ito's palette, "Color Universal Design", 2008
@@ -28,14 +29,15 @@ def sentence(text: str, kind: str = "") -> str:
     >>> sentence("1 < 2", "good")
     '<div class="lab-said good" role="status" aria-live="polite">1 &lt; 2</div>'
     """
-    return f'<div class="lab-said {kind}" role="status" aria-live="polite">{escape(text)}</div>'
+    text = escape(visible(text, keep="\n"))
+    return f'<div class="lab-said {kind}" role="status" aria-live="polite">{text}</div>'
 
 
 def facts(values: Mapping[str, tuple[str, str]]) -> str:
     """Large figures over their names, for an `ipywidgets.HTML`: {name: (figure, meaning)}. They change often: not read aloud.
 
-    >>> facts({"lag": ("7", "events not judged yet")})
-    '<div class="lab-facts"><div title="events not judged yet"><b>7</b><span>lag</span></div></div>'
+    >>> facts({"lag": ("7", "events not evaluated yet")})
+    '<div class="lab-facts"><div title="events not evaluated yet"><b>7</b><span>lag</span></div></div>'
     """
     cells = "".join(
         f'<div title="{escape(meaning)}"><b>{escape(value)}</b><span>{escape(name)}</span></div>'

@@ -81,7 +81,7 @@ def pairs(
 
 
 def bars(
-    series: Mapping[str, Sequence[float]],
+    series: Mapping[str, Sequence[float | None]],
     title: str = "",
     *,
     at: Sequence | None = None,
@@ -91,12 +91,15 @@ def bars(
     texts: bool | Sequence[str] = False,
     marks: Mapping[float, str] | None = None,
 ) -> Figure:
-    """Bars side by side for each series over `at`; `texts`: the numbers, or texts, on them; `marks`: upright lines."""
+    """Bars side by side for each series over `at`, None where one has none; `texts`: the numbers, or texts, on them; `marks`: upright lines."""
     named = all(isinstance(place, str) for place in at or ())
-    picture = figure(title, x=x, y=y, barmode="group", **_axes(log, digits=(1,)))
+    by_place = zip(*series.values())
+    alone = all(sum(value is not None for value in values) == 1 for values in by_place)
+    picture = figure(title, x=x, y=y, barmode="overlay" if alone else "group", **_axes(log, digits=(1,)))
     for n, (name, values) in enumerate(series.items()):
         colour, pattern = _look(n)
-        written = [f"{value:,.0f}" for value in values] if texts is True else texts or None
+        numbers = ["" if value is None else f"{value:,.0f}" for value in values]
+        written = numbers if texts is True else texts or None
         marker = {"color": colour, "pattern": {"shape": pattern}}
         picture.add_bar(x=at, y=values, name=name, marker=marker, text=written)
     picture.update_traces(textposition="outside", textangle=0, cliponaxis=False)
@@ -147,7 +150,8 @@ def moved(
 ) -> VBox:
     """Bars that follow a slider: `drawn` gives title and values for its value."""
     title, values = drawn(slider.value)
-    picture = figure(title, x=x, y=y)
+    highest = max(max(drawn(end)[1]) for end in (slider.min, slider.value, slider.max))
+    picture = figure(title, x=x, y=y, yaxis_range=[0, 1.05 * highest])  # the same at each place of the slider
     picture.add_bar(y=values, marker={"color": PALETTE[0]})
 
     def redraw(change: dict) -> None:

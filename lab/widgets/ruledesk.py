@@ -9,11 +9,14 @@ form ◄──► draft ◄──► text                 rules in force ──�
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
+from lab.model.conditions import written
+from lab.model.hints import hints
 from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
 EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
+SHOWN_ABSENT = 2  # values that never occurred
+MAX_ID = (1 << 63) - 1
 BACKTEST_EVERY = 4  # updates
-NO_RULE = "No rule is in force. New rule, above, opens a form for the first one."
+NO_RULE = "No rule is in force. Press New rule to create one."
 
 
 class RuleDesk(Part):
@@ -52,6 +57,7 @@ class RuleDesk(Part):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
         self._acks_seen, self._fired, self._updates = 0, Counter(), 0
+        self._hinted: tuple = ()  # what the hint that is shown is about
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
         self._proposed: str | None = (
@@ -64,13 +70,13 @@ class RuleDesk(Part):
         self.table = Table(columns, "Rules", (3,), (2,), NO_RULE)
         self.table.observe(self._chosen, "selected")
         self.backtest = Backtest(Past(schema) if past is None else past, self._load)
-        self.said, self.acks = widgets.HTML(), widgets.HTML()
+        self.said, self.hints, self.acks = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._make_controls()
         change = widgets.HBox([self.publish, self.replace, self.keep, self.activate, self.pause, self.delete])
         change.add_class("lab-tools")
         foot = widgets.VBox([self.said, change, self.acks])
         foot.add_class("lab-foot")
-        detail = widgets.VBox([self.editor, self.backtest, foot])
+        detail = widgets.VBox([self.editor, self.hints, self.backtest, foot])
         super().__init__([self.new], [self.table], detail)
         self.show()
         self._propose()
@@ -91,7 +97,7 @@ class RuleDesk(Part):
         self.pause = widgets.Button(description="Pause", icon="pause")
         self.delete = widgets.Button(description="Delete", icon="trash")
         self.replace = widgets.Button(description="Replace it", button_style="warning")
-        self.keep = widgets.Button(description="Leave it alone")
+        self.keep = widgets.Button(description="Keep it")
         self.publish.on_click(lambda _: self._publish_draft())
         self.replace.on_click(lambda _: self._publish(self.text.value))
         self.keep.on_click(lambda _: self._judge())
@@ -110,6 +116,7 @@ class RuleDesk(Part):
         self._updates += 1
         if self._updates % BACKTEST_EVERY == 1 and self.detail.layout.display != "none":
             self.backtest.again()
+            self._hint()
 
     def show(self) -> None:
         """Shows the book as it is now."""
@@ -137,6 +144,7 @@ class RuleDesk(Part):
                     if "ruleId" in ack
                     else str(ack.get("controlType", ""))
                 )
+                what += f". Hint: {ack['hint']}" if "hint" in ack else ""
                 text = f"accepted {what}" if good else f"rejected: {ack['reason']}"
                 self.acks.value = sentence(text, "good" if good else "bad")
 
@@ -173,12 +181,15 @@ class RuleDesk(Part):
 
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
-        roles = (self.schema.id_field, self.schema.time_field)
+        ids = self.schema.id_fields
+        roles = (
+            self.schema.time_field,
+            ids[-1],
+        )  # of several fields that are the id, the others are as a device and its number
         kinds = ("long", "string", "boolean")
         keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
-        number = max(self.book.versions, default=0) + 1
         message = {
-            "ruleId": number,
+            "ruleId": self._free_id(),
             "ruleState": "ACTIVE",
             "groupingKeyNames": keys[:1],
             "aggregatorFunctionType": "COUNT",
@@ -190,6 +201,12 @@ class RuleDesk(Part):
         self._load(parse_message(json.dumps(message), self.schema).rule)
         self._proposed = self.text.value
 
+    def _free_id(self) -> int:
+        """The number after the highest one used, or a gap if that is the last there is."""
+        used = self.book.versions
+        after = max(used, default=0) + 1
+        return after if after <= MAX_ID else next(number for number in count(1) if number not in used)
+
     def _load(self, rule: Rule) -> None:
         """Makes a rule the draft: one that was chosen, or that the backtest's sliders made."""
         message = {name: value for name, value in rule.to_dict().items() if name != "version"}
@@ -199,7 +216,7 @@ class RuleDesk(Part):
         self.text.value = text
 
     def _form_changed(self) -> None:
-        self.text.value = self.form.message(self._draft.state if self._draft else "ACTIVE")
+        self.text.value = self.form.message()
 
     def _judge(self) -> None:
         """Says whether the draft is a rule, and tries it on past events."""
@@ -216,8 +233,25 @@ class RuleDesk(Part):
         else:
             self._say(f"A {message.kind} message", "good")
         self.publish.disabled = bool(problem)
+        self._hint()
         self._ask(False)
         self.backtest.show(self._draft)
+
+    def _hint(self) -> None:
+        """Says what the draft hardly means as it is written, when that has changed; it can be published all the same."""
+        past, rule = self.backtest.past, self._draft
+        said = hints(rule, self.schema) if rule else []
+        absent = past.absent(rule.filter)[:SHOWN_ABSENT] if rule else []
+        about = (*said, *((name, value) for name, value, _ in absent))
+        if about == self._hinted:
+            return
+        self._hinted = about
+        for name, value, frequent in absent:
+            there = f"; frequent values: {', '.join(map(written, frequent))}" * bool(frequent)
+            said.append(
+                f"{name} = {written(value)} occurs in none of the {len(past):,} events in memory{there}"
+            )
+        self.hints.value = sentence(f"Hint: {'. '.join(said)}.", "warning") if said else ""
 
     def _replaces(self) -> str:
         """What the draft would take the place of, in words."""
@@ -230,10 +264,8 @@ class RuleDesk(Part):
         meant = rule is None or str(rule.rule_id) == self.table.selected or rule.rule_id in self._own
         before = None if meant else self.book.rules.get(rule.rule_id)
         if before:
-            free = max(self.book.versions) + 1
-            self._say(
-                f"Rule {rule.rule_id} is in force: {meaning(before)}. Replace it? (Free: id {free})", "bad"
-            )
+            free = f"The next free id is {self._free_id()}."
+            self._say(f"Rule {rule.rule_id} is in force: {meaning(before)}. Replace it? {free}", "bad")
             self._ask(True)
         else:
             self._publish(self.text.value)

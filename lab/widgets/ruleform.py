@@ -3,14 +3,19 @@
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from html import escape
 
 import ipywidgets as widgets
 import traitlets
 
-from lab.model.rules import FUNCTIONS, Rule
+from lab.model.aggregates import AGGREGATES
+from lab.model.conditions import SYNTAX, BadConditions, conditions_text, example, parse_conditions
+from lab.model.rule import filter_object
+from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain
 
+CONTEXT = 80  # characters shown around a mistake
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
@@ -25,11 +30,13 @@ class Picks(widgets.HBox):
 
     value = traitlets.Tuple()
 
-    def __init__(self, label: str, names: Sequence[str]):
+    def __init__(self, label: str, names: Sequence[str], rare: Sequence[str] = ()):
+        self._rare = rare  # shown only where they are pressed
         tooltip = f"{label} this field"
         self.buttons = {name: widgets.ToggleButton(description=name, tooltip=tooltip) for name in names}
         for name, button in self.buttons.items():
             button.observe(lambda change, name=name: self._pressed(name, change["new"]), "value")
+        self._show_rare()
         row = widgets.HBox(list(self.buttons.values()))
         super().__init__([widgets.Label(label), row])
         self.add_class("lab-picks")
@@ -43,77 +50,129 @@ class Picks(widgets.HBox):
     def _set(self, change: dict) -> None:
         for name, button in self.buttons.items():
             button.value = name in self.value
+        self._show_rare()
+
+    def _show_rare(self) -> None:
+        for name in self._rare:
+            self.buttons[name].layout.display = "" if name in self.value else "none"
 
 
 EVENTS = ""  # instead of a field; with None a dropdown shows nothing
+NO_ACTION = ""
+TYPES = {name: row.of for name, row in AGGREGATES.items()}
 
 
 class RuleForm(widgets.VBox):
-    """Controls for the attributes of a rule on events of a schema; `changed` is called when somebody changes one.
+    """Controls for all attributes of a rule on events of a schema; `changed` is called when somebody changes one.
 
     >>> from lab.model.schema import PAYMENTS
     >>> form = RuleForm(PAYMENTS, lambda: None)
     >>> form.limit.value, form.window.value, form.group_by.value = "20", "5m", ("payeeId",)
-    >>> json.loads(form.message("PAUSE"))["window"]
+    >>> json.loads(form.message())["window"]
     '5m'
     """
 
     def __init__(self, schema: Schema, changed: Callable[[], None]):
-        self.schema, self._changed, self._filling = schema, changed, False
-        numeric = [field.name for field in schema.fields if field.numeric]
-        names = [name for name in schema.names if name not in (schema.id_field, schema.time_field)]
-        self.rule_id = widgets.BoundedIntText(1, min=1, max=(1 << 53) - 1, description="rule id")
-        self.group_by, self.unique = Picks("grouped by", names), Picks("unique", names)
-        self.filter = widgets.Text(description="only where", placeholder="paymentType=CSH")
+        self.schema, self._changed, self._filling = schema, changed, True
+        roles = (schema.time_field, schema.id_fields[-1])
+        self.rule_id = widgets.Text("1", description="rule id")  # a number of the browser has 53 bits only
+        self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description="state")
+        self.state.tooltip = "PAUSE: the rule keeps its events but does not alert"
+        self.group_by, self.unique = (Picks(label, schema.names, roles) for label in ("grouped by", "unique"))
+        self.filter = widgets.Text(description="only where", placeholder=example(schema))
+        self.filter.tooltip, self.filter_said = SYNTAX, widgets.HTML()
         self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
-        of = [("events", EVENTS), *zip(numeric, numeric)]
-        self.field = widgets.Dropdown(options=of, description="of")
+        self.field = widgets.Dropdown(options=[("events", EVENTS)], description="of")
         self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if")
         self.limit = widgets.Text(description="limit")
         self.window = widgets.Text(description="within", placeholder="10s, 20m, 24h, 30d")
-        controls = (self.rule_id, self.group_by, self.filter, self.function, self.field)
-        for control in (*controls, self.operator, self.limit, self.window, self.unique):
+        actions = [("no action", NO_ACTION), *zip(ACTIONS, ACTIONS)]
+        self.action = widgets.Dropdown(options=actions, description="then")
+        self.action.tooltip = "what happens to the group of an alert: `lab restrict run` restricts it"
+        self.ttl = widgets.Text(description="for", placeholder="30m, 24h, 7d")
+        controls = (
+            self.rule_id,
+            self.state,
+            self.group_by,
+            self.filter,
+            self.function,
+            self.field,
+            self.unique,
+        )
+        for control in (*controls, self.operator, self.limit, self.window, self.action, self.ttl):
             control.observe(self._on_change, "value")
-        self._show_unique()
-        pairs = ((self.rule_id, self.window), (self.function, self.field), (self.operator, self.limit))
-        first, *others = (widgets.HBox(pair) for pair in pairs)
-        super().__init__([first, self.group_by, self.filter, *others, self.unique])
+        self._fit()
+        pairs = (
+            (self.rule_id, self.state),
+            (self.function, self.field),
+            (self.operator, self.limit),
+            (self.window, self.action),
+        )
+        name, what, when, within = (widgets.HBox(pair) for pair in pairs)
+        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, within, self.ttl]
+        super().__init__(rows)
         self.add_class("lab-form")
+        self._filling = False
 
-    def _show_unique(self) -> None:
-        self.unique.layout.display = "" if self.function.value == "UNIQUE_COUNT" else "none"
+    def _fit(self) -> None:
+        """Offers the fields that the function takes, and shows the controls that mean something."""
+        kind = TYPES[self.function.value]
+        numeric = [field for field in self.schema.fields if field.numeric]
+        names = [field.name for field in sorted(numeric, key=lambda field: not field.scale)]  # amounts first
+        options = list(zip(names, names))
+        if kind != "field":
+            options = [("events", EVENTS), *((f"events with {name}", name) for name in self.schema.names)]
+        if tuple(options) != tuple(self.field.options):
+            self.field.options = options
+        for control, shown in (
+            (self.field, kind != "unique"),
+            (self.unique, kind == "unique"),
+            (self.ttl, self.action.value != NO_ACTION),
+        ):
+            control.layout.display = "" if shown else "none"
 
     def _on_change(self, change: dict) -> None:
-        self._show_unique()
-        if not self._filling:
+        filling, self._filling = self._filling, True
+        self._fit()
+        self._filling = filling
+        if not filling:
             self._changed()
 
     def fill(self, rule: Rule) -> None:
-        """Shows a rule; `changed` is not called."""
+        """Shows a rule, unless what somebody wrote means it already; `changed` is not called."""
+        if self._means(rule):
+            return
+        self.filter_said.value = ""
         self._filling = True
         try:
-            self.rule_id.value = rule.rule_id
+            attributes = rule.to_dict()
+            self.rule_id.value, self.state.value = str(rule.rule_id), rule.state
             self.group_by.value, self.unique.value = rule.keys, rule.unique
-            self.function.value, self.field.value, self.operator.value = (
-                rule.function,
-                rule.field or EVENTS,
-                rule.symbol,
-            )
-            parts = (f"{name}={'|'.join(plain(value) for value in values)}" for name, values in rule.filter)
-            self.filter.value = "; ".join(parts)
-            self.limit.value, self.window.value = plain(rule.limit), rule.to_dict()["window"]
+            self.function.value, self.operator.value = rule.function, rule.symbol
+            self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
+            self.filter.value = conditions_text(rule.filter)
+            self.limit.value, self.window.value = plain(rule.limit), attributes["window"]
+            self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
         finally:
             self._filling = False
 
-    def message(self, state: str) -> str:
-        """The form as a control message; what is wrong in it is for `parse_message` to say."""
-        filter: dict[str, list] = {}
-        for name, values in filter_parts(self.filter.value):
-            numeric = name in self.schema.names and self.schema.field(name).numeric
-            filter[name] = [_number(value) if numeric else value for value in values]
+    def _means(self, rule: Rule) -> bool:
+        try:
+            return parse_message(self.message(), self.schema).rule == rule
+        except BadRule:
+            return False
+
+    def message(self) -> str:
+        """The form as a control message; what is wrong in it is for `parse_message` to say, of a filter this form as well."""
+        filter: dict | str = self.filter.value
+        try:
+            filter = filter_object(parse_conditions(self.filter.value, self.schema))
+            self.filter_said.value = ""
+        except BadConditions as error:
+            self.filter_said.value = marked(self.filter.value, error)
         message = {
-            "ruleId": self.rule_id.value,
-            "ruleState": state,
+            "ruleId": _number(self.rule_id.value),
+            "ruleState": self.state.value,
             "groupingKeyNames": list(self.group_by.value),
             "filter": filter or None,
             "aggregateFieldName": self.field.value or None,
@@ -122,18 +181,28 @@ class RuleForm(widgets.VBox):
             "limitOperatorType": self.operator.value,
             "limit": _number(self.limit.value),
             "window": self.window.value,
+            "action": self.action.value or None,
+            "ttl": self.ttl.value if self.action.value else None,
         }
+        if TYPES[self.function.value] == "unique":
+            message["aggregateFieldName"] = None
         return json.dumps({name: value for name, value in message.items() if value is not None}, indent=1)
 
 
-def filter_parts(text: str) -> list[tuple[str, list[str]]]:
-    """The filter of the form: `field=value|value; field=value`.
+def marked(text: str, error: BadConditions) -> str:
+    """Conditions as HTML, with what cannot be read marked.
 
-    >>> filter_parts("action=login|payment; country=KR")
-    [('action', ['login', 'payment']), ('country', ['KR'])]
+    >>> from lab.model.schema import LOGINS
+    >>> try:
+    ...     parse_conditions("action = login, country = KR", LOGINS)
+    ... except BadConditions as error:
+    ...     print(marked("action = login, country = KR", error))
+    <p class="lab-marked">action = login<mark>,</mark> country = KR</p>
     """
-    parts = [part.partition("=") for part in text.split(";") if part.strip()]
-    return [(name.strip(), [value.strip() for value in values.split("|")]) for name, _, values in parts]
+    around = CONTEXT
+    before, after = text[max(error.start - around, 0) : error.start], text[error.end : error.end + around]
+    wrong = text[error.start : error.end][:around] or "…"
+    return f'<p class="lab-marked">{escape(before)}<mark>{escape(wrong)}</mark>{escape(after)}</p>'
 
 
 def _number(text: str) -> int | str:

@@ -2,11 +2,14 @@
 
 import time
 from collections import deque
+from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.widgets.look import BLUE, ORANGE, facts, figure
+from lab.model.tallies import WARNINGS, Tallies, route_name
+from lab.model.words import html_table
+from lab.widgets.look import BLUE, ORANGE, facts, figure, sentence
 from lab.widgets.part import Part
 from lab.widgets.slider import Slider
 
@@ -17,7 +20,7 @@ KEPT_S = 120
 RATES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)  # events per second
 BURSTS = {
     "pair": "a few large payments of one payer to one beneficiary",
-    "beneficiary": "payments of many payers to one beneficiary, large together",
+    "beneficiary": "payments of many payers to one beneficiary, large in total",
     "surge": "very many payments of one type within two seconds",
 }
 
@@ -29,7 +32,7 @@ class StreamPanel(Part):
         self.studio = studio
         self._samples: deque[tuple[float, int, int]] = deque()  # s since the start, records evaluated, lag
         self._started = time.monotonic()
-        self.facts = widgets.HTML()
+        self.facts, self.warnings, self.losses = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.rates = figure("", height=None)
         self.rates.add_scatter(x=[], y=[], name="evaluated/s", mode="lines", line={"color": BLUE})
         lag = {"color": ORANGE, "dash": "dot"}
@@ -39,16 +42,18 @@ class StreamPanel(Part):
         )
         self.rates.layout.xaxis.ticksuffix = " s"
         self.paused = widgets.ToggleButton(description="Pause", icon="pause")
-        self.paused.tooltip = "lets time stand still: no event comes"
+        self.paused.tooltip = "pause the stream: no events arrive"
         self.rate = Slider("events/s", self._set_rate)
         self.bursts = [self._burst(kind) for kind in studio.player.kinds] if studio.player else []
         tools = [self.paused] if studio.player else []
-        super().__init__(tools, [*self._controls(), self.facts, self.rates])
+        super().__init__(tools, [*self._controls(), self.facts, self.warnings, self.losses, self.rates])
 
     def _controls(self) -> list[widgets.Widget]:
         player = self.studio.player
         if player is None:
-            return [widgets.HTML("<p>The stream comes from elsewhere: it is watched, not steered.</p>")]
+            return [
+                widgets.HTML("<p>The stream comes from elsewhere: you can watch it, but not control it.</p>")
+            ]
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
         self._rates = sorted({*RATES, player.rate})
         self.rate.texts = [f"{rate:,.0f}" for rate in self._rates]
@@ -79,25 +84,50 @@ class StreamPanel(Part):
         then, before, _ = next(sample for sample in self._samples if sample[0] >= now - 3)
         rate = (done - before) / (now - then) if now > then else 0.0
         report = studio.report
+        letters = (
+            report.total["deadLetters"]
+            if studio.player
+            else studio.letters.total + studio.before["deadLetters"]
+        )
         sent = {}
         if studio.player:
-            sent = {"sent/s": (f"{studio.player.actual_rate:,.0f}", "what the generator sends")}
+            sent = {"sent/s": (f"{studio.player.actual_rate:,.0f}", "events that the generator sends")}
         self.facts.value = facts(
             sent
             | {
-                "evaluated/s": (f"{rate:,.0f}", "what the engine judges"),
-                "lag": (f"{studio.lag:,}", "events that have come and are not judged yet"),
-                "held": (short(report.held), f"{report.held:,} events that a window may still need"),
-                "state, bytes": (short(report.state_bytes), "the size of what the engine remembers"),
-                "dead letters": (f"{report.total['deadLetters']:,}", "records that could not be read"),
+                "evaluated/s": (f"{rate:,.0f}", "events that the engine evaluates"),
+                "lag": (f"{studio.lag:,}", "events that have arrived but are not evaluated yet"),
+                "stored": (short(report.held), f"{report.held:,} events that a window may still need"),
+                "state, bytes": (short(report.state_bytes), "the size of the engine's state"),
+                "dead letters": (f"{letters:,}", "records that could not be read"),
             }
         )
+        said = "".join(sentence(text, kind) for kind, text in studio.warnings())
+        if said != self.warnings.value:
+            self.warnings.value = said
+        self.losses.value = losses(report.routes)
         seconds, totals, lags = zip(*self._samples)
         ago = [second - now for second in seconds]
         with self.rates.batch_update():
             self.rates.data[0].update(x=ago[1:], y=per_second(seconds, totals))
             self.rates.data[1].update(x=ago, y=lags)
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
+
+
+def losses(routes: Tallies) -> str:
+    """What routes lost, those that lost most first; warnings below."""
+    lost = sorted((tally.lost, route_name(route), tally) for route, tally in routes.by_route.items())
+    rows = [
+        (tally.rule, name, tally.routed, tally.counts["duplicates"], tally.counts["droppedLate"])
+        for _, name, tally in reversed(lost)
+        if tally.lost
+    ]
+    if not rows:
+        return ""
+    header = ("rule", "route", "events", "duplicates", "dropped late")
+    return html_table(header, rows[:WARNINGS]) + "".join(
+        f'<p class="lab-said bad">{escape(warning)}</p>' for warning in routes.warnings()
+    )
 
 
 def short(number: int) -> str:

@@ -1,4 +1,4 @@
-"""A timeline of one key's events with three ways to put windows over them: which of them sees the fraud, and when.
+"""A timeline of one key's events with four ways to put windows over them: which of them sees the fraud, and when.
 
 The windows themselves: `lab.contrast.windows`.
 """
@@ -17,9 +17,11 @@ LANE_TOP = {
     "per event": 1,
     "sliding": 2.1,
     "tumbling": 2.6,
+    "session": 3.05,
 }
+TOP = 3.4
 WHOLE = 100  # a sum from here on is shown without cents
-LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0}
+LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0, "session": 0}
 
 
 def rows_of(windows: Sequence[Window]) -> list[int]:
@@ -40,11 +42,14 @@ def rows_of(windows: Sequence[Window]) -> list[int]:
 def said(seen: dict[str, Seen]) -> str:
     """Who saw the fraud and when, in words.
 
-    >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, limit=10))
-    'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; per event: at once.'
+    >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
+    'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; session: missed it; per event: at once.'
     """
-    if not any(what.over for what in seen.values()):
-        return "No window of that length goes over the limit: there is nothing to see."
+    if all(what.delay_ms is None for what in seen.values()):
+        nothing = "No window of that length exceeds the limit"
+        if any(what.over for what in seen.values()):
+            return f"{nothing}, but a session does, because it may last longer: a false alert."
+        return f"{nothing}: there is nothing to see."
     words, full = [], " the event that crossed the limit"
     for lane, what in seen.items():
         if what.delay_ms is None:
@@ -69,10 +74,11 @@ def duration(ms: int) -> str:
 
 
 class WindowScope(widgets.VBox):
-    """A timeline of one key with sliders for the window W, the slide S and the limit on its sum.
+    """A timeline of one key with sliders for the window W, the slide S, the gap that ends a session and the limit on the sum.
 
     `events`: (time in ms since the epoch, amount, id), in order of arrival; default: `story()`. `window_ms`, `slide_ms`,
-    `limit`: where the sliders stand first. Windows start at multiples of S since the epoch. Raises ValueError without events.
+    `limit`: where the sliders stand first; the gap begins as long as the slide. Windows start at multiples of S since the
+    epoch. Raises ValueError without events.
 
     >>> scope = WindowScope()
     >>> scope.seen["tumbling"].delay_ms, scope.seen["sliding"].delay_ms, scope.seen["per event"].delay_ms
@@ -91,7 +97,7 @@ class WindowScope(widgets.VBox):
     ):
         self.events = [Event(*event) for event in (story() if events is None else events)]
         if not self.events:
-            raise ValueError("events: there are none, expected one or more of (time_ms, amount, id)")
+            raise ValueError("events is empty, expected one or more of (time_ms, amount, id)")
         unit, self._unit_ms = next(
             (name, ms) for name, ms in UNITS.items() if window_ms % ms == 0 and slide_ms % ms == 0
         )
@@ -103,6 +109,7 @@ class WindowScope(widgets.VBox):
         window, slide = window_ms // self._unit_ms, slide_ms // self._unit_ms
         self.window = widgets.IntSlider(window, 1, 3 * window, description=f"window W, {unit}", **wide)
         self.slide = widgets.IntSlider(slide, 1, window, description=f"slide S, {unit}", **wide)
+        self.gap = widgets.IntSlider(slide, 1, window, description=f"session gap, {unit}", **wide)
         total = float(sum(event.amount for event in self.events))
         whole = {"step": 1, "readout_format": ".0f"} if total >= WHOLE else {}
         self.limit = widgets.FloatSlider(
@@ -111,16 +118,19 @@ class WindowScope(widgets.VBox):
         self.said = widgets.HTML()
         self.figure = figure(height=480)
         self._prepare()
-        for control in (self.window, self.slide, self.limit):
+        controls = [self.window, self.slide, self.gap, self.limit]
+        for control in controls:
             control.observe(self._draw, "value")
-        super().__init__([self.window, self.slide, self.limit, self.figure, self.said, Fit()])
+        super().__init__([*controls, self.figure, self.said, Fit()])
         self._draw()
 
     @property
     def seen(self) -> dict[str, Seen]:
         """What each lane sees as the sliders stand."""
-        unit_ms = self._unit_ms
-        return compare(self.events, self.window.value * unit_ms, self.slide.value * unit_ms, self.limit.value)
+        window_ms, slide_ms, gap_ms = (
+            control.value * self._unit_ms for control in (self.window, self.slide, self.gap)
+        )
+        return compare(self.events, window_ms, slide_ms, gap_ms, self.limit.value)
 
     def _prepare(self) -> None:
         fig = self.figure
@@ -135,7 +145,7 @@ class WindowScope(widgets.VBox):
         fig.add_scatter(name="window", hoverinfo="text", **quiet)
         fig.add_scatter(name="window over the limit", hoverinfo="text", **over)
         diamond = {"symbol": "diamond", "size": 10, "color": RED}
-        fig.add_scatter(name="its result is out", mode="markers", marker=diamond, hoverinfo="text")
+        fig.add_scatter(name="result of the window", mode="markers", marker=diamond, hoverinfo="text")
         largest = float(max(event.amount for event in self.events))
         sizes = [7 + 15 * float(event.amount) / largest for event in self.events]
         fig.add_scatter(
@@ -148,10 +158,10 @@ class WindowScope(widgets.VBox):
             marker={"size": sizes, "color": BLUE, "symbol": "circle"},
         )
         ticks = {
-            "tickvals": [-0.25, 0.5, 1.7, 2.6],
-            "ticktext": ["events", "per event", "sliding", "tumbling"],
+            "tickvals": [-0.25, 0.5, 1.7, 2.6, 3.05],
+            "ticktext": ["events", "per event", "sliding", "tumbling", "session"],
         }
-        fig.update_layout(yaxis=ticks | {"range": [-0.6, 2.95], "showgrid": False, "zeroline": False})
+        fig.update_layout(yaxis=ticks | {"range": [-0.6, TOP], "showgrid": False, "zeroline": False})
         fig.update_layout(
             xaxis={"title": {"text": "event time (UTC)"}}, margin={"l": 80, "r": 20, "t": 20, "b": 45}
         )
@@ -171,7 +181,7 @@ class WindowScope(widgets.VBox):
                 start, end = clock(window.start_ms), clock(window.end_ms)
                 lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
                 if is_over:
-                    reports.append((end, y, f"{text}: out at {end:%H:%M:%S}"))
+                    reports.append((end, y, f"{text}: result at {end:%H:%M:%S}"))
         fraud = crossing(self.events, self.window.value * self._unit_ms, self.limit.value)
         with self.figure.batch_update():
             for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
@@ -205,14 +215,14 @@ class WindowScope(widgets.VBox):
 
     def _verdicts(self, seen: dict[str, Seen]) -> list[dict]:
         """At the right of each lane: whether it saw the fraud."""
-        if not any(what.over for what in seen.values()):
+        if all(what.delay_ms is None for what in seen.values()):
             return []
         words = {
             lane: "✗ missed" if what.delay_ms is None else f"✓ after {duration(what.delay_ms)}"
             for lane, what in seen.items()
         }
         words |= {lane: "✓ at once" for lane, what in seen.items() if what.delay_ms == 0}
-        heights = {"tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
+        heights = {"session": 3.23, "tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
         return [
             {
                 "text": text,
@@ -226,8 +236,8 @@ class WindowScope(widgets.VBox):
         ]
 
     def _say(self, seen: dict[str, Seen]) -> None:
-        missed = any(what.delay_ms is None for what in seen.values())
-        kind = "" if not any(what.over for what in seen.values()) else "bad" if missed else "good"
+        unseen = [what.delay_ms is None for what in seen.values()]
+        kind = "" if all(unseen) else "bad" if any(unseen) else "good"
         panes = self.window.value / self.slide.value
         cost = f"W / S = {panes:.3g} sliding window{'s' * (panes != 1)}{' on average' * (panes % 1 > 0)}"
         self.said.value = sentence(f"{said(seen)} An event is in {cost}, and in 1 tumbling window.", kind)
@@ -244,6 +254,6 @@ def _shape(kind: str, first_ms: float, last_ms: float, **how) -> dict:
         "x0": clock(first_ms),
         "x1": clock(last_ms),
         "y0": -0.6,
-        "y1": 2.95,
+        "y1": TOP,
         "layer": "below",
     } | how

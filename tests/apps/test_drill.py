@@ -55,7 +55,7 @@ def test_a_batch_that_runs_again_writes_the_same_file_and_its_alerts_are_taken_o
     drill.step()
     assert "has the same bytes again" in drill.story[-1]
     drill.step()
-    assert "it takes none twice" in drill.story[-1]
+    assert "takes none twice" in drill.story[-1]
     assert drill.outs["alerts"].read() == alerts
 
 
@@ -80,7 +80,7 @@ def test_the_verdict_sees_an_alert_that_is_missing_and_one_that_is_there_twice(d
     stepped_to(drill, "commit")
     drill.step()
     good, said = drill.verdict()
-    assert good and "the reference's own" in said
+    assert good and "alerts as the reference" in said
     drill.outs["alerts"].append(drill.outs["alerts"].read()[:1])
     assert drill.verdict() == (False, said_of(0, 1, drill))
     drill.lines = {}
@@ -93,7 +93,7 @@ def test_the_verdict_sees_an_alert_that_is_missing_and_one_that_is_there_twice(d
 
 def said_of(lost: int, twice: int, drill: Drill) -> str:
     records = drill.counts["records"]
-    return f"{lost} alerts are missing, {twice} are too many; {records} records counted of {records}."
+    return f"{lost} alerts are missing, {twice} are unexpected; {records} of {records} records are counted."
 
 
 def test_what_arrives_late_goes_with_a_later_batch_and_times_that_step_back_change_nothing(drill):
@@ -108,3 +108,38 @@ def test_what_arrives_late_goes_with_a_later_batch_and_times_that_step_back_chan
     assert [drill.batch_of(1, offset) for offset in range(3)] == [1, 1, 1]
     times = [record.log_time for record in drill.events.partitions[1].records]
     assert times != sorted(times) and drill.verdict()[0]
+
+
+def test_files_are_listed_in_the_order_of_their_batches(drill):
+    for _ in range(11):
+        drill.send(1)
+        drill.batch()
+    offsets = [name for name in drill.files() if name.startswith("offsets/")]
+    assert offsets[-3:] == ["offsets/8", "offsets/9", "offsets/10"]
+
+
+def test_with_a_broken_write_ahead_a_kill_loses_alerts_and_the_verdict_says_so(drill):
+    drill.send(8)
+    drill.batch()
+    drill.break_write_ahead()
+    stepped_to(drill, "commit")
+    assert drill.verdict()[0] and "offsets/1" not in drill.files()
+    drill.send(8)
+    drill.kill()
+    assert not drill.verdict()[0]
+    drill.batch()
+    good, said = drill.verdict()
+    assert not good and not said.startswith("0 alerts") and "refuses batch 1" in drill.story[-1]
+
+
+def test_a_broken_write_ahead_does_no_harm_without_a_kill(drill):
+    drill.break_write_ahead()
+    for _ in range(2):
+        drill.send(8)
+        drill.batch()
+    drill.break_write_ahead()
+    drill.send(8)
+    drill.step()
+    drill.kill()
+    drill.batch()
+    assert drill.verdict()[0] and drill.done == 2

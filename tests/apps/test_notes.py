@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from lab.apps.infer import infer
-from lab.apps.notes import AGAIN_S, GaveUp, Notes, TwoEngines
+from lab.apps.notes import AGAIN_S, NEW_S, GaveUp, Notes, TwoEngines
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
 from lab.logs.cluster import NoBroker
@@ -51,10 +51,24 @@ def test_of_two_engines_on_one_log_the_one_that_came_later_ends_and_the_other_sa
     assert notes.read() == Counter() and not list(notes.sentences())
     told(notes._logs, 0, **engine("other", notes._started + 9))
     notes.read()
-    assert "another engine, with another checkpoint, has been started" in next(notes.sentences())
+    assert "another engine, with another checkpoint, writes to" in next(notes.sentences())
     told(notes._logs, 7, **engine("other", notes._started - 1))
-    with pytest.raises(TwoEngines, match="stats 0.. s ago, so that each alert would come twice: stop one"):
+    with pytest.raises(TwoEngines, match="stats 0.. s ago, so each alert would come twice: stop one"):
         notes.read()
+
+
+@pytest.mark.parametrize("times", [{}, {"end": 2**62}])
+def test_a_line_that_anybody_wrote_ends_no_engine_that_has_run_for_a_minute(notes, tmp_path, clock, times):
+    Settings().bind(tmp_path / "checkpoint")
+    forged = {"engine": {"id": "other", "since": 0}, "times": times}
+    told(notes._logs, 0, **forged)
+    with pytest.raises(TwoEngines, match="wrote to .*stats"):
+        notes.read()
+    clock.now += NEW_S
+    for batch in range(3):
+        told(notes._logs, batch, **forged)
+        notes.read()
+    assert "another engine, with another checkpoint" in next(notes.sentences())
 
 
 def test_an_engine_that_finds_another_at_work_does_not_begin(kafka, tmp_path):
@@ -79,24 +93,57 @@ def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes
         said = list(notes.sentences())
         if round == 0:
             assert said == [
-                "1 dead letter: gzip inside a record: unpack it (at e/1:0)",
-                "9 dead letters: paymentAmount: 0, expected a number (the first at e/0:0)",
+                "1 dead letter: gzip inside a record (at e/1:0)",
+                "9 dead letters: paymentAmount: expected a number (the first at e/0:0)",
             ]
         else:
             assert said == []
     clock.now += AGAIN_S
-    assert list(notes.sentences())[1].startswith("18 dead letters: paymentAmount: 0, ")
+    assert list(notes.sentences())[1].startswith("18 dead letters: paymentAmount: expected ")
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, asked):
+    logs = FileLogs(tmp_path)
+    notes = Notes(logs, tmp_path / "checkpoint", clock=clock, show_values=asked)
+    for reason in (
+        'paymentAmount: "4111-1111", expected a number',
+        'payeeId: "4111, expected 4111", expected a whole number',
+        "not one JSON object: 4111",
+    ):
+        logs.log("deadLetters").append([dead_letter(reason, "e/0:0", b"4111")])
+    notes.read()
+    said = list(notes.sentences())
+    assert len(said) == 3 and all(("4111" in each) == asked for each in said), said
+    if not asked:
+        assert "1 dead letter: payeeId: expected a whole number (at e/0:0)" in said
 
 
 def test_duplicates_drops_and_odd_dates_are_said(notes):
-    told(notes._logs, 0, records=9, duplicates=1, droppedLate=2, datedLikeSeconds=3)
+    told(notes._logs, 0, records=9, duplicates=1, droppedLate=2, datedLikeSeconds=3, nanAsNull=2)
     notes.read()
     assert list(notes.sentences()) == [
-        "3 events dated before March 1973: are their times in seconds? A schema says so (lab infer)",
-        "2 events older than all that their key-group still holds: dropped",
-        "1 event with an id and time that their group already has: they do not count again",
+        "3 events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
+        "2 events too late for some route, and dropped there",
+        "1 event with the id and time of an earlier event of their group, on some route: duplicates do not count",
+        "2 values of NaN, Infinity or -Infinity read as null",
     ]
     assert list(notes.sentences()) == []
+
+
+def test_a_rule_that_loses_events_is_named_and_again_when_it_has_lost_more(notes, clock):
+    route = {"rule": 2, "rules": 1, "routed": 100, "evaluated": 98, "droppedLate": 2}
+    told(notes._logs, 0, routes={"siteId": route, "dev": route | {"evaluated": 99, "droppedLate": 1}})
+    notes.read()
+    warning = "rule 2 (route siteId) lost 2.0 % of 100 events: 0 duplicates, 2 dropped late"
+    assert list(notes.sentences()) == [warning]
+    clock.now += AGAIN_S
+    assert list(notes.sentences()) == []
+    told(notes._logs, 1, routes={"siteId": route})
+    notes.read()
+    assert list(notes.sentences()) == [
+        warning.replace("100 events", "200 events").replace("2 dropped", "4 dropped")
+    ]
 
 
 def test_brokers_that_are_away_are_said_every_20_s_and_when_they_are_back(notes, clock, monkeypatch):
@@ -124,7 +171,7 @@ def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):
     monkeypatch.setattr(notes.report, "read", away)
     notes.read()
     clock.now += 50
-    with pytest.raises(GaveUp, match="gave up after 50 s: nobody answers; start it again and it continues"):
+    with pytest.raises(GaveUp, match="gave up after 50 s: nobody answers; started again, it continues"):
         notes.read()
 
 

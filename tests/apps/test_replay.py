@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from lab.apps.replay import Replayed, read_rules, replay
+from lab.apps.replay import Replayed, check_rules, read_rules, replay
 from lab.apps.sources import Events
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule
-from lab.model.schema import LOGINS, SCHEMAS
+from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
+from lab.model.tallies import route_name
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
@@ -37,6 +38,11 @@ def by_reference(name: str) -> Replayed:
 def assert_same(found: Replayed, expected: Replayed) -> None:
     assert found.alert_lines == expected.alert_lines
     assert found.counts == expected.counts
+    of_routes, wanted = (
+        {route_name(route): +tally.counts for route, tally in of.routes.by_route.items()}
+        for of in (found, expected)
+    )
+    assert of_routes == wanted
     assert found.acks == expected.acks
     assert sorted(found.dead_letters, key=str) == sorted(expected.dead_letters, key=str)
 
@@ -91,12 +97,11 @@ BAD = {  # line -> a word of its reason
     payment(109, paymentAmount=10**400): "paymentAmount",
     payment(110, paymentType="caf\u00e9").replace(b"\\u00e9", b"\xe9"): "not UTF-8",
     payment(111, paymentType="x" * MAX_LINE_BYTES): "at most 1048576 are allowed",
-    b"\x00\x01\x02": "transactionId",
-    b"[1, 2]": "transactionId",
+    b"\x00\x01\x02": "not one JSON object",
+    b"[1, 2]": "not one JSON object",
     payment(112) + payment(113): "not one JSON object",
-    payment(114, paymentAmount=float("nan")): "NaN",
-    b"115,2013-02-30 00:00:00,25,12,CSH,20": "eventTime",
-    b"116,2013-02-03 00:00:00,25,12,CSH,20,1,too,many": "at most 7",
+    payment(115, transactionId=float("nan")): "transactionId: nothing",
+    b"115,2013-02-03 00:00:00,25,12,CSH,20": "not one JSON object",
     b'{"a":' * 100_000: "nested too deeply",
     b"\xff\xfe" * 10: "not UTF-8",
 }
@@ -111,8 +116,7 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         if reason:
             places[f"bad.jsonl:{len(lines)}"] = reason
     duplicate, unknown_field = payment(1), payment(900, colour="red")
-    csv = b"901,1970-01-01 00:15:01,25,12,CSH,20.50"
-    lines += [duplicate, unknown_field, csv]
+    lines += [duplicate, unknown_field, payment(901, paymentAmount=float("nan"))]
     file = tmp_path / "bad.jsonl"
     file.write_bytes(b"\r\n".join(lines))  # and no line end after the last
     found = replay(file, [SUM, EVERY], engine=engine, batches=batches, spark=spark)
@@ -122,15 +126,18 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         assert reason in reasons[place]
     counts = dict(found.counts)
     records = counts.pop("records")
-    assert records == sum(counts.values()) == 2 * len(BAD) - 2 + 3
+    assert records == counts["routed"] + len(places) == 2 * len(BAD) - 2 + 3
     assert counts == {
+        "deadLetters": len(places),
+        "unrouted": 0,
+        "routed": len(BAD) + 3,
         "evaluated": len(BAD) + 2,
         "storedLate": 0,
         "duplicates": 1,
         "droppedLate": 0,
-        "deadLetters": len(places),
     }
-    assert found.alerts.by_rule()[2] == len(BAD) + 2
+    assert {tally.routed for tally in found.routes.by_route.values()} == {len(BAD) + 3}
+    assert found.alerts.by_rule()[2] == len(BAD) + 2 and found.nan_as_null == 1
     raw = {letter["place"]: letter.get("raw") for letter in found.dead_letters}
     assert raw["bad.jsonl:6"] == payment(102, payeeId="x").decode()
     assert all("raw" in letter or "rawBase64" in letter for letter in found.dead_letters)
@@ -205,7 +212,7 @@ def test_where_spark_does_not_start_nobody_waits_for_the_file(monkeypatch):
 def test_a_gzip_file_that_is_cut_short_is_an_error_that_names_it(tmp_path):
     file = tmp_path / "cut.jsonl.gz"
     file.write_bytes(gzip.compress(payment(1) * 100)[:-20])
-    with pytest.raises(OSError, match="cut.jsonl.gz is not a whole gzip file"):
+    with pytest.raises(OSError, match="cut.jsonl.gz is not a complete gzip file"):
         replay(file, [SUM], engine="reference")
 
 
@@ -227,3 +234,12 @@ def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):
     (tmp_path / "rules").write_text("[{]")
     with pytest.raises(BadRule, match="rules is not a JSON list"):
         read_rules(tmp_path / "rules")
+
+
+@pytest.mark.parametrize(
+    "text, said", [("[" * 100_000, "is not a JSON list"), ('[{"ruleId": %s}]' % ("9" * 5_000), "rule 1")]
+)
+def test_a_file_of_rules_that_somebody_wrote_to_break_it_is_refused_as_one(text, said, tmp_path):
+    (tmp_path / "rules.json").write_text(text)
+    with pytest.raises(BadRule, match=said):
+        check_rules(read_rules(tmp_path / "rules.json"), PAYMENTS)

@@ -3,21 +3,27 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Event, Thread
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from lab.apps.metrics import STALE_S, Metrics, Server
+from lab.apps.metrics import REASONS_AT_MOST, STALE_S, TASKS_AT_MOST, Metrics, Server
 from lab.cli.main import USAGE, main
 from lab.engine.ends import FileLogs
+from lab.model.tallies import FATES
+from tests.waiting import PATIENCE_S, wait_until
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(5),(20)"
 EVENTS = [f"{n},2013-01-01 00:00:{n:02},25,12,CSH,1" for n in range(1, 31)]
@@ -25,7 +31,7 @@ EVENTS = [f"{n},2013-01-01 00:00:{n:02},25,12,CSH,1" for n in range(1, 31)]
 
 def got(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -45,7 +51,7 @@ def test_a_service_tells_people_machines_and_prometheus(tmp_path):
     logs.log("control").append([RULE])
     logs.log("events").append(["{", *EVENTS])
     words = ["run", "--logs", str(logs.folder), "--metrics", "0", "--log-format", "json"]
-    screen, deadline = tmp_path / "screen", time.monotonic() + 400
+    screen = tmp_path / "screen"
     with (
         screen.open("w") as out,
         subprocess.Popen(
@@ -54,24 +60,26 @@ def test_a_service_tells_people_machines_and_prometheus(tmp_path):
         ExitStack() as ended,  # a test that fails does not wait for it
     ):
         ended.callback(engine.kill)
-        while not screen.read_text().endswith("\n"):
-            assert time.monotonic() < deadline and engine.poll() is None
-            time.sleep(0.1)
+
+        def alive() -> bool:
+            return engine.poll() is None
+
+        wait_until(lambda: screen.read_text().endswith("\n"), alive=alive)
         port = json.loads(screen.read_text().splitlines()[0])["port"]
         assert got(port, "/healthz") == (503, "starting\n")
-        while ("lab_records_total",) not in (now := samples(got(port, "/metrics")[1])) or not now[
-            "lab_records_total",
-        ]:
-            assert time.monotonic() < deadline and engine.poll() is None
-            time.sleep(0.5)
+        idle = {("lab_records_total",): 31, ("lab_lag_records", ("partition", "0")): 0}
+        wait_until(lambda: idle.items() <= samples(got(port, "/metrics")[1]).items(), alive=alive)
         assert got(port, "/healthz") == (200, "ok\n")
         assert got(port, "/")[0] == 404
-        time.sleep(2)
         page = samples(got(port, "/metrics")[1])
         engine.send_signal(signal.SIGTERM)
-        _, err = engine.communicate(timeout=60)
+        _, err = engine.communicate(timeout=PATIENCE_S)
     assert engine.returncode == 0 and err == ""
-    assert page["lab_records_total",] == 31 and page["lab_fates_total", ("fate", "evaluated")] == 30
+    assert page["lab_records_total",] == 31 and page["lab_fates_total", ("fate", "routed")] == 30
+    routes = [name for name in page if name[0] == "lab_route_events_total"]
+    assert sum(page[name] for name in routes) == sum(
+        page["lab_fates_total", ("fate", fate)] for fate in FATES
+    )
     assert page["lab_alerts_total", ("rule", "1"), ("version", "1")] == 25
     assert page["lab_dead_letters_total", ("reason", "not JSON")] == 1
     assert page["lab_lag_records", ("partition", "0")] == 0
@@ -110,22 +118,45 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     assert metrics.ill()
 
 
-def test_metrics_take_less_than_a_hundredth_of_a_core():
-    """Ten micro-batches a second of 200 rules, asked for every 5 s: as CPU time, which other programs do not lengthen."""
-    by_rule = {f"{rule}.1": 2 for rule in range(200)}
-    stats = {"keyGroups": [0, 15], "records": 100, "evaluated": 100, "alerts": 400, "alertsByRule": by_rule}
-    stats |= {"deadLettersBy": {}, "heldEvents": 5, "stateBytes": 5, "memoryBytes": 5}
-    seconds, metrics = 120, Metrics()
-    with Server(metrics, 0) as server:
-        began = time.process_time()
-        for tenth in range(10 * seconds):
-            at = tenth * 100
-            times = {"start": at, "decode": at + 1, "route": at + 2, "evaluate": at + 3, "end": at + 4}
-            metrics.take({**stats, "batch": tenth, "times": times})
-            if tenth % 50 == 0:
-                assert got(server.port, "/metrics")[0] == 200
-        used = time.process_time() - began
-    assert used < 0.01 * seconds, f"{used / seconds:.2%} of a core"
+def test_a_micro_batch_touches_the_counters_of_what_it_tells_however_many_there_are(monkeypatch):
+    def touched(rules: int) -> int:
+        metrics = Metrics()
+        metrics.take({"keyGroups": [0, 15], "alertsByRule": {f"{rule}.1": 1 for rule in range(rules)}})
+        with monkeypatch.context() as patch:
+            labels = Mock(wraps=MetricWrapperBase.labels)
+            patch.setattr(MetricWrapperBase, "labels", lambda *given: labels(*given))
+            metrics.take({"keyGroups": [0, 15], "alertsByRule": {"1.1": 2}})
+        return labels.call_count
+
+    assert 0 < touched(1) == touched(900) < 20
+
+
+def test_what_each_route_dropped_has_counters_of_the_first_routes():
+    metrics = Metrics()
+    for number in range(250):
+        routes = {f"field{number}": {"rule": 1, "rules": 1, "routed": 3, "evaluated": 2, "duplicates": 1}}
+        metrics.take({"keyGroups": [0, 15], "routes": routes, "otherRoutes": {"droppedLate": 1}})
+    assert metrics.value("lab_route_events_total", route="field199", fate="duplicates") == 1
+    assert metrics.value("lab_route_events_total", route="field200", fate="duplicates") is None
+    assert metrics.value("lab_route_events_total", route="other", fate="duplicates") == 50
+    assert metrics.value("lab_route_events_total", route="other", fate="droppedLate") == 250
+
+
+def test_the_rules_that_a_line_sums_up_have_a_counter_together():
+    metrics = Metrics()
+    metrics.take({"keyGroups": [0, 15], "alertsByRule": {"1.2": 3, "other": 4}})
+    assert metrics.value("lab_alerts_total", rule="other", version="") == 4
+
+
+def test_lines_of_a_stranger_make_few_counters():
+    metrics = Metrics()
+    for number in range(2_000):
+        by = {f"reason {number}": 1}
+        metrics.take({"batch": number, "keyGroups": [number, number + 1], "deadLettersBy": by})
+    made = [sample for family in metrics.registry.collect() for sample in family.samples]
+    assert len([one for one in made if one.name == "lab_dead_letters_total"]) == REASONS_AT_MOST + 1
+    assert metrics.value("lab_dead_letters_total", reason="other") == 2_000 - REASONS_AT_MOST
+    assert len([one for one in made if one.name == "lab_held_events"]) == TASKS_AT_MOST + 1
 
 
 def test_many_rules_have_few_counters():
@@ -165,3 +196,50 @@ def test_the_dashboard_asks_for_metrics_that_there_are():
         }
         assert names <= known, expression
     assert len(asked) >= 10
+
+
+@pytest.fixture
+def served():
+    with Server(Metrics(), 0) as server:
+        yield server
+
+
+def test_who_sends_nothing_or_reads_nothing_keeps_nobody_waiting(served):
+    with ExitStack() as slow:
+        for start in (b"", b"GET /healthz HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n") * 3:
+            sender = slow.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            sender.sendall(start)
+        assert got(served.port, "/healthz")[0] == 503
+        assert got(served.port, "/metrics")[0] == 200
+
+
+def test_of_too_many_connections_the_oldest_ends(served, monkeypatch):
+    monkeypatch.setattr("lab.apps.metrics.CONNECTIONS", 3)
+    with ExitStack() as slow:
+        senders = [
+            slow.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S))
+            for _ in range(4)
+        ]
+        assert senders[0].recv(1) == b""
+        assert got(served.port, "/healthz")[0] == 503
+        wait_until(lambda: threads_of_pages() <= 3)
+
+
+def test_a_request_that_trickles_in_ends_at_its_deadline(served, monkeypatch):
+    monkeypatch.setattr("lab.apps.metrics.DEADLINE_S", 0.5)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) as sender:
+        ended = Event()
+        Thread(target=trickle, args=(sender, ended), daemon=True).start()
+        assert sender.recv(1) == b""
+        ended.set()
+    wait_until(lambda: threads_of_pages() == 0)
+
+
+def trickle(sender: socket.socket, ended: Event) -> None:
+    with suppress(OSError):
+        while not ended.wait(0.05):
+            sender.sendall(b"G")
+
+
+def threads_of_pages() -> int:
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())

@@ -68,7 +68,7 @@ def test_a_topic_is_replayed_as_a_file_with_the_same_lines(engine, kafka, spark,
     file = replay(tmp_path / "events.jsonl", RULES, engine="reference")
     topic = replay(repr(log), RULES, engine=engine, spark=spark)
     assert topic.alert_lines == file.alert_lines and len(topic.alerts) > 50
-    assert topic.counts["evaluated"] == 301 and topic.events == 304
+    assert topic.counts["routed"] == 301 and topic.events == 304
     letters = {letter["place"]: letter["reason"] for letter in topic.dead_letters}
     assert list(letters) == [f"{log.topic}/0:{offset}" for offset in (301, 302, 303)]
     assert (
@@ -121,10 +121,10 @@ def test_a_file_that_is_one_json_list_is_read_as_its_elements(indent, tmp_path):
     Path(tmp_path, "orders.json").write_text(json.dumps(given, indent=indent) + "\n")
     source = source_at(tmp_path / "orders.json")
     assert [json.loads(line) for line in source] == given and len(source) == 20
-    assert source.place(4) == "orders.json:5" and not any(b"\n" in line for line in source)
+    assert source.place(4) == "orders.json:record 5" and not any(b"\n" in line for line in source)
 
 
-@pytest.mark.parametrize("text", ['[1]\n{"a": 1}\n', '[{"a": 1}\n', "[", "[]\nx\n"])
-def test_what_is_no_json_list_is_lines(text, tmp_path):
+def test_what_is_no_list_of_objects_is_lines(tmp_path):
+    text = '[1]\n{"a": 1}\n'
     Path(tmp_path, "odd.jsonl").write_text(text)
     assert list(source_at(tmp_path / "odd.jsonl")) == text.encode().splitlines()

@@ -3,26 +3,36 @@
 import json
 import subprocess
 import sys
-import time
+from decimal import Decimal
 from threading import active_count
 
 import pytest
 
+from lab.apps import elsewhere
+from lab.apps import studio as studios
 from lab.apps.studio import Studio
-from lab.engine.ends import FileLogs
+from lab.engine.durable import Durable
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.held import Held
+from lab.engine.lease import Lease
 from lab.engine.stages import Stages
+from lab.model.alerts import Alert
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
+from lab.widgets.alertfeed import AlertFeed
+from lab.widgets.controlroom import ControlRoom
+from tests import waiting
+from tests.waiting import PATIENCE_S
 
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
 
-def wait_until(studio: Studio, done, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < deadline, studio.state()
-        time.sleep(0.05)
+def wait_until(studio: Studio, done) -> None:
+    def came() -> bool:
         studio.read()
+        return done()
+
+    waiting.wait_until(came, said=studio.state)
 
 
 def test_its_alerts_are_those_of_the_reference_over_its_logs():
@@ -81,7 +91,7 @@ def test_nothing_is_left_behind_and_a_new_studio_closes_the_one_before():
 
 
 def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
-    with pytest.raises(FileNotFoundError, match="events: there is no such log"):
+    with pytest.raises(FileNotFoundError, match="events: no such log"):
         Studio(engine="elsewhere", logs=FileLogs(tmp_path / "typo"))
     assert not (tmp_path / "typo").exists()
     FileLogs(tmp_path).create()
@@ -109,6 +119,101 @@ def test_an_engine_elsewhere_is_watched_by_its_logs(tmp_path):
     assert (tmp_path / "events").exists()
 
 
+def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(studios, "LOOK_S", -1)
+    logs = FileLogs(tmp_path)
+    logs.create()
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        assert watching.state() == ("bad", f"no engine runs on {tmp_path}: start it with `lab run`")
+        logs.log("events").append([b'{"transactionId":1,"eventTime":1}'])
+        watching.read()
+        assert watching.state()[1].endswith("`lab run`; 1 records are waiting")
+        with Held(logs.path("stats"), what="log"):  # as an engine does
+            assert watching.state() == ("good", f"the engine runs elsewhere, on {tmp_path}")
+            watching.report.total["records"] = 1
+            watching._heard -= 60
+            idle = f"the engine runs elsewhere, on {tmp_path} and is idle: no events arrive"
+            assert watching.state() == ("good", idle)
+            logs.log("events").append([b'{"transactionId":2,"eventTime":1}'])
+            watching.read()
+            assert watching.state()[0] == "warning" and "1 records are waiting" in watching.state()[1]
+        assert watching.state()[0] == "bad"
+        logs.log("acks").append(
+            ['{"status": "accepted", "place": "control:1", "controlType": "CLEAR_STATE_ALL"}']
+        )
+        watching.read()
+        assert watching.state()[0] == "good"  # it has just answered
+
+
+def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    logs = KafkaLogs("127.0.0.1:9")  # nobody is asked
+    assert elsewhere.lives(logs) is None
+    with Lease(Durable(tmp_path / "checkpoint")):
+        assert elsewhere.lives(logs) is True
+        monkeypatch.setattr(elsewhere, "LEASE_S", -1)
+        assert elsewhere.lives(logs) is False
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert elsewhere.lives(logs) is False  # it was given back
+
+
+def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):
+    monkeypatch.setattr(studios, "KEPT_ALERTS", 3)
+    logs = FileLogs(tmp_path)
+    logs.create()
+    holds = (Decimal(60), "GREATER", Decimal(50))
+    alerts = [Alert(1, 1, "{payeeId=7}", *holds, n, n, n, n) for n in range(1_000)]
+    padding = " " * 200  # 3 KiB are read back
+    logs.log("alerts").append([alert.to_json() + padding for alert in alerts[:990]])
+    logs.log("deadLetters").append(['{"reason": "x", "place": "events:1", "raw": ""}'] * 5)
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        assert [alert.event_id for alert in watching.alerts] == [987, 988, 989]
+        assert watching.alerts.total + watching.before["alerts"] == 990
+        assert watching.letters.total + watching.before["deadLetters"] == 5
+        feed = AlertFeed()
+        feed.update(watching)
+        assert feed.count.value == "990 alerts" and len(feed.table.rows) == 3
+        logs.log("alerts").append([alert.to_json() for alert in alerts[989:]])  # one comes twice
+        watching.read()
+        feed.update(watching)
+        assert feed.count.value == "1,000 alerts" and feed.table.rows[0][0].startswith("1.1.999.")
+        assert sum(watching.fired.values()) == watching.alerts.total
+
+
+def test_a_stream_of_dead_letters_is_not_good_and_says_why(tmp_path):
+    events = tmp_path / "orders.jsonl"
+    events.write_text('{"id": "A-1", "total": 5}\n' * 50)
+    with Studio(events=events, rate=500) as playing:
+        wait_until(playing, playing.warnings)
+        kind, text = playing.state()
+        assert (
+            kind == "bad"
+            and text.startswith("all ")
+            and "records are dead letters: transactionId: nothing" in text
+        )
+        assert "lab infer" in text
+        room = ControlRoom(playing)
+        room.pulse.tick()
+        assert room.pulse.kind == "bad" and "dead letters" in room.parts["Stream"].warnings.value
+        assert "There will be none until the engine can read the events" in room.parts["Alerts"].table.empty
+        room.end()
+
+
+def test_a_few_dead_letters_are_told_and_are_no_alarm():
+    with Studio(rate=50) as playing:
+        playing.report.total.update({"records": 1_000, "deadLetters": 3})
+        playing.letters.extend(
+            [{"reason": "eventTime: nothing, expected the event time", "place": "events:1"}] * 3
+        )
+        ((kind, text),) = playing.warnings()
+        assert kind == "good" and text == (
+            "3 of 1,000 records are dead letters: eventTime: nothing, expected the event time (3×)"
+        )
+        playing.report.total["deadLetters"] = 10
+        assert playing.warnings()[0][0] == "warning" == playing.state()[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -127,8 +232,7 @@ def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown():
 import time
 from lab.apps.studio import Studio
 with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
-    deadline = time.monotonic() + 90
-    while len(studio.alerts) < 100 and time.monotonic() < deadline:
+    while len(studio.alerts) < 100:
         time.sleep(0.2)
         studio.read()
     print(len(studio.alerts) >= 100, studio.state())
@@ -136,7 +240,7 @@ with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
     print(studio.state())
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=170
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=PATIENCE_S
     )
     running, ended = done.stdout.splitlines()
     assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr

@@ -96,7 +96,7 @@ class Bench:
             self.rough = data.Payments.make(folder / "rough", events, 100_000, rough=data.Rough())
             self.narrow = data.Payments.make(folder / "narrow", events, 1_000)
             self.many = data.Payments.make(folder / "many", events // 2, 100_000)
-            self.sample = data.Payments.make(folder / "sample", 3_000, 1_000, DAY_MS)
+            self.sample = data.Payments.make(folder / "sample", min(3_000, events), 1_000, DAY_MS)
 
     def run(self) -> Json:
         machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "spark": self.spark.version}

@@ -26,7 +26,8 @@ from lab.restrict.restrictions import read_message
 from lab.rulestore.store import change_of
 from lab.stream.player import Player
 from tests.bench.live import cpu_busy
-from tests.rulestore.loop import READY_S, Loop, wait_until
+from tests.rulestore.loop import Loop
+from tests.waiting import wait_until
 
 TARGET_MS = 1500  # p99 of both
 PAUSE_S = 0.5  # at most, between two measurements
@@ -82,7 +83,7 @@ def measured(rate: int, edits: int, attacks: int, warm_up_s: float) -> tuple[Too
     rng = random.Random(1)
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, Loop(Path(folder), LOGINS) as loop:
         loop.store.put(json.dumps(POLICY | {"window": "10m"}))
-        wait_until(lambda: loop.store.rows()[0]["status"] == "in force", READY_S)
+        wait_until(lambda: loop.store.rows()[0]["status"] == "in force")
         player = Player("logins", loop.logs.log("events"), rate, users=100_000, burst_every_s=0)
         player.start()
         try:
@@ -131,7 +132,7 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
     alerts: dict[str, tuple[int, int]] = {}
     for record in records(loop, "alerts"):
         alert = Alert.from_json(record.line)
-        alerts.setdefault(group_of(alert.key, ("userId",))["userId"], (alert.log_time, record.append_ms))
+        alerts.setdefault(group_of(alert, ("userId",))["userId"], (alert.log_time, record.append_ms))
     said = {
         dict(read_message(record.line).subject)["userId"]: record.append_ms
         for record in records(loop, "restrictions")

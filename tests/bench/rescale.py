@@ -75,7 +75,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     print(
-        "| state MB | events | files | changes hands MB | `lab rescale` s | first micro-batch at 4 s | restarted at 3 s | making it s |"
+        "| state, MB | events | files | changes tasks, MB | `lab rescale`, s | first micro-batch at 4, s | first micro-batch at 3, s | creating the checkpoint, s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for megabytes in sorted(options.mb):

@@ -31,7 +31,7 @@ class Replay:
 
     def points(self) -> list[Json]:
         """Every second hour from then on."""
-        step = 2 * len(self.stats) // self.hours
+        step = max(1, 2 * len(self.stats) // self.hours)
         return self.settled[::step]
 
     def per_event(self, name: str) -> tuple[float, float]:

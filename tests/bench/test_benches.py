@@ -6,8 +6,8 @@ import sys
 import pytest
 
 EVERYDAY = {
-    "tests.bench --events 1000 --repeats 1": ("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),
-    "tests.bench.cost --events 2000 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event"),
+    "tests.bench --events 300 --repeats 1": ("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),
+    "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event"),
 }
 SOAK = {
     "tests.bench --events 1000 --repeats 1 --against HEAD": ("own process, today", "own process, HEAD"),
@@ -17,6 +17,7 @@ SOAK = {
         "A backlog, 3 rules",
         "on paper, 32 cores",
     ),
+    "tests.bench.steady --rate 100 --seconds 20 --burst 5": ("memory mb", "events/s for 5 s: "),
     "tests.bench.rescale --mb 1 --restore": ("| state MB |", "| way |"),
 }
 
@@ -32,3 +33,19 @@ def test_it_runs(command):
     assert ran.returncode == 0, ran.stderr
     for words in (EVERYDAY | SOAK)[command]:
         assert words in ran.stdout
+
+
+def test_what_grows_over_an_hour_is_said_and_drawn():
+    from tests.bench.steady import Sample, svg, verdict
+
+    def at(second: int, latency: float = 40) -> Sample:
+        return Sample(second, 900 + second / 2, 60, 8, 20, latency, 2 * latency, 100)
+
+    samples = [*(at(second) for second in range(0, 3600, 15)), at(3600, float("nan"))]
+    table = verdict(samples, 1000)
+    words = dict(zip(table.columns[0].cells, table.columns[4].cells))
+    assert [name for name, word in words.items() if word == "GROWS"] == ["memory mb"] and len(words) == 7
+    drawn = svg(samples, 3000)
+    assert drawn.count("<polyline") == 7 and "nan" not in drawn
+    silent = verdict([at(second, float("nan")) for second in range(9)], 1000)
+    assert [*silent.columns[4].cells].count("NOT MEASURED") == 2, "no alert is not a flat latency"

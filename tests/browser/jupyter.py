@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
@@ -86,10 +86,13 @@ def _server(command: Sequence[str], token_option: str) -> Iterator[tuple[str, st
     try:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and process.poll() is None:
-            with suppress(URLError, ConnectionError):
-                urllib.request.urlopen(f"{address}/?token={token}", timeout=5).close()
+            try:  # for a page that there is, Voila would start a kernel
+                urllib.request.urlopen(f"{address}/none?token={token}", timeout=5).close()
                 break
-            time.sleep(0.2)
+            except HTTPError:
+                break
+            except (URLError, ConnectionError):
+                time.sleep(0.2)
         else:
             raise RuntimeError(f"{' '.join(command)} did not start within {START_S} s")
         yield address, token

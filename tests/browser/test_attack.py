@@ -43,7 +43,7 @@ def type_over(page: Page, cell: str, typed: str) -> None:
 def test_a_mistake_is_drawn_the_engine_is_killed_and_what_is_solved_is_kept(page, tmp_path: Path):
     type_over(page, "def window(", WINDOW)
     check = page.locator(".jp-CodeCell:has-text('lab.check_function(\"9.2\"')").first
-    expect(check.locator("[role='status']")).to_contain_text("a comes once more", timeout=LATER)
+    expect(check.locator("[role='status']")).to_contain_text("a arrives again", timeout=LATER)
     expect(check.locator("svg[role='img']")).to_contain_text("a: a duplicate")
 
     page.locator(".jp-CodeCell:has-text('lab.FaultRoom')").first.locator(".cm-content").click()

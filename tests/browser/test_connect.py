@@ -64,7 +64,7 @@ def running(tmp_path) -> Iterator[FileLogs]:
         )
         try:
             deadline = time.monotonic() + START_S
-            while "Ctrl-C ends it" not in said.read_text():
+            while "Ctrl-C stops it" not in said.read_text():
                 assert engine.poll() is None and time.monotonic() < deadline, said.read_text()
                 time.sleep(0.2)
             yield logs
@@ -82,11 +82,11 @@ def test_the_room_watches_and_steers_an_engine_on_own_events(browser, running, t
         where = page.get_by_label("logs")
         where.fill(str(tmp_path / "log"))
         page.locator("button:text-is('Connect')").click()
-        expect(page.get_by_text("there is no such folder")).to_be_visible()
+        expect(page.get_by_text("no such folder")).to_be_visible()
         assert not Path(tmp_path, "log").exists()
         where.fill(str(running.folder))
         page.locator("button:text-is('Connect')").click()
-        expect(page.locator(".lab-pulse.warning")).to_contain_text("nothing heard of an engine on")
+        expect(page.locator(".lab-pulse.good")).to_contain_text("and is idle: no events arrive")
         rule = panel(page, "Rules").locator("tr[data-key='1']")
         expect(rule).to_contain_text("SUM(amount) per customer over 10 min > 100")
 

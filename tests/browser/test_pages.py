@@ -117,7 +117,7 @@ def what_is_typed_is_what_is_published(page: Page) -> None:
     text.fill(TYPED.replace("78", "1", 1))
     side.locator("button:has-text('Publish')").click()
     expect(side.get_by_text("Rule 1 is in force")).to_be_visible()
-    side.locator("button:has-text('Leave it alone')").click()
+    side.locator("button:has-text('Keep it')").click()
     expect(rules.locator(".lab-table tr[data-key='1'] td").first).to_have_text("1 v1")
     side.get_by_role("tab", name="Form").click()
     page.keyboard.press("Escape")

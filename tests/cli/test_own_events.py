@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from lab.engine.settings import Settings, saved_schema
 from lab.model.reference import run
 from lab.model.schema import Schema
 from tests.orders import orders
+from tests.waiting import PATIENCE_S, wait_until
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SECTION = README.partition("## Your own events\n")[2].partition("\n## ")[0]
@@ -36,7 +36,9 @@ def folder(tmp_path, monkeypatch):
 
 def shell(command: str) -> str:
     command = command.replace(".venv/bin/lab", f"{sys.executable} -m lab")
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -127,16 +129,10 @@ def test_a_studio_plays_own_events_simulated_or_recorded_and_alerts_as_the_refer
     schema = infer()
     for stream in ({"rate": 400, "burst_every_s": 1}, {"rate": 1_000, "events": "orders.jsonl"}):
         with lab.Studio(schema, rules=[RULE], **stream) as studio:
-            deadline = time.monotonic() + 120
-            while len(studio.alerts) < 50 and time.monotonic() < deadline:
-                studio.read()
-                time.sleep(0.1)
+            wait_until(lambda: studio.read() or len(studio.alerts) >= 50)
             assert studio.state()[0] == "good", studio.state()
             studio.player.stop()
-            studio.read()
-            while studio.lag and time.monotonic() < deadline:
-                studio.read()
-                time.sleep(0.1)
+            wait_until(lambda: studio.read() or not studio.lag)
             lines = [line.encode() for line in studio.logs.log("events").read()]
             alerts = studio.logs.log("alerts").read()
         log = [("control", RULE), *(("event", line) for line in lines)]

@@ -19,6 +19,7 @@ from lab.engine.settings import Settings
 from lab.logs.config import read
 from tests.secured import PASSWORD, USER, secured
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
+from tests.waiting import PATIENCE_S
 
 SASL = """
 [kafka]
@@ -89,7 +90,7 @@ def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
             main(["simulate", "payments", "--to", "kafka:///shop.payments", "--seconds", "1", "--rate", "50"])
             == OK
         )
-        deadline, alerts, lines = time.monotonic() + 120, "", ""
+        deadline, alerts, lines = time.monotonic() + PATIENCE_S, "", ""
         while not alerts or " events behind" not in (place / "said").read_text():
             assert engine.poll() is None and time.monotonic() < deadline, (place / "said").read_text()
             capsys.readouterr()
@@ -99,7 +100,7 @@ def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
         assert json.loads(alerts.splitlines()[0])["ruleId"] == 1
     finally:
         engine.send_signal(signal.SIGINT)
-        engine.wait(60)
+        engine.wait(PATIENCE_S)
     told = (place / "said").read_text()
     assert f"reading kafka://{read(place / 'lab.toml').kafka.address}/shop.payments" in told
     assert " events behind" in told and engine.returncode == OK
@@ -114,6 +115,7 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
     assert main(["alerts", "--logs", f"kafka://127.0.0.1:{guarded.tls.rpartition(':')[2]}"]) == FAILED
     assert "a broker that expects TLS or SASL does not answer either: lab.toml" in capsys.readouterr().err
     (place / "password").write_text("wrong")
+    monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 10.0)
     assert main(["alerts"]) == FAILED
     told = capsys.readouterr().err
     assert "Authentication failed" in told and "wrong" not in told

@@ -25,8 +25,12 @@ def events(draw):
     return {
         "eventId": draw(st.integers(0, 1 << 62)),
         "eventTime": draw(st.integers(10**9, 10**9 + 1000)),
-        "userId": draw(st.sampled_from([0, -1, (1 << 63) - 1])),
-        "ip": draw(st.one_of(st.sampled_from(["10.0.0.1", "é" * 3000, "é" * 3001]), st.text(max_size=4))),
+        "userId": draw(st.sampled_from([0, -1, (1 << 63) - 1, -(1 << 63)])),
+        "ip": draw(
+            st.one_of(
+                st.sampled_from(["10.0.0.1", "é" * 1999, "é" * 2000, "a;userId=7"]), st.text(max_size=4)
+            )
+        ),
         "country": draw(st.sampled_from(["KR", 'a"\\', "Å\n"])),
         "amount": draw(st.sampled_from(DIGITS)),
     }
@@ -35,6 +39,10 @@ def events(draw):
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events(), min_size=1, max_size=12, unique_by=lambda event: event["eventId"]), st.data())
 def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
+    ids = data.draw(
+        st.sampled_from([("eventId",), ("country",), ("country", "eventId"), ("eventId", "userId")])
+    )
+    schema = replace(LOGINS, id_fields=ids)
     tmp_path: Path = tmp_path_factory.mktemp("lines")
     keys = data.draw(st.lists(st.sampled_from(KEYS), unique=True))
     orders = [keys, keys[::-1]]
@@ -57,19 +65,19 @@ def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
         ("control", json.dumps({k: v for k, v in rule.items() if v is not None}).encode()) for rule in rules
     ]
     lines = [("event", json.dumps(event).encode()) for event in log]
-    log_times = {event["eventId"]: data.draw(st.sampled_from([0, 1, NOW])) for event in log}
-    reference = run(LOGINS, control + lines, key_groups=1)
+    log_times = {event["eventTime"]: data.draw(st.sampled_from([0, 1, NOW])) for event in log}
+    reference = run(schema, control + lines, key_groups=1)
     expected = []
     for alert in reference.alerts:
-        if log_time := log_times[alert.event_id]:
+        if log_time := log_times[alert.event_time]:
             alert = replace(alert, log_time=log_time, alert_time=NOW + 1)
         expected.append((alert.key, alert.to_json()))
-    direct = Direct(LOGINS, tmp_path, 1, "evaluate", 300_000)
+    direct = Direct(schema, tmp_path, 1, "evaluate", 300_000)
     for _, text in control:
         direct.control(text)
     (held,) = direct.stores.values()
     columns = direct.columns([LOGINS.parse(line) for _, line in lines], held)
-    columns[LOG_TIME] = np.array([log_times[event["eventId"]] for event in log])
+    columns[LOG_TIME] = np.array([log_times[event["eventTime"]] for event in log])
     _, alerts = held.evaluate(columns, 0, 300_000, 0)
     assert list(zip(*alert_lines(held, columns, alerts, NOW + 1))) == expected
 

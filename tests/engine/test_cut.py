@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from lab.engine import cut
+from lab.engine import cut, ledger
 from lab.engine.cut import Mark, Planner
+from lab.engine.decode import decode
 from lab.engine.durable import Durable
 from lab.engine.feeds import LogLost
 from lab.engine.settings import Settings
@@ -80,6 +81,35 @@ def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
     assert (mark["cut"], work.cut["from"]) == (50, 50)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
     assert records.log_time.tolist() == [50]
+
+
+def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
+    planned = Planned(tmp_path, [[10]], clock=50)
+    mark = planned.marks(100)[-1]
+    for event_id, time in ((1, 1050), (2, 1051)):
+        line = b'{"eventId": %d, "eventTime": %d}' % (event_id, time)
+        planned.logs.append("events", 0, 30, line)
+    planned.logs.clock = 60
+    (work,) = planned.planner.works(mark, planned.planner.latest(mark, 100))
+    batch = decode(planned.logs.feed("events").read(work.ranges, work.cut["from"]), LOGINS, 1000)
+    assert [columns["eventId"].to_pylist() for columns in batch.events] == [[1]]
+    assert (
+        "1051, expected at most 1000 ms after the log time of its record, which is 50"
+        in batch.dead_letters[0]
+    )
+
+
+def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_rest_of_it(tmp_path):
+    planned = Planned(tmp_path, [[7, 7], [7, 7]], [[]])
+    first = planned.planner.latest(planned.planner.initial(), 2)
+    assert (first["events"], first["control"]) == ({"0": 2, "1": 0}, {"0": 0})
+    planned.append("control", 0, 7)
+    second = planned.planner.latest(first, 2)
+    assert (second["events"], second["control"]) == ({"0": 2, "1": 2}, {"0": 1})
+    (work,) = planned.planner.works(first, second)
+    (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
+    (change,) = ledger.load(planned.planner.checkpoint, work.after, LOGINS)[1]
+    assert [change.log_time, *records.log_time.tolist()] == [7, 7, 7], "control is first of equal log times"
 
 
 def test_what_a_clock_takes_for_future_records_waits_for_no_clock(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 from base64 import b64decode
+from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -16,7 +18,7 @@ from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
-from lab.model.schema import PAYMENTS, Schema
+from lab.model.schema import NAN, PAYMENTS, Schema
 
 NUMBERS = [
     "1",
@@ -104,6 +106,23 @@ def test_a_segment_reads_as_its_lines_do(parts, end):
     assert len(bad) == bad_count
 
 
+@pytest.mark.parametrize("nan", NAN)
+@pytest.mark.parametrize(("records", "good"), [("json", [1, 4]), ("csv", [2, 3]), ("either", [1, 2, 3, 4])])
+def test_what_a_record_is_and_what_nan_is_the_schema_says(records, good, nan):
+    schema = replace(PAYMENTS, records=records, nan=nan)
+    data = b"""{"transactionId": 1, "eventTime": 5}
+2,2013-01-01 00:00:00,25,12,CSH,0.50
+3,2013-01-01 00:00:00,25,12,CSH,NaN
+{"transactionId": 4, "eventTime": 5, "paymentAmount": -Infinity, "payeeId": NaN}"""
+    nan_as_null = Counter()
+    columns, _, bad = decode_records(Loose(data), schema, nan_as_null=nan_as_null)
+    good = good if nan == "null" else [number for number in good if number < 3]
+    read, bad_count = line_by_line(data, schema)
+    assert [event["transactionId"] for event in read] == good and len(bad) == bad_count == 4 - len(good)
+    assert as_rows(columns, schema) == read
+    assert nan_as_null.total() == (3 in good) + 2 * (4 in good)
+
+
 @pytest.mark.parametrize("name", PAYMENTS.names)
 @pytest.mark.parametrize("value", NUMBERS + TEXTS + OTHERS)
 def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
@@ -164,7 +183,7 @@ def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypa
     """At most 63 lines, where the whole run of 10,000 would take ten times as long as it does."""
     read = []
     monkeypatch.setattr(
-        Schema, "parse", lambda self, line, parse=Schema.parse: read.append(1) or parse(self, line)
+        Schema, "parse", lambda self, *line, parse=Schema.parse: read.append(1) or parse(self, *line)
     )
     lines = [b'{"transactionId": %d, "eventTime": 5}' % n for n in range(10_000)]
     lines[7_777] = bad

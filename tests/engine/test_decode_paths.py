@@ -26,7 +26,7 @@ ORDERS = Schema(
         Field("customerId", "long", path=("customer", "id")),
         *(Field(f"in_{unit}", "time", path=("times", unit), unit=unit) for unit in UNITS),
     ),
-    id_field="id",
+    id_fields=("id",),
     time_field="at",
 )
 NUMBERS = [

@@ -31,7 +31,7 @@ SCHEMA = Schema(
         Field("cents", "decimal(18,2)"),
         Field("tiny", "decimal(18,18)"),
     ),
-    id_field="id",
+    id_fields=("id",),
     time_field="time",
 )
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -136,6 +136,7 @@ VALUES = st.sampled_from([sign * edge for edge in EDGES for sign in (1, -1)]) | 
 
 @given(st.lists(VALUES, min_size=1, max_size=12))
 @example([(1 << 63) - 1] * 9 + [0])  # the sum has three digits of 32 bits, that of the squares five
+@example([(1 << 63) - 1] * 7)  # of ten, a fifth digit in the wrong place is off by a multiple of 2¹²⁸
 @example([-(1 << 32), 0])
 @example([-(1 << 32) + 1, 0])
 def test_the_variance_of_the_largest_values_is_exact(values):
@@ -155,3 +156,13 @@ def test_the_variance_of_the_largest_values_is_exact(values):
 def test_limits_beyond_all_aggregates_stay_in_order():
     huge = Fraction(10**48)
     assert limit_row(-huge)[0] == -(1 << 63) and limit_row(huge)[0] == (1 << 63) - 1
+
+
+@pytest.mark.parametrize("value", [LEAST, LEAST + 1, -(1 << 62), 1 << 62, MOST])
+@pytest.mark.parametrize("function", MEASURED)
+def test_an_alert_tells_the_aggregate_of_the_smallest_and_the_largest_values_there_are(function, value):
+    log = [rule(1, function, "whole", "!=", "7"), event(1, "whole", value), event(2, "whole", value)]
+    engine, reference = both(log)
+    assert engine == reference and len(engine) == 2
+    if function == "AVG":
+        assert [json.loads(line)["aggregate"] for line in engine] == [f"{value}.000000"] * 2

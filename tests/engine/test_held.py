@@ -9,17 +9,19 @@ import pytest
 from lab.engine.held import CheckpointInUse, Held
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from lab.engine.held import Held
 lock = Held(Path(sys.argv[1]))
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
 def test_a_process_that_is_killed_lets_go(tmp_path):
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout.readline() == "held\n"
     with pytest.raises(CheckpointInUse, match=rf"{tmp_path} is in use by an engine \(process {other.pid}\)"):
         Held(tmp_path)

@@ -7,7 +7,6 @@ second                              refused  … take ── goes on
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -20,6 +19,7 @@ from lab.engine.held import CheckpointInUse
 from lab.engine.lease import Fenced, Lease, check, holder
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
+from tests.waiting import PATIENCE_S, wait_until
 
 HOLD = """
 import sys, time
@@ -82,21 +82,23 @@ def test_of_many_that_start_at_once_one_goes_on(shared):
 
 
 def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(shared, monkeypatch):
-    monkeypatch.setattr(lease, "LEASE_S", 1)
+    monkeypatch.setattr(lease, "LEASE_S", 1_000)
     command = [sys.executable, "-c", HOLD, shared.where]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         try:
             name = first.stdout.readline().strip()
-            time.sleep(1.5)
+            taken = lease.age_s(shared)
+            wait_until(lambda: lease.age_s(shared) < taken)  # it renews
             assert holder(shared) == name
-            with pytest.raises(CheckpointInUse):  # it renews
+            with pytest.raises(CheckpointInUse):
                 Lease(shared)
             first.send_signal(signal.SIGSTOP)
-            time.sleep(1.5)
+            # of a lease so old that it may be taken over
+            monkeypatch.setattr(lease, "LEASE_S", 0)
             with Lease(shared) as second:
                 first.send_signal(signal.SIGCONT)
                 assert "was taken over by an engine" in first.stdout.readline()
-                first.wait(10)
+                first.wait(PATIENCE_S)
                 assert holder(shared) == second.name > name
                 check(shared, second.name)
         finally:

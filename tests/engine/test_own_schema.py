@@ -28,7 +28,7 @@ VISITS = Schema(
         Field("paid", "boolean"),
         Field("keyGroup", "decimal(18,2)", path=("total", "amount")),
     ),
-    id_field="id",
+    id_fields=("id",),
     time_field="time",
 )
 NAMES = {"eventId": "id", "eventTime": "time", "userId": "logTime", "country": "source", "ip": "first"}
@@ -109,9 +109,103 @@ def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
     assert [event["id"] for event in past.window(parsed, text)] == [text]
 
 
+HEARTBEATS = Schema(
+    "heartbeats",
+    (
+        *(Field("device", "string"), Field("seq", "long"), Field("at", "time", unit="ms")),
+        *(Field("site", "string"), Field("load", "decimal(5,2)")),
+    ),
+    id_fields=("device", "seq"),
+    time_field="at",
+)
+PER_SITE = (
+    b'{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["site"], "aggregatorFunctionType": "COUNT", '
+)
+PER_SITE += b'"limitOperatorType": "<", "limit": 20, "window": "1m"}'
+
+
+def heartbeat(device: int, seq: int) -> bytes:
+    return json.dumps(
+        {"device": f"d-{device}", "seq": seq, "at": 1_000_000 + 60_001 * seq, "site": "north"}
+    ).encode()
+
+
+def test_events_that_share_a_number_are_no_duplicates_where_device_and_number_are_the_id():
+    """20 devices send heartbeats 1 … 10 in the same moments: with `seq` alone 19 of 20 were duplicates."""
+    log = [
+        ("control", PER_SITE),
+        *(("event", heartbeat(device, seq)) for seq in range(10) for device in range(20)),
+    ]
+    log += log[-20:]  # these are duplicates
+    reference = run(HEARTBEATS, log)
+    assert (reference.counts["evaluated"], reference.counts["duplicates"]) == (200, 20)
+    counted = [int(alert.aggregate) for alert in reference.alerts]
+    assert counted == [*range(1, 20)] * 10, "the 20th of each moment makes the site complete"
+    with Stages(Settings(HEARTBEATS)) as stages:
+        for number, entries in enumerate(batches(log, [30, 100, 205])):
+            stages.batch(entries)
+            if number % 2:
+                stages.lose_memory()
+        assert_same(stages, reference)
+        alert = json.loads(stages.out["alerts"][0])
+    assert alert["eventId"] == ["d-0", 0] and alert["alertId"].startswith('1.1.["d-0",0].1000000.')
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"seq": 1}, "device: nothing, expected a part of the id of the event"),
+        ({"device": "d", "seq": None}, "seq: nothing, expected a part of the id of the event"),
+        ({"device": "", "seq": 1}, 'device: "", expected a part of the id of the event, 1 to 200 characters'),
+        ({"device": "d", "seq": 1, "site": "x" * 2_001}, "2,001 characters, expected at most 2,000"),
+    ],
+)
+def test_a_part_of_the_id_that_is_missing_or_a_text_too_long_is_a_dead_letter_that_names_it(record, reason):
+    log: list[Entry] = [("event", heartbeat(1, n)) for n in range(3)]
+    log.insert(1, ("event", json.dumps(record | {"at": 5}).encode()))
+    reference = run(HEARTBEATS, log)
+    assert reason in reference.dead_letters[0]["reason"]
+    with Stages(Settings(HEARTBEATS)) as stages:
+        stages.batch(log)
+        assert_same(stages, reference)
+
+
+def test_the_longest_text_is_evaluated_and_an_alert_of_the_longest_group_fits_a_record_of_kafka():
+    names = [f"{'é' * 98}{n:02}" for n in range(16)]
+    fields = (
+        Field("id", "string"),
+        Field("at", "time", unit="ms"),
+        *(Field(name, "string") for name in names),
+    )
+    schema = Schema("long", fields, ("id", *names[:7]), "at")
+    event = {
+        "id": "\x01" * 200,
+        "at": 1,
+        **dict.fromkeys(names, "😀" * 2_000),
+        **dict.fromkeys(names[:7], "😀" * 200),
+    }
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": names, "aggregatorFunctionType": "COUNT"}
+    rule |= {"limitOperatorType": ">", "limit": 0, "window": "1m"}
+    log = [("control", json.dumps(rule).encode()), ("event", json.dumps(event, ensure_ascii=False).encode())]
+    reference = run(schema, log)
+    with Stages(Settings(schema)) as stages:
+        stages.batch(log)
+        assert_same(stages, reference)
+        (line,), (alert,) = stages.out["alerts"], reference.alerts
+    assert dict(alert.group) == {name: event[name] for name in names}
+    assert len(line) + len(alert.key.encode()) < 500_000
+
+
+def test_past_finds_the_window_of_an_id_of_several_fields():
+    past, rule = Past(HEARTBEATS), parse_message(PER_SITE, HEARTBEATS).rule
+    past.add([heartbeat(device, 1) for device in (1, 2, 3)])
+    assert past.aggregates(rule).ids.tolist() == ['["d-1",1]', '["d-2",1]', '["d-3",1]']
+    assert [event["device"] for event in past.window(rule, ("d-2", 1))] == ["d-1", "d-2"]
+
+
 @pytest.mark.parametrize("name", ["in_iso", "at"])
 def test_a_rule_cannot_filter_by_a_time(name):
-    schema = Schema("x", (Field("id", "long"), Field(name, "time", unit="iso")), "id", name)
+    schema = Schema("x", (Field("id", "long"), Field(name, "time", unit="iso")), ("id",), name)
     rule = {"ruleId": 1, "ruleState": "ACTIVE", "filter": {name: "2024-05-01T10:00:00Z"}, "window": "1m"}
     with pytest.raises(ValueError, match=f"filter.{name}: .*, expected a field that is no time"):
         parse_message(json.dumps(rule), schema)

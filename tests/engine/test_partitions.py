@@ -15,6 +15,7 @@ from lab.engine.settings import Settings
 from lab.logs.kafka import KEPT
 from lab.stream.simulate import payments, to_json
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late
+from tests.waiting import wait_until
 
 SETTINGS = Settings(key_groups=4)
 PARTITIONS, WRITERS, EVENTS_PER_APPEND, PAUSE_S = 12, 3, 10, 0.05
@@ -50,13 +51,15 @@ class Writer(Thread):
 
 
 def wait_for(logs: KafkaLogs, records: int, engine, answers: int = 0) -> None:
-    deadline = time.monotonic() + 120
-    while (
-        sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) < records
-        or len(logs.log("acks").read()) < answers
-    ):
-        assert engine.query.isActive and time.monotonic() < deadline, engine.query.exception()
-        time.sleep(0.5)
+    wait_until(
+        lambda: (
+            sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) >= records
+            and len(logs.log("acks").read()) >= answers
+        ),
+        pause_s=0.5,
+        alive=lambda: engine.query.isActive,
+        said=engine.query.exception,
+    )
 
 
 def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_path):
@@ -126,8 +129,6 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
         engine.stop()
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 20
     assert turned_up_late(logs) > 20
-    assert clock_of(logs).startswith(
-        "topic events-created: records carry their producers' times (CreateTime)"
-    )
+    assert clock_of(logs).startswith("topic events-created: records have their producers' times (CreateTime)")
     with closing(Notes(logs, tmp_path)) as notes:
         assert "ahead of this computer's clock" in next(notes.sentences())

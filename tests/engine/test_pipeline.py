@@ -101,12 +101,12 @@ def test_lines_reach_the_logs_in_their_order_however_many_share_a_row(tmp_path):
     job = Job(Settings(PAYMENTS), logs, str(tmp_path / "checkpoint"), "start")
     rows = output(job, {"alerts": (["key"] * len(lines), lines), "acks": ([""], ["one"])})
     assert len(rows) == 4
-    logs.write(pa.Table.from_batches([rows]), 0, "writer")
+    logs.write(pa.Table.from_batches([rows]), 0, "writer", 0)
     assert (logs.log("alerts").read(), logs.log("acks").read()) == (lines, ["one"])
 
 
 def test_logs_in_folders_are_refused_where_spark_is_on_other_hosts(tmp_path):
-    far = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://far:7077"))
+    far = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://far:7077", _jsc=True))
     with pytest.raises(ValueError, match="Spark's tasks on spark://far:7077 are on others: use topics"):
         pipeline.start(far, FileLogs(tmp_path), tmp_path / "checkpoint", Settings())
 

@@ -13,7 +13,8 @@ from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
 from lab.model.schema import LOGINS
-from tests.strategies import MINUTE, cuts, logs
+from lab.model.tallies import Tallies, route_name
+from tests.strategies import MINUTE, PAIRS, cuts, logs
 
 EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "150"))  # random logs; `make soak` takes more
 CHECKED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,26 +34,37 @@ def assert_same(stages: Stages, reference: Reference) -> None:
     assert acks == [json.dumps(ack) for ack in reference.acks]
     letters = sorted(json.loads(line)["reason"] for line in stages.out["deadLetters"])
     assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
-    counts = dict.fromkeys(COUNTS, 0)
-    for line in stages.out["stats"]:
-        for name in COUNTS:
-            counts[name] += json.loads(line).get(name, 0)
-    assert counts == dict(reference.counts)
+    counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), Tallies()
+    for stats in map(json.loads, stages.out["stats"]):
+        tallies.take(stats)
+        for name in counts:
+            counts[name] += stats.get(name, 0)
+    assert counts == {**reference.counts, "nanAsNull": reference.nan_as_null.total()}
+    assert told(tallies) == told(reference.tallies)
+    assert counts["records"] == counts["deadLetters"] + counts["unrouted"] + counts["routed"]
+
+
+def told(tallies: Tallies) -> dict[str, tuple]:
+    """Rule, number of rules and fates of each route."""
+    return {
+        route_name(route): (tally.rule, tally.rules, +tally.counts)
+        for route, tally in tallies.by_route.items()
+    }
 
 
 @CHECKED
 @given(data=st.data())
 def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
-    log = data.draw(logs())
+    log, schema = data.draw(logs()), data.draw(st.sampled_from([LOGINS, PAIRS]))
     at = data.draw(cuts(len(log)))
     policy = data.draw(st.sampled_from(LATE_POLICIES))
     out_of_orderness = data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE]))
     key_groups = data.draw(st.sampled_from([1, 4, 16]))
     reference = run(
-        LOGINS, log, late_policy=policy, max_out_of_orderness_ms=out_of_orderness, key_groups=key_groups
+        schema, log, late_policy=policy, max_out_of_orderness_ms=out_of_orderness, key_groups=key_groups
     )
     engine = Settings(
-        LOGINS,
+        schema,
         key_groups=key_groups,
         parallelism=1,
         late_policy=policy,
@@ -142,3 +154,110 @@ def test_an_aborted_first_batch_leaves_nothing_behind():
         stages.abort_all()
         stages.step()
         assert_same(stages, run(LOGINS, log))
+
+
+def payment(number: int, seconds: float, payee: int, amount: str) -> Entry:
+    event = {
+        "transactionId": number,
+        "eventTime": round(seconds * 1000),
+        "payeeId": payee,
+        "paymentType": "CSH",
+    }
+    return "event", json.dumps(event | {"paymentAmount": amount}).encode()
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_the_stats_log_tells_what_each_route_dropped(parallelism):
+    log = [("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(60)")]
+    log += [("control", b"2,(active),(paymentType),,(paymentAmount),(SUM),(>),(50),(1)")]
+    log += [
+        payment(1, 1000, 1, "1"),
+        payment(2, 2000, 2, "2"),
+        payment(3, 1001, 1, "3"),
+        payment(1, 1000, 1, "4"),
+    ]
+    settings = Settings(key_groups=4, parallelism=parallelism)
+    with Stages(settings) as stages:
+        stages.batch(log)
+        assert_same(stages, run(settings.schema, log, key_groups=4))
+        (route,) = [
+            told["routes"]["payeeId"]
+            for told in map(json.loads, stages.out["stats"])
+            if "duplicates" in told.get("routes", {}).get("payeeId", {})
+        ]
+    assert route["example"] == {
+        "id": 1,
+        "time": 1_000_000,
+        "key": "{payeeId=1}",
+        "records": [{"paymentAmount": "1.00"}, {"paymentAmount": "4.00"}],
+    }
+
+
+@pytest.mark.parametrize("at", [[], [5], [6], [5, 7]])
+def test_the_example_of_duplicates_is_that_of_the_reference(at):
+    """Also where the event that is held came in a batch before, and is not the only one with its time."""
+    unique = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["amount", "eventId"]}
+    log = [
+        (
+            "control",
+            count_rule(">", 0, "1m")[1]
+            .replace(b"COUNT", b"SUM")
+            .replace(b"}", b', "aggregateFieldName": "amount"}'),
+        )
+    ]
+    log += [
+        ("control", json.dumps(json.loads(count_rule(">", 0, "1m")[1]) | unique | {"ruleId": 2}).encode())
+    ]
+    lines = [
+        {"eventId": n, "eventTime": 1000 * t, "userId": 1, "amount": amount}
+        for n, t, amount in (
+            (1, 100, "5"),
+            (2, 100, None),
+            (3, 100, "7"),
+            (4, 130, "8"),
+            (2, 100, "9"),
+            (5, 131, "1"),
+        )
+    ]
+    log += [("event", json.dumps(line).encode()) for line in lines]
+    reference = run(LOGINS, log)
+    with Stages(Settings(LOGINS)) as stages:
+        for entries in batches(log, at):
+            stages.batch(entries)
+        (example,) = [
+            route["example"]
+            for stats in map(json.loads, stages.out["stats"])
+            for route in stats.get("routes", {}).values()
+            if "example" in route
+        ]
+    (tally,) = reference.tallies.by_route.values()
+    assert example == tally.example
+    assert example["records"] == [{"amount": None, "eventId": 2}, {"amount": "9.00", "eventId": 2}]
+
+
+def test_few_examples_are_looked_up_however_many_routes_have_duplicates():
+    keys = [["userId"], ["ip"], ["country"], ["action"], ["device"]]
+    log = [
+        (
+            "control",
+            json.dumps(
+                json.loads(count_rule(">", 9, "1m")[1]) | {"ruleId": n, "groupingKeyNames": names}
+            ).encode(),
+        )
+        for n, names in enumerate(keys, 1)
+    ]
+    line = {
+        "eventId": 1,
+        "eventTime": 10**5,
+        "userId": 1,
+        "ip": "a",
+        "country": "KR",
+        "action": "x",
+        "device": "d",
+    }
+    log += [("event", json.dumps(line).encode())] * 2
+    with Stages(Settings(LOGINS)) as stages:
+        stages.batch(log)
+        (stats,) = map(json.loads, stages.out["stats"])
+    assert [route["duplicates"] for route in stats["routes"].values()] == [1] * 5
+    assert sum("example" in route for route in stats["routes"].values()) == 3

@@ -1,6 +1,7 @@
 """Which state files hold what, by a model that looks at one key-group at a time."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lab.engine import statefiles
+from lab.engine import shared, statefiles, windows
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
@@ -35,6 +36,25 @@ def random_files(rng: Random) -> list[StateFile]:
                 if high < KEY_GROUPS and rng.random() < 0.3:
                     files.append(files[-1]._replace(high=high))
     return files
+
+
+def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
+    """Four batches of two tasks, then one task: eight files, of which the seven newest would leave half of the first batch."""
+    log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 61))]
+    with Stages(Settings(LOGINS, parallelism=2)) as stages:
+        for first in range(0, 40, 10):
+            stages.batch(log[first : first + 10])
+        assert len((stages.job.folder / "state").names()) == 8
+        stages.settings = replace(stages.settings, parallelism=1)
+        stages.job = replace(stages.job, settings=stages.settings)
+        stages.planner.settings = stages.settings
+        stages.batch(log[40:50])
+        one = windows.opened(
+            stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
+        )
+        assert [(file.first, file.last) for file in one.chain] == [(0, 4)]
+        stages.batch(log[50:])
+        assert_same(stages, run(LOGINS, log))
 
 
 def serving(files: list[StateFile], upto: int, key_group: int, own: tuple[int, int]) -> list[str]:
@@ -86,6 +106,22 @@ def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     assert files.newest(file) == [[0, 0, 1], [0, 2, 2]]
     assert file.events == 3 and files.sizes(file) == {0: file.bytes / 3, 2: file.bytes * 2 / 3}
     assert files.find(0) == ([file._replace(serves=(0, 1, 2, 3))], [])
+
+
+def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_that_of_its_own(tmp_path):
+    files = StateFiles(Durable(tmp_path), 0, 3)
+    files.write(0, 0, 0, rows_of(0, [2, 0, 2]), 77)
+    files.write(1, 1, 0, rows_of(1, []), 78)
+    assert [file.newest for file in files.find(1)[0]] == [77, 78]
+    name = files.find(1)[0][0].name
+    old = pa.ipc.open_file(files.folder.read(name)).read_all()
+    meta = json.loads(old.schema.metadata[b"lab"])
+    del meta["newestOfLog"]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, old.schema.with_metadata({"lab": json.dumps(meta)})) as writer:
+        writer.write_table(old)
+    files.folder.write(name, sink.getvalue())
+    assert [file.newest for file in files.find(1)[0]] == [2, 78]
 
 
 def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):

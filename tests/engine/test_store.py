@@ -122,7 +122,7 @@ def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
     schema = Schema(
         "wide",
         (Field("id", "long"), Field("time", "long"), *(Field(name, "long") for name in names)),
-        id_field="id",
+        id_fields=("id",),
         time_field="time",
     )
     log: list[Entry] = [

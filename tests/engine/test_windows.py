@@ -4,13 +4,16 @@ import json
 from dataclasses import replace
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
-from lab.engine import shared, statefiles, store, windows
+from lab.engine import layout, shared, statefiles, store, windows
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
+from lab.engine.store import RouteStore
 from lab.model.reference import run
-from lab.model.schema import LOGINS
+from lab.model.rules import RuleBook
+from lab.model.schema import LOGINS, PAYMENTS
 from tests.engine.test_stages import assert_same, batches, count_rule, login
 
 COUNTED = [count_rule(">", 0, "5m"), login(1, 100), login(2, 110), login(3, 120)]
@@ -53,6 +56,22 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
                 if lost:
                     stages.lose_memory()
             assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+
+
+def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage():
+    """
+                     W = 60 s
+    ────┤━━━━━━━━━━━━━━━━━━━━━━━━━━━┤         the file of event 1 is as old as a file may be that is still read
+        1                           2, 3, 4
+    """
+    log = [count_rule(">", 0, "1m"), login(1, 100), login(2, 160), login(3, 160), login(4, 160)]
+    with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
+        for entries in (log[:2], log[2:3], log[3:4]):
+            stages.batch(entries)
+        stages.lose_memory()
+        stages.batch(log[4:])
+        assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+        assert json.loads(stages.out["alerts"][-1])["aggregate"] == "4"
 
 
 def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must():
@@ -256,3 +275,33 @@ def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_
             stages.batch(COUNTED[2:])
         assert_same(stages, run(LOGINS, COUNTED))
         assert json.loads(stages.out["stats"][-1])["heldEvents"] == 3
+
+
+@pytest.mark.parametrize("events", [63, 64, 65, 66, 200])
+def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
+    """Walked up to 64 events, looked up beyond: also after the arrays have grown and after a restart."""
+    schema, book = PAYMENTS, RuleBook(PAYMENTS)
+    rule = {
+        "ruleId": 1,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["payeeId"],
+        "aggregateFieldName": "COUNT",
+    }
+    book.apply(json.dumps(rule | {"limitOperatorType": ">", "limit": 10**9, "window": "10m"}))
+    ((route, rules),) = book.routes().items()
+
+    def columns(ids):
+        rows = len(ids)
+        same = dict.fromkeys(("keyGroup", "key:payeeId"), np.zeros(rows, np.int64))
+        return {"time": np.full(rows, 5), "id": np.array(ids), **same}
+
+    held = RouteStore(tmp_path / "a", schema, route, [], rules, 1)
+    for again in range(3):
+        fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 1000, 0)
+        before = again > 0
+        assert fates.tolist() == [2 * before] * events + [2, 2]
+        assert held.arrays["size"][layout.TWINS] == (events if events > 64 else 0)
+        if again == 0:
+            held._make_room(events=5_000)
+        else:
+            held.compact(1000)

@@ -1,8 +1,13 @@
 """lab.toml: what it may say, what it becomes for each client, and that it never tells a secret."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from lab.apps.connect import connect
 from lab.cli.main import USAGE, main
+from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
 from lab.logs.config import BadConfig, Config, found, read
 from lab.logs.places import kafka_place
@@ -34,6 +39,79 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_USER", "alice")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def of_another(path, monkeypatch):
+    """Has a file look like one of another user, also where the tests do not run as root."""
+    if os.getuid() == 0:
+        os.chown(path, 60_005, 60_005)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 60_005)
+
+
+def test_a_file_of_another_user_is_not_obeyed_and_the_message_says_whose_it_is(folder, monkeypatch, capsys):
+    of_another(folder / "lab.toml", monkeypatch)
+    for command in (["rules", "list"], ["rules", "list", "--config", "lab.toml"]):
+        assert main(command) == USAGE
+        said = capsys.readouterr().err
+        assert f"{folder / 'lab.toml'}: belongs to user" in said and "cp" in said, said
+    with pytest.raises(BadConfig, match="belongs to user"):
+        connect("kafka:///")
+
+
+def test_a_file_that_everybody_may_change_is_not_obeyed(folder):
+    (folder / "lab.toml").chmod(0o666)
+    with pytest.raises(BadConfig, match=r"everybody may change it: chmod o-w "):
+        found(None)
+
+
+def test_nobody_waits_for_a_pipe_that_somebody_else_made(folder, monkeypatch):
+    (folder / "lab.toml").unlink()
+    os.mkfifo(folder / "lab.toml")
+    of_another(folder / "lab.toml", monkeypatch)
+    with pytest.raises(NotTrusted, match="belongs to user"):
+        read_trusted(folder / "lab.toml")
+
+
+def test_a_password_may_come_by_a_pipe_of_one_s_own(folder):
+    os.mkfifo(folder / "pipe")
+    with open(os.open(folder / "pipe", os.O_RDWR), "w") as pipe:
+        pipe.write("hush")
+        pipe.flush()
+        reader = os.open(folder / "pipe", os.O_RDONLY)
+    try:
+        assert read_trusted(Path(f"/dev/fd/{reader}")) == "hush"
+    finally:
+        os.close(reader)
+
+
+def test_a_link_that_somebody_else_made_is_not_followed(folder, monkeypatch):
+    (folder / "real.toml").write_text((folder / "lab.toml").read_text())
+    (folder / "lab.toml").unlink()
+    (folder / "lab.toml").symlink_to("real.toml")
+    assert found(None).kafka
+    if os.getuid() == 0:
+        os.lchown(folder / "lab.toml", 60_005, 60_005)
+        with pytest.raises(BadConfig, match="belongs to user"):
+            found(None)
+
+
+@pytest.mark.parametrize("name", ["password", "ca.pem"])
+def test_a_password_or_certificate_of_another_user_is_refused_and_not_shown(folder, name, monkeypatch):
+    (folder / name).chmod(0o666)
+    with pytest.raises(BadConfig, match=f"{name}: everybody may change it") as error:
+        found(None)
+    assert SECRET not in str(error.value)
+    if os.getuid() == 0:
+        (folder / name).chmod(0o600)
+        os.chown(folder / name, 60_005, 60_005)
+        with pytest.raises(BadConfig, match=f"{name}: belongs to user"):
+            found(None)
+
+
+def test_the_file_that_was_found_is_named_once(folder, capsys):
+    found(None), found(None), found(folder / "lab.toml")
+    assert capsys.readouterr().err == f"lab: the cluster is that of {folder / 'lab.toml'}\n"
 
 
 def test_every_client_gets_the_same_in_its_own_spelling(folder):

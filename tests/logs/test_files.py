@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from lab.logs import writer
 from lab.logs.files import DAY_MS, FileLog, LogExpired, joined
+from lab.logs.index import ROW, ROWS_AT_ONCE, Batch, Index, OtherBatch, Row, writer_id
 from lab.logs.positions import Record
 
 FORK = get_context("fork")
@@ -64,18 +65,18 @@ def test_append_and_tail_list_no_folder(log, monkeypatch):
     monkeypatch.delattr(os, "scandir")
     monkeypatch.delattr(os, "listdir")
     log.append(["b"])
-    log.put("engine", 1, joined(["c"]))
+    log.put("engine", 1, joined(["c"]), 0)
     assert tail.read() == ["b", "c"] and log.end(before_ms=1) == log.start() == 0
 
 
 def test_what_is_new_is_all_that_is_read(log, monkeypatch):
     log.append(["x" * 1000] * 1000, log_time_ms=1)
     for number in range(1000):
-        log.put("engine", number, joined([str(number)]))
+        log.put("engine", number, joined([str(number)]), 0)
     tail, read = log.tail(new=True), []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or pread(*given))
-    log.put("engine", 1000, joined(["new"]))
+    log.put("engine", 1000, joined(["new"]), 0)
     log.append(["newer"])
     assert [record.line for record in tail.records()] == ["new", "newer"]
     assert log.end(before_ms=2) == 1001 * 1000
@@ -98,7 +99,7 @@ def test_a_log_that_is_empty_is_one(log):
     assert log.read() == [] and log.tail().records() == []
     assert log.start() == log.end() == log.end(before_ms=10**15) == log.append([]) == 0
     assert log.data(0, 0) == b"" and len(log.spans(0, 0)[0]) == 0
-    log.put("engine", 1, joined([]))
+    log.put("engine", 1, joined([]), 0)
     log.expire(0)
     assert log.publish([], []) == [] and lines_of(log) == []
 
@@ -203,18 +204,20 @@ def test_log_time_is_that_of_the_commit_not_of_the_begin(log, monkeypatch):
 
 
 def test_the_settled_end_has_what_was_being_written(log, monkeypatch):
-    begun, wrote = Event(), writer.write_at
+    begun, go_on, wrote = Event(), Event(), writer.write_at
 
     def slow(*given) -> None:
         wrote(*given)
         begun.set()
-        time.sleep(0.2)
+        go_on.wait()
 
     monkeypatch.setattr(writer, "write_at", slow)
     thread = Thread(target=log.append, args=(["a"],))
     thread.start()
     begun.wait()
-    assert (log.end(), log.settled_end()) == (0, 2)
+    assert log.end() == 0
+    Timer(0.2, go_on.set).start()
+    assert log.settled_end() == 2
     thread.join()
 
 
@@ -337,25 +340,90 @@ def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, s
 
 def test_a_batch_put_twice_is_there_once(log):
     other = FileLog(log.folder)
-    for number in (0, 1, 1, 0, 2):
-        log.put("engine", number, joined([f"e{number}"]))
-        other.put("engine", number, joined(["not again"]))
-        other.put("twin", number, joined([f"t{number}"]))
-    FileLog(log.folder).put("engine", 2, joined(["not again"]))
+    for number in (0, 1, 1, 2):
+        log.put("engine", number, joined([f"e{number}"]), 70 + number)
+        other.put("engine", number, joined(["not again"]), 70 + number)
+        other.put("twin", number, joined([f"t{number}"]), 70 + number)
+    FileLog(log.folder).put("engine", 2, joined(["not again"]), 72)
     log.append(["plain"])
     assert log.read() == ["e0", "t0", "e1", "t1", "e2", "t2", "plain"]
 
 
+@pytest.mark.parametrize(
+    "number, fingerprint, said",
+    [
+        (7, 71, "has another batch 7 of this writer already"),
+        (6, 60, "has batch 7 of this writer already, so it does not take batch 6"),
+    ],
+)
+def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, said):
+    log.put("engine", 6, joined(["six"]), 60)
+    log.put("engine", 7, joined(["seven"]), 70)
+    log.put("twin", 9, joined(["nine"]), 90)
+    for again in (log, FileLog(log.folder)):
+        with pytest.raises(OtherBatch, match=rf"{log.folder} {said}: .*docs/operations.md"):
+            again.put("engine", number, joined(["other"]), fingerprint)
+        again.put("engine", 7, joined(["seven, later"]), 70)
+        assert (again.last_batch("engine"), again.last_batch("nobody")) == (
+            Batch(writer_id("engine"), 7, 70),
+            None,
+        )
+    assert log.read() == lines_of(log) == ["six", "seven", "nine"]
+
+
+@pytest.mark.parametrize("segment_bytes", [40, 8 << 20])
+def test_batches_are_told_apart_however_many_others_come_between(log, monkeypatch, segment_bytes):
+    """In many segments, or in one with a long index."""
+    monkeypatch.setattr(writer, "SEGMENT_BYTES", segment_bytes)
+    log.put("engine", 7, joined(["seven"]), 2**31 - 1)
+    for number in range(2 * ROWS_AT_ONCE):
+        log.put("twin", number, joined(["twin"]), number)
+    assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 2**31 - 1)
+    log.put("engine", 7, joined(["again"]), 2**31 - 1)
+    with pytest.raises(OtherBatch):
+        log.put("engine", 7, joined(["other"]), 2**31 - 2)
+    assert not {"again", "other"} & set(log.read())
+
+
+def test_of_a_batch_that_an_earlier_version_wrote_only_the_number_is_known(log):
+    log.append(["old"])
+    end = log.end()
+    with open(log.folder / f"{0:020d}.jsonl", "ab") as lines:
+        lines.write(b"seven\n")
+    with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
+        index.append([Row(end + 6, index[-1].log_time, writer_id("engine"), 7)])
+    for fingerprint in (1, 2):
+        log.put("engine", 7, joined(["again"]), fingerprint)
+    with pytest.raises(OtherBatch):
+        log.put("engine", 6, joined(["other"]), 3)
+    log.put("engine", 8, joined(["eight"]), 4)
+    with pytest.raises(OtherBatch):
+        log.put("engine", 8, joined(["other"]), 5)
+    assert log.read() == lines_of(log) == ["old", "seven", "eight"]
+
+
+def test_a_fingerprint_whose_append_was_lost_is_of_no_other_batch(log):
+    """A power cut between the two rows of an append."""
+    log.put("engine", 7, joined(["seven"]), 70)
+    with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
+        index.append(Batch(writer_id("engine"), 8, 80).rows(index[-1].end, 0, index[-1].log_time)[:1])
+    assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 70)
+    log.put("engine", 7, joined(["again"]), 70)
+    log.put("engine", 8, joined(["eight"]), 81)
+    assert log.last_batch("engine") == Batch(writer_id("engine"), 8, 81)
+    assert log.read() == lines_of(log) == ["seven", "eight"]
+
+
 def test_a_batch_is_known_when_its_segment_has_expired(log, small):
-    log.put("engine", 7, joined(["x" * 40]))
+    log.put("engine", 7, joined(["x" * 40]), 0)
     for log_time in (10**15, 2 * 10**15, 3 * 10**15):
         log.append(["y" * 40], log_time_ms=log_time)
     log.expire(keep_ms=1)
     assert len(log.read()) == 1
     for again in (log, FileLog(log.folder)):
-        again.put("engine", 7, joined(["again"]))
+        again.put("engine", 7, joined(["again"]), 0)
         assert len(log.read()) == 1
-    log.put("engine", 8, joined(["z"]))
+    log.put("engine", 8, joined(["z"]), 0)
     assert log.read()[-1] == "z"
 
 
@@ -394,19 +462,20 @@ def test_a_writer_may_die_at_any_step(tmp_path, small, same):
     for step in count():
         folder = tmp_path / str(step)
         log, reader = FileLog(folder, keep_ms=1), FileLog(folder)
-        log.put("engine", 1, joined(["a" * 50]))
+        log.put("engine", 1, joined(["a" * 50]), 0)
         log.append(["b" * 50], log_time_ms=10**15)
         tail = reader.tail()
         tail.read()
-        died = killed_at(step, lambda log=log: log.put("engine", 2, joined(["c" * 20, "d"])))
+        died = killed_at(step, lambda log=log: log.put("engine", 2, joined(["c" * 20, "d"]), 0))
         new = tail.read()
         assert new in ([], ["c" * 20, "d"])
         assert reader.read()[-1] in ("b" * 50, "d") and FileLog(folder).read() == reader.read()
         again = log if same else FileLog(folder, keep_ms=1)
         again.append(["-"])
         assert reader.read() == lines_of(log)
-        again.put("engine", 1, joined(["no"]))
-        again.put("engine", 2, joined(["c" * 20, "d"]))
+        again.put("engine", 2, joined(["c" * 20, "d"]), 0)
+        with pytest.raises(OtherBatch):
+            again.put("engine", 1, joined(["no"]), 0)
         again.append(["e"])
         after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
         assert new + tail.read() == after
@@ -438,17 +507,17 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
         pwrite = os.pwrite
 
         def half(file: int, data: bytes, at: int) -> int:
-            if (len(data) == 32) != (torn == "row"):
+            if (len(data) == 2 * ROW.size) != (torn == "row"):
                 return pwrite(file, data, at)
             pwrite(file, data[: int(share * len(data))], at)
             raise OSError(28, "No space left on device")
 
         patch.setattr(os, "pwrite", half)
         with pytest.raises(OSError):
-            log.put("engine", 1, joined(["c" * 50, "d"]))
+            log.put("engine", 1, joined(["c" * 50, "d"]), 0)
     once = ["c" * 50, "d"] if (torn, share) == ("row", 1) else []
     assert log.read() == ["a", "b", *once]
-    FileLog(log.folder).put("engine", 1, joined(["c" * 50, "d"]))
+    FileLog(log.folder).put("engine", 1, joined(["c" * 50, "d"]), 0)
     assert log.read() == lines_of(log) == ["a", "b", "c" * 50, "d"]
 
 
@@ -456,21 +525,33 @@ def test_a_write_may_take_several_goes(log, monkeypatch):
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
     log.append(["a" * 50, "b"])
-    log.put("engine", 1, joined(["c"]))
+    log.put("engine", 1, joined(["c"]), 0)
     assert log.read() == lines_of(log) == ["a" * 50, "b", "c"]
 
 
 def test_after_a_power_cut_whole_appends_are_left(log):
     for number in range(3):
-        log.put("engine", number, joined([f"line {number}"]))
+        log.put("engine", number, joined([f"line {number}"]), 0)
     os.truncate(log.folder / f"{0:020d}.jsonl", 19)  # rows came to the disk, their lines did not
     with pytest.raises(ValueError, match="is shorter than its index says"):
         log.read()
     log.append(["next"])
     again = FileLog(log.folder)
     assert again.read() == log.read() == lines_of(log) == ["line 0", "line 1", "next"]
-    again.put("engine", 2, joined(["line 2"]))
+    again.put("engine", 2, joined(["line 2"]), 0)
     assert log.read()[-1] == "line 2"
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_a_power_cut_at_the_end_of_an_append_leaves_it(log, numbered):
+    for number in range(3):
+        if numbered:
+            log.put("engine", number, joined([f"line {number}"]), number)
+        else:
+            log.append([f"line {number}"])
+    os.truncate(log.folder / f"{0:020d}.jsonl", 14)
+    log.append(["next"])
+    assert log.read() == lines_of(log) == ["line 0", "line 1", "next"]
 
 
 def test_a_fork_during_an_append_does_not_keep_the_lock(log):
@@ -500,7 +581,7 @@ def _append(folder: Path, name: str, times: int) -> None:
 def _put_on(folder: Path, name: str, first: int) -> None:
     log = FileLog(folder)
     for number in count(first):
-        log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]))
+        log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]), number)
 
 
 def check(lines: list[str], names: str) -> dict[str, int]:
@@ -544,7 +625,7 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
 
     def work(name: str) -> None:
         for number in range(100):
-            log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]))
+            log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]), number)
             assert log.data(end := log.start(), end + 3)[1:2] == b" "
             log.end(before_ms=10**15), log.place(log.end()), log.read()
 
@@ -554,13 +635,13 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
 
 
 def test_killed_writers_lose_nothing_and_repeat_nothing(log, monkeypatch):
-    """SIGKILL at any moment; each starts again some batches back, as an engine does, and a tail reads on meanwhile."""
+    """SIGKILL at any moment; each puts its last batch again, as an engine does, and a tail reads on meanwhile."""
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 1000)
     random.seed(1)
     tail, lines, done = log.tail(), [], {"a": 0, "b": 0}
     for _ in range(40):
         children = [
-            FORK.Process(target=_put_on, args=(log.folder, name, max(0, last - 3)))
+            FORK.Process(target=_put_on, args=(log.folder, name, max(0, last - 1)))
             for name, last in done.items()
         ]
         for child in children:

@@ -13,6 +13,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from lab.cli.main import FAILED, OK, main
 from lab.machine import broker, doctor, ports
+from tests.waiting import PATIENCE_S, program
 
 
 def produce(one: broker.Broker, topic: str, value: bytes) -> None:
@@ -67,7 +68,7 @@ def test_it_is_there_for_others_who_look_and_for_a_second_start(kafka, capsys):
     assert broker.start(here.folder, here.port) == here == broker.start(here.folder, 0)
     where = ["--folder", str(here.folder)]
     assert main(["broker", "start", *where, "--port", str(here.port)]) == OK
-    assert f"Kafka runs already at {here.address} (pid {here.pid})" in capsys.readouterr().out
+    assert f"Kafka already runs at {here.address} (pid {here.pid})" in capsys.readouterr().out
     assert main(["broker", "status", *where]) == OK
     assert capsys.readouterr().out.startswith(f"Kafka runs at {here.address} (pid {here.pid})")
 
@@ -104,7 +105,7 @@ def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(kafka, tmp_
 
     def lab(*words: str) -> str:
         command = [sys.executable, "-m", "lab", "broker", *words, "--folder", str(folder)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == OK, done.stderr
         return done.stdout
 
@@ -132,7 +133,7 @@ def test_one_that_dies_while_starting_says_why_and_leaves_nothing_behind(kafka, 
 
 
 def test_a_stale_pid_file_is_no_broker_and_its_pid_is_never_signalled(tmp_path, capsys):
-    with subprocess.Popen(["sleep", "60"]) as other:
+    with program(["sleep", "60"]) as other:
         (tmp_path / "broker.json").write_text(json.dumps({"pid": other.pid, "port": 9}))
         assert broker.status(tmp_path) is None
         stale = broker.Broker(tmp_path, 9, other.pid)
@@ -141,7 +142,6 @@ def test_a_stale_pid_file_is_no_broker_and_its_pid_is_never_signalled(tmp_path, 
         assert main(["broker", "stop", *where]) == OK
         assert main(["broker", "status", *where]) == FAILED
         assert other.poll() is None
-        other.kill()
     out, err = capsys.readouterr()
     assert f"no broker runs in {tmp_path}; `lab broker start` starts one" in out and "no broker runs" in err
     (tmp_path / "broker.json").write_text("{")
@@ -150,9 +150,9 @@ def test_a_stale_pid_file_is_no_broker_and_its_pid_is_never_signalled(tmp_path, 
 
 def test_one_that_does_not_stop_in_time_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(broker, "STOP_S", 0.2)
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
     command = [sys.executable, "-c", deaf, f"{broker.MARK}{tmp_path}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with program(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         assert not broker.Broker(tmp_path, 9, process.pid).stop()
         assert not psutil.pid_exists(process.pid) or process.poll() is not None

@@ -1,6 +1,7 @@
 """`lab db`: a real PostgreSQL that keeps what was committed, listens on the loopback only and says why it did not start."""
 
 import os
+import shutil
 import socket
 import subprocess
 
@@ -54,13 +55,16 @@ def test_it_listens_on_the_loopback_only_and_runs_as_an_unprivileged_user(db):
 
 
 def test_who_asks_needs_the_password_which_only_the_owner_reads(db, capsys):
-    assert (db.folder / "pgpass").stat().st_mode & 0o777 == 0o600
+    files = [*(db.folder / "passwords").iterdir()]
+    assert {file.name for file in files} == {"lab", "capture", "analyst", "reader"}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert all(len(file.read_text().splitlines()) == 1 for file in files), "who has one has no other"
     with pytest.raises(psycopg2.OperationalError, match="password"):
         psycopg2.connect(db.url().partition("?")[0], passfile=os.devnull)
     assert main(["db", "status", "--folder", str(db.folder)]) == OK
-    words = [line.split(":")[-1] for line in (db.folder / "pgpass").read_text().splitlines()]
+    words = [file.read_text().strip().split(":")[-1] for file in files]
     said = capsys.readouterr().out
-    assert len(set(words)) == 3 and not any(word in said for word in words)
+    assert len(set(words)) == 4 and not any(word in said for word in words)
     assert ask(db.url(database.READER), "SELECT session_user") == "reader"
 
 
@@ -95,6 +99,24 @@ def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
     assert "[waiting; analyst]" in capsys.readouterr().out
     assert main(["rules", "pause", "1", "--store", db.url(database.READER)]) == FAILED
     assert "permission denied for table rules" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("db")
+def test_a_folder_with_one_file_of_all_passwords_is_brought_up_to_date():
+    """As versions wrote it that had no user for capture."""
+    with database.running() as old:
+        ask(old.url(), "DROP ROLE capture")
+        old.stop()
+        files = {name: old.folder / database.PASSWORDS / name for name in ("lab", "analyst", "reader")}
+        lines = [file.read_text() for file in files.values()]
+        (old.folder / "pgpass").write_text("".join(lines))
+        shutil.rmtree(old.folder / database.PASSWORDS)
+        assert main(["db", "start", "--folder", str(old.folder), "--port", str(old.port)]) == OK
+        assert [file.read_text() for file in files.values()] == lines
+        assert not (old.folder / "pgpass").exists()
+        for user in (database.OWNER, *database.ROLES):
+            assert ask(old.url(user), "SELECT session_user") == user
+        assert ask(old.url(database.CAPTURE), "SELECT count(*) FROM rules") == 0
 
 
 def test_without_its_programs_the_message_says_what_to_install(monkeypatch, capsys):

@@ -2,15 +2,22 @@
 
 import ast
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
 
 from lab.cli.main import parser
-from lab.machine import broker, database
+from lab.machine import broker, database, ports
 from tests.machine.imageroot import steps
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker" / "compose.yaml"
@@ -50,6 +57,19 @@ def test_the_unit_runs_a_command_that_there_is():
     assert Path(program).name == "lab" and options.metrics == 9464 and options.metrics_host == "127.0.0.1"
 
 
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+def test_systemd_takes_the_unit_and_the_loop_is_compiled_where_it_may_write(tmp_path):
+    text = (ROOT / "docker" / "lab.service").read_text()
+    assert "NUMBA_CACHE_DIR=/var/cache/lab/" in text and "\nCacheDirectory=lab\n" in text
+    (code,) = re.findall(r'^ExecStartPre=\S+ -c "(.*)"$', text, re.MULTILINE)
+    compile(code, "ExecStartPre", "exec")
+    unit = tmp_path / "lab.service"
+    unit.write_text(re.sub(r"^(ExecStart(Pre)?)=\S+", r"\1=/bin/true", text, flags=re.MULTILINE))
+    done = subprocess.run(["systemd-analyze", "verify", unit], check=False, capture_output=True, text=True)
+    ours = [line for line in done.stderr.splitlines() if str(unit) in line or "lab.service" in line]
+    assert not ours, done.stderr
+
+
 @pytest.mark.parametrize("name", ["Dockerfile", "workshop.Dockerfile"])
 def test_an_image_is_made_of_files_that_there_are_and_does_not_run_as_root(name):
     did = steps((ROOT / "docker" / name).read_text())
@@ -79,7 +99,14 @@ def of_profile(profile: str) -> dict[str, dict]:
 def test_each_profile_has_what_its_services_need():
     assert set(of_profile("solo")) == {"workshop"}
     assert set(of_profile("live")) == {"workshop", "broker", "database", "engine", "prometheus", "grafana"}
-    assert set(of_profile("cluster")) == {"workshop", "broker", "spark", "worker", "engine-on-cluster"}
+    assert set(of_profile("cluster")) == {
+        "workshop",
+        "broker",
+        "secret",
+        "spark",
+        "worker",
+        "engine-on-cluster",
+    }
     for profile in ("solo", "live", "cluster"):
         there = of_profile(profile)
         assert {need for each in there.values() for need in each.get("depends_on", ())} <= set(there)
@@ -128,6 +155,59 @@ def test_what_prometheus_and_grafana_are_given_is_there_and_fits():
     assert source["url"] == "http://prometheus:9090" and source["type"] == "prometheus"
 
 
+def test_all_of_a_workshop_s_cluster_share_a_secret():
+    for name in ("spark", "worker", "engine-on-cluster"):
+        service = WORKSHOP["services"][name]
+        assert service["environment"]["SPARK_CONF_DIR"] == WORKSHOP["services"]["secret"]["command"][-1]
+        assert service["depends_on"]["secret"] == {"condition": "service_completed_successfully"}
+        assert "shared:/home/lab" in service["volumes"]
+
+
+@pytest.mark.slow
+def test_the_workshop_s_jupyterlab_wants_a_token_and_a_host_s_own_name(tmp_path):
+    """The image's command, on a port of its own; what a web page may do from a name that leads to this machine is nothing."""
+    given = WORKSHOP["services"]["workshop"]["environment"]["JUPYTER_TOKEN"]
+    assert given == "${LAB_TOKEN:-}"  # empty, if nobody sets it: JupyterLab draws one
+    command = yaml.safe_load(dict(steps((ROOT / "docker" / "workshop.Dockerfile").read_text()))["CMD"])
+    words = [word for word in command if "root_dir" not in word and "default_url" not in word][1:]
+    port = ports.free_port()
+    words += [f"--ServerApp.root_dir={tmp_path}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    words += ["--allow-root"] if os.getuid() == 0 else []
+    env = {
+        **os.environ,
+        "JUPYTER_TOKEN": "",
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "HOME": str(tmp_path),
+    }
+
+    def ask(host: str, token: str = "") -> int:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/api/contents", headers={"Host": host})
+        if token:
+            request.add_header("Authorization", f"token {token}")
+        try:
+            return urllib.request.urlopen(request, timeout=PATIENCE_S).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    program = Path(sys.executable).with_name("jupyter")
+    with subprocess.Popen(
+        [program, *words], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as lab:
+        try:
+            wait_until(
+                lambda: [*(tmp_path / "runtime").glob("jpserver-*.json")] and not ports.is_free(port),
+                alive=lambda: lab.poll() is None,
+            )
+            (file,) = (tmp_path / "runtime").glob("jpserver-*.json")
+            token = json.loads(file.read_text())["token"]
+            assert len(token) >= 40
+            for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
+                assert (ask(host, token), ask(host), ask(host, "workshop")) == (200, 403, 403)
+            assert ask(f"evil.example:{port}", token) == 403
+        finally:
+            lab.terminate()
+
+
 def test_the_hub_starts_the_workshop_s_image():
     text = (ROOT / "docker" / "jupyterhub_config.py").read_text()
     ast.parse(text)
@@ -148,6 +228,14 @@ def test_dev_container_and_binder_name_files_and_modules_that_there_are():
     ).resolve() == ROOT / "requirements.txt"
     for module in re.findall(r"python -m (lab\.[\w.]+)", (binder / "postBuild").read_text()):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+
+
+def test_the_forge_runs_actions_by_their_commit():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    used = re.findall(r"uses: (.*)", text)
+    assert used and all(
+        re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each) for each in used
+    ), used
 
 
 def test_the_forge_tries_each_python_and_java_that_the_readme_names():

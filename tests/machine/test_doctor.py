@@ -3,7 +3,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from lab.machine import database, doctor, findings, jars, surroundings
 from tests.machine.test_java import fake_java, look_in
+from tests.waiting import wait_until
 
 
 def only(check) -> doctor.Check:
@@ -64,8 +64,19 @@ def test_a_package_that_is_missing_is_a_problem_and_one_of_another_version_a_war
 
 def test_away_from_the_checkout_the_pins_come_from_the_installed_package(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "REQUIREMENTS", tmp_path / "absent")
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: {"lab": ["no-such-package==1.0"]}[name])
+    monkeypatch.setattr(
+        doctor.metadata, "requires", lambda name: {"rules-lab": ["no-such-package==1.0"]}[name]
+    )
     assert only(doctor.check_packages).found == "missing: no-such-package"
+
+
+def test_another_project_that_installs_a_package_of_our_name_is_a_problem(monkeypatch):
+    assert only(doctor.check_name).state == "ok"
+    both = {"lab": ["rules-lab", "lab", "lab"]}
+    monkeypatch.setattr(doctor.metadata, "packages_distributions", lambda: both)
+    clash = only(doctor.check_name)
+    assert clash.state == "problem" and "also installed by lab:" in clash.found
+    assert clash.fix == "pip uninstall lab rules-lab, then pip install rules-lab"
 
 
 def test_worker_python_of_another_installation_is_a_warning_and_an_absent_one_a_problem(
@@ -193,6 +204,8 @@ def test_a_doctor_outside_the_venv_is_a_warning(clone):
 )
 def test_a_folder_that_cannot_be_written_to_is_a_problem(monkeypatch):
     monkeypatch.setattr(surroundings, "ROOT", Path("/sys/kernel"))
+    assert only(doctor.check_folder).state == "ok"  # of a package that is installed there
+    monkeypatch.setattr(surroundings, "IN_A_CLONE", "uevent_seqnum")
     row = only(doctor.check_folder)
     assert row.state == "problem" and "cannot be written to" in row.found and "cp -r" in row.fix
 
@@ -200,6 +213,7 @@ def test_a_folder_that_cannot_be_written_to_is_a_problem(monkeypatch):
 @pytest.mark.parametrize("name", ["kit:2", "kit#2", "kit%202", "Übung", "kit*"])
 def test_a_folder_with_odd_characters_is_a_problem(monkeypatch, tmp_path, name):
     (tmp_path / name).mkdir()
+    (tmp_path / name / "Makefile").touch()
     monkeypatch.setattr(surroundings, "ROOT", tmp_path / name)
     row = only(doctor.check_folder)
     assert row.state == "problem" and "plain name" in row.fix
@@ -313,9 +327,7 @@ def test_java_that_outlived_its_program_is_a_warning_with_its_number(monkeypatch
         assert row.state == "warning" and pid in row.fix.split()
     finally:
         subprocess.run(["kill", pid], check=True)
-    deadline = time.monotonic() + 5
-    while pid in only(doctor.check_left_over).fix.split():
-        assert time.monotonic() < deadline
+    wait_until(lambda: pid not in only(doctor.check_left_over).fix.split())
 
 
 def test_every_check_that_is_not_ok_has_a_fix(clone, unreachable, monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.machine import broker, jars
+from tests.waiting import PATIENCE_S
 
 COORDINATES = "org.example:thing:1.0"
 CONTENT = b"a jar"
@@ -26,7 +27,7 @@ def downloads(monkeypatch, tmp_path):
             if self.content is not None:
                 (folder / "thing-1.0.jar").write_bytes(self.content)
             if self.barrier:
-                self.barrier.wait(timeout=10)
+                self.barrier.wait(timeout=PATIENCE_S)
             return self.log
 
     stand_in = Downloads()

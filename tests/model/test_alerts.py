@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.alerts import Alert, AlertTable, group_key
+from lab.model.alerts import LEAST, MOST, Alert, AlertTable, group_json, group_key, group_of
+from lab.model.schema import MAX_TIME
 
 ALERT = Alert(
     rule_id=1,
@@ -17,14 +18,19 @@ ALERT = Alert(
     limit=Decimal("1E-12"),
     event_id=7,
     event_time=1356998400000,
+    group=(("payeeId", 25), ("beneficiaryId", 12)),
 )
 decimals = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**24), max_value=10**24)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
+numbers, times, longs = st.integers(1, MOST), st.integers(0, MAX_TIME - 1), st.integers(LEAST, MOST)
+values = longs | texts
 alerts = st.builds(
     Alert,
-    *(st.integers(), st.integers(), texts, decimals, st.just("LESS"), decimals, st.integers(), st.integers()),
-    log_time=st.none() | st.integers(),
-    alert_time=st.none() | st.integers(),
+    *(numbers, numbers, texts, decimals, st.just("LESS"), decimals),
+    *(values | st.lists(values, min_size=2, max_size=3).map(tuple), times),
+    log_time=st.none() | times,
+    alert_time=st.none() | times,
+    group=st.none() | st.dictionaries(texts, values).map(lambda group: tuple(group.items())),
 )
 
 
@@ -33,7 +39,7 @@ def test_an_alert_is_one_json_object_with_the_published_names_in_order():
         '{"alertId":"'
         + ALERT.alert_id
         + '","ruleId":1,"ruleVersion":2,"key":"{payeeId=25;beneficiaryId=12}",'
-        '"aggregate":"20000000","operator":"GREATER","limit":"0.000000000001",'
+        '"group":{"payeeId":25,"beneficiaryId":12},"aggregate":"20000000","operator":"GREATER","limit":"0.000000000001",'
         '"eventId":7,"eventTime":1356998400000}'
     )
 
@@ -51,21 +57,64 @@ def test_every_alert_is_one_line_and_reads_back_equal(alert):
     assert Alert.from_json(line) == alert == Alert.from_json(line.encode())
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", ALERT.to_json().replace("20000000", "much"), b"\xff"])
+def changed(**attributes) -> str:
+    return json.dumps(json.loads(ALERT.to_json()) | attributes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", "null", "7", b"\xff", "[" * 100_000, '{"ruleId":' + "9" * 5_000 + "}"),
+        *(changed(aggregate=value) for value in ("much", 5, "NaN", "Infinity", "1E+999999999", None, "5 ")),
+        *(changed(eventTime=value) for value in ("now", 1.5, True, -1, 1 << 63, None)),
+        *(changed(logTime=value) for value in ("now", 1 << 63, -1)),
+        *(changed(ruleId=value) for value in ("1", 0, True, 1 << 63)),
+        *(changed(eventId=value) for value in (None, 1.5, [], [None], {"a": 1}, "\ud800", 1 << 63)),
+        *(changed(group=value) for value in ([], 7, {"a": None}, {"a": 1.5}, {"a": [1]}, {"\udc00": 1})),
+        *(changed(key=value) for value in (None, 7, "\ud800")),
+    ],
+)
 def test_what_is_no_alert_is_refused(text):
     with pytest.raises(ValueError, match="not an alert"):
         Alert.from_json(text)
 
 
-@pytest.mark.parametrize("name", ["rule_id", "rule_version", "key", "event_id", "event_time"])
+@pytest.mark.parametrize("name", ["rule_id", "rule_version", "group", "event_id", "event_time"])
 def test_the_alert_id_tells_rule_version_group_and_event_apart(name):
-    other = "{}" if name == "key" else 99
+    other = () if name == "group" else 99
     assert replace(ALERT, **{name: other}).alert_id != ALERT.alert_id
 
 
-@pytest.mark.parametrize("name", ["aggregate", "limit", "log_time", "alert_time"])
+@pytest.mark.parametrize("name", ["key", "aggregate", "limit", "log_time", "alert_time"])
 def test_the_alert_id_depends_on_nothing_else(name):
     assert replace(ALERT, **{name: 3}).alert_id == ALERT.alert_id
+
+
+def test_two_groups_with_one_text_are_two_groups_with_two_alert_ids():
+    names, groups = ("device", "ip"), (("x;ip=1", "2"), ("x", "1;ip=2"))
+    assert len({group_key(names, group) for group in groups}) == 1
+    alerts = [replace(ALERT, key=group_key(names, g), group=group_of(names, g)) for g in groups]
+    assert len({alert.alert_id for alert in alerts}) == 2
+    assert [json.loads(alert.to_json())["group"] for alert in alerts] == [
+        {"device": "x;ip=1", "ip": "2"},
+        {"device": "x", "ip": "1;ip=2"},
+    ]
+
+
+def test_an_alert_of_a_version_without_groups_keeps_its_id():
+    line = (
+        '{"alertId":"1.1.19056.1738022400000.5794f403","ruleId":1,"ruleVersion":1,"key":"{payeeId=43266;beneficiaryId=98530}",'
+        '"aggregate":"22000000.04","operator":"GREATER","limit":"20000000","eventId":19056,"eventTime":1738022400000}'
+    )
+    alert = Alert.from_json(line)
+    assert (alert.group, alert.alert_id) == (None, json.loads(line)["alertId"])
+    assert alert.to_json() == line
+
+
+def test_a_group_is_json_in_the_rules_order_with_the_values_of_events():
+    group = group_of(("b", "a", "n"), ("서울", Decimal("2E+1"), -5))
+    assert group_json(group) == r'{"b":"\uc11c\uc6b8","a":"20","n":-5}'
+    assert group_json(()) == "{}"
 
 
 def test_a_group_key_lists_fields_in_the_rules_order_and_decimals_plainly():

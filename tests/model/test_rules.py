@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.deadletters import SHOWN
+from lab.model.field import Field
 from lab.model.rules import (
     CONTROLS,
     FUNCTIONS,
@@ -265,6 +267,14 @@ def test_a_filter_is_typed_by_its_field_sorted_and_distinct():
         ("country", ("CN", "KR")),
     )
     assert rule(filter={}).filter == rule(filter=None).filter == ()
+
+
+def test_a_rule_groups_by_sixteen_fields_at_most():
+    fields = tuple(Field(f"f{n}", "long") for n in range(17))
+    wide = replace(PAYMENTS, fields=(*PAYMENTS.fields, *fields))
+    names = [field.name for field in fields]
+    assert "groupingKeyNames: 17 fields, expected at most 16" in reason(message(groupingKeyNames=names), wide)
+    assert len(parse_message(message(groupingKeyNames=names[1:]), wide).rule.keys) == 16
 
 
 def test_rules_share_a_route_when_the_set_of_keys_and_the_filter_are_the_same():

@@ -39,7 +39,7 @@ ORDERS = Schema(
         Field("placed", "time", path=("order", "placed.at"), unit="iso"),
         Field("amount", "decimal(18,2)", "with VAT", unit="EUR"),
     ),
-    id_field="orderId",
+    id_fields=("orderId",),
     time_field="placed",
 )
 
@@ -64,7 +64,7 @@ def test_whatever_the_names_paths_and_notes_the_file_reads_as_the_schema(named, 
         for name, path in named
     }
     try:
-        made = Schema(text, (*ORDERS.fields, *fields.values()), "orderId", "placed")
+        made = Schema(text, (*ORDERS.fields, *fields.values()), ("orderId",), "placed")
     except ValueError:
         return  # two fields of one name or at one path
     every = dict.fromkeys(made.names, notes)
@@ -74,9 +74,22 @@ def test_whatever_the_names_paths_and_notes_the_file_reads_as_the_schema(named, 
     ]
 
 
+def test_an_id_may_be_several_fields():
+    made = from_toml(
+        FILE.replace('id = "orderId"', 'id = ["amount", "orderId"]').replace("decimal(18,2)", "long")
+    )
+    assert made.id_fields == ("amount", "orderId")
+    assert 'id = ["amount", "orderId"]' in to_toml(made) and from_toml(to_toml(made)) == made
+
+
 def test_the_schemas_that_ship_can_be_files():
     for each in SCHEMAS.values():
         assert from_toml(to_toml(each)) == each
+
+
+def test_a_file_may_say_what_records_and_nan_are():
+    other = replace(ORDERS, records="csv", nan="dead letter")
+    assert from_toml(to_toml(other)) == other and from_toml(to_toml(ORDERS)).records == "json"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +98,9 @@ def test_the_schemas_that_ship_can_be_files():
         ('name = "orders"', "", "name: nothing, expected a text"),
         ('id = "orderId"', 'id = "orderID"', 'unknown orders field "orderID", did you mean orderId?'),
         ('id = "orderId"', 'id = "amount"', "type of amount: "),
+        ('id = "orderId"', "id = []", "id: an empty list, expected the name of a field, or several"),
+        ('id = "orderId"', 'id = ["orderId", 7]', "id: a list, expected the name of a field, or several"),
+        ('id = "orderId"', 'id = ["orderId", "orderId"]', "expected 1 to 8 different fields"),
         ('name = "orders"', 'nme = "orders"', 'unknown name "nme", did you mean name?'),
         ('type = "string"', "", "fields.orderId.type: nothing, expected a text"),
         ('type = "string"', 'type = "text"', 'type of orderId: "text", expected long, string'),

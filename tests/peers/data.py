@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.model.alerts import Alert
+from lab.model.field import Id
 from lab.model.reference import run
 from lab.model.schema import PAYMENTS
 from tests.bench.data import THREE_RULES, Payments, Rough, three_rules
@@ -39,7 +40,7 @@ class Case:
     """An alert: its rule's number and its event."""
 
     rule: int
-    event: int | str
+    event: Id
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from lab.restrict.decide import Decider
 from lab.restrict.service import HOST
 from lab.stream.player import Player
 from tests.restrict.test_restrictions import GUESSING
-from tests.restrict.test_service import serving
+from tests.restrict.test_service import TOKEN, serving
 from tests.rulestore.engine import Engine
 
 STEP_S = 5  # of the player's clock: an attack of minutes takes a second
@@ -32,7 +32,7 @@ def attempts(folder, kinds: tuple[str, ...], enforced: bool) -> tuple[Player, li
             logs.log("events").append(lines)
 
     with serving(logs.log("restrictions")) as port, Decider(logs, LOGINS) as decider:
-        shop = Enforcement(f"http://{HOST}:{port}")
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN)
         player = Player(
             "logins",
             Sink(),
@@ -48,7 +48,7 @@ def attempts(folder, kinds: tuple[str, ...], enforced: bool) -> tuple[Player, li
             engine.step()
             if decider.step():
                 time.sleep(0.05)  # the service looks at its log
-        assert shop.unanswered == 0
+        assert (shop.unanswered, shop.refused) == (0, 0), shop.error
     return player, [event for event in played if event["action"] == "login_failed"]
 
 

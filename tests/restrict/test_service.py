@@ -2,27 +2,33 @@
 
 import http.client
 import json
+import socket
 import time
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from lab.logs.files import FileLog
 from lab.machine import ports
-from lab.restrict import service
+from lab.restrict import connections, service
 from lab.restrict.client import Enforcement
 from lab.restrict.restrictions import Restriction
 from lab.restrict.service import HOST, MAX_BODY
+from lab.restrict.tokens import read_tokens
 from lab.stream.player import Player
+from tests.waiting import PATIENCE_S, wait_until
 
 ALICE = (("userId", "7"),)
+TOKEN, OTHER = "t" * 32, "o" * 32
 
 
 @contextmanager
 def serving(log, **settings):
     port = ports.free_port()
-    with service.serving(log, port, **settings):
+    with service.serving(log, port, (TOKEN, OTHER), **settings):
         yield port
 
 
@@ -32,8 +38,9 @@ def log(tmp_path) -> FileLog:
 
 
 def ask(port: int, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, object]:
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    connection.request(method, path, body, {"Content-Type": "application/json"} | headers)
+    connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    connection.request(method, path, body, {"Content-Type": "application/json"} | token | headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -52,23 +59,30 @@ def block(log, seconds: float = 60, action="block_login", subject=ALICE, lifted=
     )
 
 
-def wait_until(true, seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)
+@pytest.fixture
+def later(monkeypatch) -> list[float]:
+    """How many seconds the service's clocks are ahead."""
+    ahead = [0.0]
+    clocks = SimpleNamespace(
+        monotonic=lambda: 1_000.0 + ahead[0],
+        time_ns=lambda: time.time_ns() + int(ahead[0] * 1e9),
+        sleep=time.sleep,
+    )
+    monkeypatch.setattr(service, "time", clocks)
+    return ahead
 
 
-def test_it_refuses_while_a_restriction_lasts_and_until_it_is_lifted(log):
+def test_it_refuses_while_a_restriction_lasts_and_until_it_is_lifted(log, later):
     with serving(log) as port:
         assert may(port, action="login", userId=7) == (200, {"answers": [{"allowed": True}]})
-        block(log, seconds=0.7)
+        block(log, seconds=1_000)
         wait_until(lambda: not may(port, action="login", userId=7)[1]["answers"][0]["allowed"])
         _, told = may(port, action="login_failed", userId="7", ip="x")
         assert told["answers"][0]["ruleId"] == 1 and told["answers"][0]["subject"] == {"userId": "7"}
         assert may(port, action="payment", userId=7)[1]["answers"][0]["allowed"]
-        wait_until(lambda: may(port, action="login", userId=7)[1]["answers"][0]["allowed"])  # it expired
-        block(log)
+        later[0] = 1_001
+        assert may(port, action="login", userId=7)[1]["answers"][0]["allowed"]  # it expired
+        block(log, seconds=10_000)
         wait_until(lambda: ask(port, "GET", "/restrictions")[1]["inForce"] == 1)
         block(log, lifted=True)
         wait_until(lambda: ask(port, "GET", "/restrictions")[1]["inForce"] == 0)
@@ -105,14 +119,12 @@ def test_it_listens_on_the_loopback_only(log):
         "[]",
         "{}",
         '{"questions": []}',
-        '{"questions": [{"userId": 7}]}',
-        '{"questions": [{"action": 7}]}',
-        '{"questions": [{"action": "login", "userId": 7.5}]}',
-        '{"questions": [{"action": "login", "userId": {"a": 1}}]}',
+        '{"questions": {"action": "login"}}',
         '{"questions": [{"action": "login"}], "more": 1}',
+        '{"questions": [{"action": "login"}], "more": "\\ud800"}',
+        '{"questions": [{"action": "login", "userId": NaN}]}',
+        '{"questions": ' + "[" * 300 + "]" * 300 + "}",
         json.dumps({"questions": [{"action": "login"}] * 101}),
-        json.dumps({"questions": [{"action": "login", "ip": "x" * 501}]}),
-        json.dumps({"questions": [{"action": "login", "x" * 101: "y"}]}),
     ],
 )
 def test_a_request_that_is_wrong_is_refused(log, body):
@@ -120,24 +132,137 @@ def test_a_request_that_is_wrong_is_refused(log, body):
         assert ask(port, "POST", "/may", body)[0] == 422
 
 
+@pytest.mark.parametrize(
+    "question, why",
+    [
+        ('"login"', 'question: "login", expected an object'),
+        ("null", "question: nothing, expected an object"),
+        ('{"userId": 7}', "action: nothing, expected a text such as login"),
+        ('{"action": 7}', "action: 7, expected a text such as login"),
+        ('{"action": "login", "userId": 7.5}', '"userId": 7.5, expected a text of valid Unicode, an integer'),
+        ('{"action": "login", "userId": {"a": 1}}', '"userId": an object, expected'),
+        ('{"action": "login", "userId": true}', '"userId": true, expected'),
+        ('{"action": "login", "userId": 7, "device": "\\ud800"}', '"device": "'),
+        ('{"action": "login", "userId": 7, "\\ud800": 7.5}', "expected a text"),
+    ],
+)
+def test_what_is_no_question_is_refused_and_the_others_are_answered(log, question, why):
+    block(log)
+    with serving(log) as port:
+        body = f'{{"questions": [{{"action": "login", "userId": 8}}, {question}, {{"action": "login", "userId": 7}}]}}'
+        status, told = ask(port, "POST", "/may", body)
+        first, refused, last = told["answers"]
+        assert status == 200 and first == {"allowed": True} and not last["allowed"]
+        assert refused["allowed"] is False and why in refused["refused"]
+
+
+def test_long_texts_are_compared_like_short_ones(log):
+    block(log)
+    block(log, subject=(("device", "x" * 10_000),))
+    with serving(log) as port:
+        for event in ({"userId": 7, "device": "y" * 501}, {"userId": 8, "device": "x" * 10_000}):
+            assert not may(port, action="login", **event)[1]["answers"][0]["allowed"]
+        assert may(port, action="login", userId=8, device="x" * 9_999)[1]["answers"][0]["allowed"]
+
+
+def test_who_has_no_token_is_told_nothing(log):
+    block(log)
+    with serving(log) as port:
+        for header in (
+            "",
+            "Bearer ",
+            f"Bearer {TOKEN}x",
+            f"Bearer {TOKEN[:-1]}",
+            f"Basic {TOKEN}",
+            TOKEN,
+            "é",
+        ):
+            for method, path in (
+                ("POST", "/may"),
+                ("GET", "/restrictions"),
+                ("GET", "/health"),
+                ("GET", "/"),
+            ):
+                assert ask(port, method, path, "{}", Authorization=header)[0] == 401
+        assert ask(port, "GET", "/restrictions", Authorization=f"Bearer {OTHER}")[0] == 200
+
+
+def test_a_client_uses_up_nothing_of_another(log):
+    with serving(log, rate=20) as port:
+        assert {ask(port, "GET", "/health", Authorization="Bearer stranger")[0] for _ in range(100)} == {401}
+        assert {ask(port, "GET", "/health", Authorization=f"Bearer {OTHER}")[0] for _ in range(60)} == {
+            200,
+            429,
+        }
+        assert may(port, action="login")[0] == 200
+
+
+def test_a_request_that_trickles_in_is_ended(log, monkeypatch):
+    monkeypatch.setattr(service, "BODY_S", 0.2)
+    with serving(log) as port, socket.create_connection((HOST, port), timeout=PATIENCE_S) as slow:
+        slow.sendall(
+            f"POST /may HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n{{".encode()
+        )
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
 def test_a_request_that_is_large_is_refused_also_without_a_length(log):
     with serving(log) as port:
         assert ask(port, "POST", "/may", "x" * (MAX_BODY + 1))[0] == 413
-        connection = http.client.HTTPConnection(HOST, port, timeout=5)
+        connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)
         pieces = iter([b"x" * 10_000] * 10)
         connection.request(
-            "POST", "/may", pieces, encode_chunked=True, headers={"Transfer-Encoding": "chunked"}
+            "POST",
+            "/may",
+            pieces,
+            encode_chunked=True,
+            headers={"Transfer-Encoding": "chunked", "Authorization": f"Bearer {TOKEN}"},
         )
         assert connection.getresponse().status == 413
         assert may(port, action="login")[0] == 200
 
 
-def test_too_many_requests_are_refused_for_a_while(log):
+@contextmanager
+def idle(port: int, count: int, request: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Connections that do no more than this request."""
+    with ExitStack() as open_ones:
+        some = [
+            open_ones.enter_context(socket.create_connection((HOST, port), timeout=PATIENCE_S))
+            for _ in range(count)
+        ]
+        for each in some if request else ():
+            each.sendall(request)
+            assert each.recv(100).startswith(b"HTTP/1.1 200")
+        yield some
+
+
+def test_connections_that_ask_nothing_shut_nobody_out(log):
+    with (
+        serving(log) as port,
+        idle(port, connections.STRANGERS + 50) as some,
+        closing(Enforcement(f"http://{HOST}:{port}", TOKEN)) as shop,
+    ):
+        assert shop.allowed([{"action": "login"}]) == [True] and not shop.unanswered
+        assert some[0].recv(1) == b""  # the oldest has gone
+        with idle(port, connections.STRANGERS + 50):  # but not those who have shown a token
+            assert shop.allowed([{"action": "login"}]) == [True] and not shop.unanswered
+
+
+def test_connections_of_one_client_shut_out_no_other(log):
+    head = f"GET /health HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {OTHER}\r\n\r\n".encode()
+    with serving(log) as port, closing(Enforcement(f"http://{HOST}:{port}", TOKEN)) as shop:
+        assert shop.allowed([{"action": "login"}]) == [True]
+        with idle(port, connections.OF_A_CLIENT + 20, head) as some:
+            assert shop.allowed([{"action": "login"}]) == [True] and not shop.unanswered
+            ended = [each for each in some[:20] if each.recv(1000) and each.recv(1) == b""]
+            assert len(ended) == 20
+
+
+def test_too_many_requests_are_refused_for_a_while(log, later):
     with serving(log, rate=20) as port:
-        statuses = [may(port, action="login")[0] for _ in range(40)]
-        assert statuses[:20] == [200] * 20 and 429 in statuses
-        time.sleep(0.2)
-        assert may(port, action="login")[0] == 200
+        assert [may(port, action="login")[0] for _ in range(22)] == [200] * 20 + [429] * 2
+        later[0] += 0.06
+        assert [may(port, action="login")[0] for _ in range(2)] == [200, 429]
 
 
 def test_other_names_for_this_machine_are_refused(log):
@@ -158,23 +283,76 @@ def test_only_reading_is_offered(log):
 # -- the shop ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_shop_that_gets_no_answer_goes_on():
-    shop = Enforcement(f"http://{HOST}:{ports.free_port()}")
-    assert shop.allowed([{"action": "login", "userId": 7}] * 3) == [True] * 3 and shop.unanswered == 3
+LOGIN, PAYMENT, VISIT = ({"action": action, "userId": 7} for action in ("login", "payment", "visit"))
+
+
+def test_while_there_is_no_answer_what_could_be_forbidden_does_not_happen():
+    url = f"http://{HOST}:{ports.free_port()}"
+    shop = Enforcement(url, TOKEN)
+    assert shop.allowed([LOGIN, PAYMENT, VISIT, {"userId": 7}]) == [False, False, True, False]
+    assert shop.unanswered == 4 and "refused" in shop.error
+    assert Enforcement(url, TOKEN, {"hold_payment": "allow"}).allowed([LOGIN, PAYMENT]) == [False, True]
+    assert Enforcement(url, TOKEN, {"block_login": "allow"}).allowed([LOGIN, PAYMENT]) == [True, False]
     with pytest.raises(ValueError, match="expected the address of `lab restrict serve`"):
         Enforcement("file:///etc/passwd")
+    for wrong in ({"block_login": "maybe"}, {"login": "allow"}):
+        with pytest.raises(ValueError, match="expected one of block_login"):
+            Enforcement(url, TOKEN, wrong)
+
+
+ALLOWING = {"block_login": "allow", "hold_payment": "allow"}
+
+
+@pytest.mark.parametrize("device", ["x" * 501, "x" * 70_000, "\ud800", "\0", 1 << 5000])
+def test_no_value_lets_a_restricted_user_in_or_keeps_the_others_out(log, device):
+    block(log)
+    with serving(log) as port:
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN, ALLOWING)
+        events = [LOGIN | {"userId": user} for user in (7, 8)] * 60
+        events[10] = LOGIN | {"device": device}
+        assert shop.allowed(events) == [False, True] * 60
+        assert shop.unanswered == 0
+        shop.close()
+
+
+def test_a_request_that_is_refused_is_no_outage(log):
+    with serving(log, rate=1) as port:
+        stranger = Enforcement(f"http://{HOST}:{port}", "s" * 32, ALLOWING)
+        assert stranger.allowed([LOGIN, PAYMENT]) == [False, False]
+        assert stranger.refused == 2 and stranger.error.startswith("401")
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN)
+        assert shop.allowed([LOGIN]) == [True]
+        stranger.close(), shop.close()
+
+
+def test_tokens_come_from_a_file_the_environment_or_a_file_of_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_DATA", str(tmp_path / "data"))
+    own = read_tokens()
+    assert own == read_tokens() and len(own[0]) >= 32
+    assert (tmp_path / "data" / "restrict-token").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("LAB_RESTRICT_TOKEN", "e" * 32)
+    assert read_tokens() == ["e" * 32]
+    file = tmp_path / "tokens"
+    file.write_text(f"{TOKEN}\n{OTHER}\n")
+    assert read_tokens(file) == [TOKEN, OTHER]
+    for text in ("", "short\n", f"{TOKEN}\nshort"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match="each of at least 32 characters"):
+            read_tokens(file)
 
 
 def test_a_shop_asks_again_when_the_service_is_back(log, monkeypatch):
     monkeypatch.setattr("lab.restrict.client.AGAIN_S", 0)
     block(log)
     with serving(log) as port:
-        shop = Enforcement(f"http://{HOST}:{port}")
+        shop = Enforcement(f"http://{HOST}:{port}", TOKEN)
         assert (
             shop.allowed([{"action": "login", "userId": user} for user in (7, 8) * 100])
             == [False, True] * 100
         )
-    assert shop.allowed([{"action": "login", "userId": 7}]) == [True]
+    assert shop.allowed([{"action": "login", "userId": 8}]) == [False]
+    with service.serving(log, port, [TOKEN]):
+        assert shop.allowed([{"action": "login", "userId": user} for user in (7, 8)]) == [False, True]
     shop.close()
 
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
@@ -19,6 +18,7 @@ from lab.machine import broker, database, ports
 from lab.model.schema import Schema
 from lab.restrict.client import HOST, Enforcement
 from lab.rulestore.store import RuleStore
+from tests.waiting import wait_until
 
 READY = {
     "capture": "changes go to",
@@ -27,7 +27,6 @@ READY = {
     "decider": "restrictions go to",
     "service": "answers;",
 }
-READY_S = 600
 
 
 class Process:
@@ -45,7 +44,7 @@ class Process:
     def wait_until_ready(self) -> None:
         """Until it has begun."""
         ready = re.compile(self._ready, re.DOTALL)
-        wait_until(lambda: ready.search(self.said()) or not self._alive(), READY_S)
+        wait_until(lambda: ready.search(self.said()), alive=self._alive)
 
     def said(self) -> str:
         """What it has printed since it was started last."""
@@ -96,7 +95,7 @@ class Loop:
             typed = ("--schema", self.schema.name, *where)
             self.checkpoint = self._folder / "checkpoint"
             commands = {
-                "capture": ("cdc", "run", "--store", self.url, *typed),
+                "capture": ("cdc", "run", "--store", self._database.url(database.CAPTURE), *typed),
                 "engine": ("run", "--checkpoint", str(self.checkpoint), "--parallelism", "1", *typed),
                 "decider": ("restrict", "run", *typed),
                 "service": ("restrict", "serve", "--port", str(self.port), *where),
@@ -133,11 +132,3 @@ class Loop:
             broker.start(self._broker.folder, self._broker.port)
         else:
             self.processes[part].restart()
-
-
-def wait_until(true: Callable[[], object], seconds: float = 60, pause_s: float = 0.05) -> None:
-    """Until something is true; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"it did not come within {seconds:g} s"
-        time.sleep(pause_s)

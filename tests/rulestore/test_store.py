@@ -1,14 +1,18 @@
 """Rules as rows: what the engine would reject is refused, edits are kept with who made them, text is only ever text."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 
+import psycopg2
 import pytest
 from hypothesis import HealthCheck, given, settings
+from psycopg2.extras import PhysicalReplicationConnection
 from sqlalchemy import create_engine, insert, text, update
 from sqlalchemy.exc import DatabaseError
 
 from lab.cli.main import OK, USAGE, main
+from lab.logs.access import NotTrusted
 from lab.machine import database
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
@@ -213,7 +217,8 @@ def test_a_filter_and_a_name_may_hold_any_text(store):
 def as_user(postgres):
     owner = new_database(postgres)
     RuleStore(owner, PAYMENTS).put(RULE)
-    return lambda user: owner.replace(f"//{database.OWNER}@", f"//{user}@")
+    own = f"//{database.OWNER}@", f"/passwords/{database.OWNER}"
+    return lambda user: owner.replace(own[0], f"//{user}@").replace(own[1], f"/passwords/{user}")
 
 
 def test_who_may_not_make_the_tables_is_told_who_does(postgres):
@@ -255,7 +260,7 @@ def test_passwords_are_asked_for_and_nowhere_shown(postgres, as_user):
     without = as_user(database.ANALYST).partition("?")[0]
     with pytest.raises(DatabaseError, match="no password supplied|password authentication failed"):
         create_engine(without.replace("postgresql:", "postgresql+psycopg2:")).connect()
-    assert (postgres.folder / "pgpass").stat().st_mode & 0o777 == 0o600
+    assert (postgres.folder / "passwords" / "lab").stat().st_mode & 0o777 == 0o600
     store = RuleStore(as_user(database.OWNER), PAYMENTS)
     store.url = store.url.set(password="s3cret")
     assert "s3cret" not in repr(store)
@@ -303,3 +308,69 @@ def test_a_url_of_another_kind_is_refused_without_its_password(capsys):
     ):
         with pytest.raises(ValueError, match="expected one such as sqlite:///rules.db"):
             RuleStore(url, PAYMENTS)
+
+
+def test_a_passfile_that_everybody_may_change_is_refused(tmp_path):
+    (tmp_path / "pgpass").write_text("*:*:*:lab:hush\n")
+    (tmp_path / "pgpass").chmod(0o666)
+    url = f"postgresql://lab@127.0.0.1:1/lab?passfile={tmp_path / 'pgpass'}"
+    with pytest.raises(NotTrusted, match="pgpass: everybody may change it") as error:
+        RuleStore(url, PAYMENTS)
+    assert "hush" not in str(error.value)
+
+
+# -- users with few rights ---------------------------------------------------------------------------------------------
+
+
+def test_who_captures_writes_answers_and_positions_and_nothing_else(as_user):
+    store = RuleStore(as_user(database.CAPTURE), PAYMENTS)
+    with store.engine.connect() as connection:
+        rights = connection.execute(
+            text(
+                "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles WHERE rolname = session_user"
+            )
+        ).one()
+    assert rights == (False, False, False, True)
+    store.set_position("logs/control", 1)
+    for statement in (
+        "UPDATE rules SET limit_value = 7",
+        "INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule) VALUES (1, now(), 'x', '{}')",
+        "DELETE FROM rule_changes",
+        "DROP PUBLICATION lab_rule_changes",
+        "CREATE TABLE mine (id int)",
+        "SELECT pg_read_file('pg_hba.conf')",
+    ):
+        with pytest.raises(DatabaseError, match="permission denied|must be owner"):
+            edit(store, text(statement))
+
+
+def test_who_may_replicate_copies_no_data_folder(postgres, as_user):
+    with pytest.raises(psycopg2.OperationalError, match="no pg_hba.conf entry for replication connection"):
+        psycopg2.connect(as_user(database.CAPTURE), connection_factory=PhysicalReplicationConnection)
+
+
+def test_users_with_few_rights_are_made_in_a_database_of_one_s_own(needs_postgres, tmp_path, capsys):
+    with database.running() as postgres:
+        own = new_database(postgres)
+        with (
+            closing(psycopg2.connect(postgres.url())) as connection,
+            connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("DROP ROLE capture, analyst, reader")
+        command = ["db", "roles", "--store", own, "--passwords", str(tmp_path / "words")]
+        assert main(command) == OK
+        assert {path.name for path in (tmp_path / "words").iterdir()} == {"capture", "analyst", "reader"}
+        said = capsys.readouterr().out
+        for user in ("analyst", "capture", "reader"):
+            file = tmp_path / "words" / user
+            assert (
+                file.read_text().split(":")[-1].strip() not in said and file.stat().st_mode & 0o777 == 0o600
+            )
+            url = own.replace("//lab@", f"//{user}@").partition("?")[0] + f"?passfile={file}"
+            store = RuleStore(url, PAYMENTS)
+            if user == "analyst":
+                store.put(RULE)
+                store.delete(1)
+            assert len(store.history(1)) == 2
+        assert main(command) == OK and "already existed" in capsys.readouterr().out

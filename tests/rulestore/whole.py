@@ -21,15 +21,16 @@ from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.restrict.client import HOST
 from lab.restrict.restrictions import FORBIDS, folded
+from lab.restrict.tokens import read_tokens
 from lab.state.read import read_state
 from lab.stream.simulate import payments, to_json
 from tests.rulestore import kills
-from tests.rulestore.loop import Loop, wait_until
+from tests.rulestore.loop import Loop
 from tests.topics import counted, publish
+from tests.waiting import wait_until
 
 PAYEES, EVENTS_A_SECOND, PAUSE_S = 30, 10, 0.15
 ASK_S = 0.3
-SETTLED_S = 600  # engines are started anew, and catch up
 ASKED = [(action, str(payee)) for action in FORBIDS for payee in range(PAYEES) if FORBIDS[action]]
 
 Who = tuple[str, str]  # an action and whom it is forbidden
@@ -99,7 +100,8 @@ class Shop(Until):
         with closing(http.client.HTTPConnection(HOST, self._port, timeout=5)) as connection:
             questions = [{"action": FORBIDS[action][0], "payeeId": int(payee)} for action, payee in ASKED]
             body = json.dumps({"questions": questions})
-            connection.request("POST", "/may", body, {"Content-Type": "application/json"})
+            token = {"Authorization": f"Bearer {read_tokens()[0]}"}
+            connection.request("POST", "/may", body, {"Content-Type": "application/json"} | token)
             answers = json.loads(connection.getresponse().read())["answers"]
         for who, answer in zip(ASKED, answers, strict=True):
             if not answer["allowed"]:
@@ -156,7 +158,7 @@ def whole_loop(folder: Path, edits: int, edits_a_kill: int, seed: int | str = 1)
         (place,) = publish(loop.logs, '{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}')
         derived = Derived(loop)
         sent = derived.reference.counts["records"]
-        wait_until(lambda: counted(loop.logs)["records"] == sent and place in answers(loop), SETTLED_S, 1)
+        wait_until(lambda: counted(loop.logs)["records"] == sent and place in answers(loop), pause_s=1)
         assert_rules(loop, derived, answers(loop)[place])
         assert_restrictions(loop, derived, shop)
         shop.stop()

@@ -103,12 +103,23 @@ def random_history(seed: int) -> History:
         "merged_events": pick([4, 1 << 22]),
         "ledgers": pick([2, 100]),
         "sharing": pick([0, 0, 3, 5000]),
+        # a generator of its own: what a seed gave before there were pairs, it gives still
+        "pairs": random.Random(f"{seed}/pairs").random() < 0.3,
     }
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]
     for _ in range(pick([2, 3, 4, 6, 8, 10, 14, 20, 30])):
         actions += habits.next()
-    return History(settings, tuple(actions))
+    return History(settings, tuple(_with_copies(random.Random(-1 - seed), actions)))
+
+
+def _with_copies(rng: random.Random, actions: list[Action]) -> list[Action]:
+    """In some histories the checkpoint is copied, and the copy put back later, once or twice."""
+    copies: list[Action] = [("copy",), ("put_back",), ("put_back",)][: rng.choice([0, 0, 0, 2, 3])]
+    places = sorted(rng.choices(range(len(actions) + 1), k=len(copies)), reverse=True)
+    for place, action in zip(places, reversed(copies), strict=True):
+        actions = [*actions[:place], action, *actions[place:]]
+    return actions
 
 
 class Habits:

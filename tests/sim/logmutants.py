@@ -2,14 +2,17 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
 from lab.engine.cut import Planner
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
+from lab.logs.index import Batch
 from lab.logs.segments import Segments
 from lab.logs.writer import Writer
+from tests.sim import protocol
 from tests.sim.mutants import mutant
 from tests.sim.topics import SimFeed
 
@@ -101,4 +104,28 @@ def the_state_is_read_with_the_default_lateness():
     with patch.object(
         Settings, "of_record", lambda record: replace(of_record(record), max_out_of_orderness_ms=300_000)
     ):
+        yield
+
+
+@mutant
+def a_checkpoint_that_was_put_back_goes_on():
+    """As if nothing had been written since; logs pass over the numbers that they know."""
+
+    def is_in(self, last):
+        return last is not None and last.number >= self.number
+
+    with patch.object(protocol, "check_not_put_back", lambda *_: None), patch.object(Batch, "is_in", is_in):
+        yield
+
+
+@mutant
+def a_batch_that_runs_again_is_taken_for_another():
+    """Its lines have other times, so nothing that is made of them tells which batch it is."""
+    of_mark = protocol.fingerprint
+    runs = count()
+
+    def mutated(end):
+        return of_mark({**end, "cut": next(runs)})
+
+    with patch.object(protocol, "fingerprint", mutated):
         yield

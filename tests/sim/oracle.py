@@ -3,14 +3,18 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 
 from lab.engine.rulenumbers import halves
+from lab.model.field import Id
+from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest
 from lab.model.reference import COUNTS, Reference, key_group_of
 from lab.model.schema import LOGINS
+from lab.model.tallies import Tallies, route_name
 from lab.state.read import Reader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED
@@ -71,6 +75,7 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
         *_compared("acks", Counter(_acks(reference, order)), _delivered(shop, "acks")),
         *_compared("dead letters", Counter(_letters(reference)), _delivered(shop, "deadLetters")),
         *_counts(shop, reference),
+        *_key_groups(shop, reference, order),
         *_state(shop, reference),
     ]
     if not found and [json.dumps(ack["place"]) for ack in _acked(shop)] != [
@@ -80,7 +85,9 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
     return found[:max_lines]
 
 
-def reference_of(shop: Shop, order: list[tuple]) -> tuple[Reference, list[int]]:
+def reference_of(
+    shop: Shop, order: list[tuple], key_groups: int | None = None
+) -> tuple[Reference, list[int]]:
     """The reference that has seen all, and the log time of each of its alerts."""
     settings = shop.settings
     reference = Reference(
@@ -88,7 +95,7 @@ def reference_of(shop: Shop, order: list[tuple]) -> tuple[Reference, list[int]]:
         late_policy=settings.late_policy,
         max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
         max_future_ms=settings.max_future_ms,
-        key_groups=settings.key_groups,
+        key_groups=key_groups or settings.key_groups,
     )
     log_times: list[int] = []
     for each in order:
@@ -162,13 +169,42 @@ def _delivered(shop: Shop, log: str) -> Counter:
 
 
 def _counts(shop: Shop, reference: Reference) -> list[str]:
-    got = dict.fromkeys(COUNTS, 0)
+    got, tallies = dict.fromkeys(COUNTS, 0), Tallies()
     for line in _lines(shop, "stats"):
         stats = json.loads(line)
+        tallies.take(stats)
         for name in COUNTS:
             got[name] += stats.get(name, 0)
     wanted = {name: reference.counts[name] for name in COUNTS}
-    return [f"counts: {got}, expected {wanted}"] if got != wanted else []
+    if got != wanted:
+        return [f"counts: {got}, expected {wanted}"]
+    fates, expected = (
+        {route_name(route): +tally.counts for route, tally in of.by_route.items()}
+        for of in (tallies, reference.tallies)
+    )
+    return [f"counts of routes: {fates}, expected {expected}"] if fates != expected else []
+
+
+def _key_groups(shop: Shop, reference: Reference, order: list[tuple]) -> list[str]:
+    """What depends on the number of key-groups, where no event trails the log's newest by more than is allowed."""
+    newest = 0
+    for each in order:
+        if each[1] == EVENT["control"]:
+            continue
+        try:
+            event = reference.schema.parse(each[5])
+            reference.schema.check_future(event, each[0], reference.max_future_ms)
+        except BadRecord:
+            continue
+        time = event[reference.schema.time_field]
+        newest = max(newest, time)
+        if time < newest - reference.max_out_of_orderness_ms:
+            return []
+    other, _ = reference_of(shop, order, key_groups=1 if reference.key_groups > 1 else 16)
+    alerts = Counter(alert.to_json() for alert in reference.alerts)
+    return _compared(
+        "alerts with other key-groups", alerts, Counter(alert.to_json() for alert in other.alerts)
+    )
 
 
 def _state(shop: Shop, reference: Reference) -> list[str]:
@@ -181,7 +217,8 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
     for (route, group), held in reference.held.items():
         for event in held:
             fields = _numbers({name: value for name, value in event.fields.items() if value is not None})
-            wanted[route.id, key_group_of(group, reference.key_groups), event.id, event.time, fields] += 1
+            event_id = event.id if isinstance(event.id, int) else _id_digest(event.id)
+            wanted[route.id, key_group_of(group, reference.key_groups), event_id, event.time, fields] += 1
     got: Counter = Counter()
     for plan, held in Reader(shop.checkpoint).held():
         columns = [name for name in held.column_names if name.startswith("value:")]
@@ -189,6 +226,11 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
             fields = tuple(sorted((name[6:], row[name]) for name in columns if row[name] is not None))
             got[plan.route.id, row["keyGroup"], row["id"], row["time"], fields] += 1
     return _compared("held", wanted, got)
+
+
+def _id_digest(event_id: Id) -> int:
+    text = json.dumps(event_id, separators=(",", ":"))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def _numbers(fields: dict) -> tuple:

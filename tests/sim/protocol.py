@@ -8,16 +8,20 @@ with the batch that it has planned, delivers it and may commit it; it plans no o
 
 import json
 import random
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.engine.checkpoint import Batches, mark, write_record
+from lab.engine.checkpoint import Batches, fingerprint, mark, read_record, write_record
 from lab.engine.cut import Mark, Planner
 from lab.engine.ends import READ
 from lab.engine.job import Job
+from lab.engine.restored import check_not_put_back
 from lab.engine.settings import Settings
 from lab.engine.task import alone, received, sent
 from lab.engine.windows import Lines
+from lab.logs.index import Batch, writer_id
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs
 from tests.sim.world import Context, Failed, Killed, Suspended, World
@@ -41,20 +45,33 @@ class Sink:
     once: bool
     logs: dict[str, list[tuple[int, int, list[str]]]] = field(default_factory=dict)
     deliveries: int = 0
+    last: dict[tuple[str, int], Batch] = field(default_factory=dict)  # of each log and writer
 
-    def deliver(self, batch: int, lines: Lines, world: World) -> None:
+    def deliver(self, batch: Batch, lines: Lines, world: World) -> None:
         self.deliveries = delivery = self.deliveries + 1
         for name, (_, values) in lines.items():
             log = self.logs.setdefault(name, [])
             world.step("before a delivery")
-            if self.once and log and log[-1][0] >= batch:
+            if self.once and batch.is_in(self.last.get((name, batch.writer))):
                 continue
+            self.last[name, batch.writer] = batch
             if not self.once and len(values) > 1:
-                log.append((batch, delivery, values[:1]))
+                log.append((batch.number, delivery, values[:1]))
                 world.step("within a delivery")
                 values = values[1:]
-            log.append((batch, delivery, values))
+            log.append((batch.number, delivery, values))
         world.step("after all deliveries")
+
+    def last_batches(self, writer: str, _: int) -> Iterator[tuple[str, Batch]]:
+        """As logs tell; of topics the stats log does."""
+        for (name, of), batch in self.last.items():
+            if of == writer_id(writer) and (self.once or name == "stats"):
+                yield name, batch
+
+    def forget(self, batch: int) -> None:
+        """Takes away what was delivered from a batch on: it is to come again."""
+        for log in self.logs.values():
+            log[:] = [delivery for delivery in log if delivery[0] < batch]
 
 
 @dataclass
@@ -71,6 +88,18 @@ class Shop:
     # of each batch: how many records each source had when it was planned
     had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)
+
+    def copied(self) -> tuple[dict, list]:
+        """The checkpoint as it is now, for `put_back`."""
+        mine = {folder: of for folder, of in self.world.disk.items() if folder.startswith(self.checkpoint)}
+        return deepcopy(mine), list(self.had)
+
+    def put_back(self, copy: tuple[dict, list]) -> None:
+        for folder in [folder for folder in self.world.disk if folder.startswith(self.checkpoint)]:
+            del self.world.disk[folder]
+        disk, had = deepcopy(copy)
+        self.world.disk |= disk
+        self.had[:] = had
 
     def planned(self) -> list[tuple[Mark, dict]]:
         """The mark at the end of each batch, and how many records each source had when it was planned."""
@@ -97,6 +126,9 @@ class Driver:
         self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
         self.upto = self.planner.target() if once else None
         self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
+        self.writer = read_record(shop.checkpoint)["id"]
+        sink: Any = shop.sink
+        check_not_put_back(sink, self.job.folder, self.writer)
         batches = Batches.read(shop.checkpoint)
         self.done = -1 if batches.done is None else batches.done
         self.pending = batches.planned is not None and batches.planned > self.done
@@ -141,7 +173,8 @@ class Driver:
         batch, rng = self.done + 1, random.Random(seed)
         end = mark(self.shop.checkpoint, batch)
         lines = self._stages(batch, self.planner.works(self.mark, end), rng, faults)
-        self.shop.sink.deliver(batch, lines, self.world)
+        numbered = Batch(writer_id(self.writer), batch, fingerprint(end))
+        self.shop.sink.deliver(numbered, lines, self.world)
         self._durably("commits", batch, "v1\n{}")
         self.world.step("after commits")
         self.done, self.mark, self.pending = batch, end, False
@@ -263,3 +296,9 @@ def new_parallelism(shop: Shop, to: int, record: dict) -> None:
     """As `lab.state.rescale` leaves the checkpoint's record."""
     record["parallelism"] = to
     write_record(shop.checkpoint, record)
+
+
+def new_id(shop: Shop) -> None:
+    """As `lab.state.reprocess` leaves the checkpoint's record."""
+    record = read_record(shop.checkpoint)
+    write_record(shop.checkpoint, record | {"id": f"id{shop.epoch}"})

@@ -11,6 +11,7 @@ from lab.engine.checkpoint import Batches, mark, read_record
 from lab.engine.cut import Mark
 from lab.engine.ends import READ
 from lab.engine.feeds import LogLost
+from lab.engine.restored import PutBack
 from lab.engine.settings import Settings
 from lab.logs import writer
 from lab.logs.segments import LogExpired
@@ -19,9 +20,10 @@ from tests.sim import protocol
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
 from tests.sim.oracle import differences
-from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_parallelism
+from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_id, new_parallelism
 from tests.sim.topics import EXPIRED, SimLogs
 from tests.sim.world import World
+from tests.strategies import PAIRS
 
 _runs = itertools.count()
 
@@ -50,13 +52,16 @@ class Simulation:
             "max_future_ms",
             "max_batch_records",
         )
-        settings = Settings(LOGINS, **{name: given[name] for name in names})
+        schema = PAIRS if given["pairs"] else LOGINS
+        settings = Settings(schema, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))
         self.now, self.skew, self.until_read = BEGIN, 0, False
         self.driver: Driver | None = None
+        self.was_put_back = False
         self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
         settings.bind(checkpoint)
+        self.copied = self.shop.copied()  # until there is another
 
     def run(self) -> list[str]:
         given = self.history.settings
@@ -126,9 +131,20 @@ class Simulation:
     def _started(self) -> Driver:
         if self.driver is None:
             parallelism = read_record(self.shop.checkpoint)["parallelism"]
-            self.driver = Driver(
-                self.shop, replace(self.shop.settings, parallelism=parallelism), self.until_read
-            )
+            settings = replace(self.shop.settings, parallelism=parallelism)
+            again = (
+                self.was_put_back and not self.shop.sink.once
+            )  # topics may get what no batch that they tell of has
+            try:
+                self.driver = Driver(self.shop, settings, self.until_read)
+            except PutBack:
+                if not self.was_put_back:
+                    raise
+                new_id(self.shop)
+                self.driver, again = Driver(self.shop, settings, self.until_read), True
+            if again:
+                self.shop.sink.forget(self.driver.done + 1)
+            self.was_put_back = False
         return self.driver
 
     def batch(self, seed: int, faults: tuple, die: int | None, how: str) -> None:
@@ -158,6 +174,19 @@ class Simulation:
         to = min(to, record["key_groups"])
         if record["parallelism"] != to:
             new_parallelism(self.shop, to, record)
+
+    def copy(self) -> None:
+        """A copy of the checkpoint of a stopped engine."""
+        self.gone()
+        self.shop.resume()
+        self.copied = self.shop.copied()
+
+    def put_back(self) -> None:
+        """The copy takes the place of the checkpoint of a stopped engine."""
+        self.gone()
+        self.shop.resume()
+        self.shop.put_back(self.copied)
+        self.was_put_back = True
 
     def partition(self, expired: int) -> None:
         if not self.shop.logs.divisible:

@@ -4,10 +4,11 @@ import json
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from lab.engine import windows
+from lab.engine import task, windows
 from lab.engine.statefiles import StateFiles
 from lab.engine.store import RouteStore
 from lab.engine.windows import Windows
+from tests.sim import protocol
 from tests.sim.mutants import mutant
 from tests.sim.world import SimNote, World
 
@@ -141,9 +142,7 @@ def a_file_expires_by_the_newest_time_of_all_key_groups():
 def a_file_is_named_by_its_last_batch_alone():
     """A merged file hides none of those that it replaces."""
     write = StateFiles.write
-    with patch.object(
-        StateFiles, "write", lambda self, last, first, level, rows: write(self, last, last, level, rows)
-    ):
+    with patch.object(StateFiles, "write", lambda self, last, first, *more: write(self, last, last, *more)):
         yield
 
 
@@ -167,9 +166,9 @@ def the_horizon_is_that_of_all_key_groups():
 def a_rewritten_file_hides_only_those_of_its_own_chain():
     """What a narrow window let go comes back out of a file of before a rescale, when the own one has expired."""
 
-    def mutated(self, last, first, level, rows):
+    def mutated(self, last, first, *more):
         own = [file.first for file in mutated.windows.chain]
-        return write(self, last, min([*own, last]) if mutated.windows.rewrite else first, level, rows)
+        return write(self, last, min([*own, last]) if mutated.windows.rewrite else first, *more)
 
     save, write = Windows._save, StateFiles.write
 
@@ -184,4 +183,44 @@ def a_rewritten_file_hides_only_those_of_its_own_chain():
 @mutant
 def a_file_that_another_machine_removed_stops_the_engine():
     with patch.object(windows, "FileGone", KeyError):
+        yield
+
+
+# -- windows that grow -------------------------------------------------------------------------------------------------
+
+
+@mutant
+def what_a_window_that_grows_forgets_depends_on_its_key_group():
+    with patch.object(RouteStore, "forget", lambda self, before_ms, late_ms: self.compact(late_ms)):
+        yield
+
+
+@mutant
+def a_key_group_that_forgot_everything_remembers_its_newest_time():
+    def mutated(self, before_ms, late_ms):
+        self.compact(late_ms, before_ms=before_ms)
+
+    with patch.object(RouteStore, "forget", mutated):
+        yield
+
+
+@mutant
+def a_state_file_does_not_tell_the_newest_event_of_the_log():
+    write = StateFiles.write
+    with patch.object(StateFiles, "write", lambda self, *given: write(self, *given[:4])):
+        yield
+
+
+@mutant
+def a_task_knows_the_newest_event_of_the_first_share_only():
+    sent = task.sent
+
+    def mutated(job, number, work):
+        for to, payload in sent(job, number, work):
+            if number and payload[:1] == b"{":
+                head = json.loads(payload[1:])
+                payload = b"{" + json.dumps(head | {"newest": [-1] * len(head["newest"])}).encode()
+            yield to, payload
+
+    with patch.object(protocol, "sent", mutated):
         yield

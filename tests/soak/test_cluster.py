@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from lab.engine.ends import KafkaLogs
 from lab.engine.lease import LEASE_S
-from lab.machine import broker, faststart, jars, ports
+from lab.machine import broker, clustersecret, faststart, jars, ports
 from lab.stream.simulate import payments, to_json
 from tests.soak.test_kafka_kill import grow
 from tests.soak.test_kill import RULES
@@ -85,6 +85,12 @@ def object_store(folder: Path) -> Iterator[dict[str, str]]:
         }
 
 
+def with_secret(folder: Path, env: dict[str, str]) -> dict[str, str]:
+    """The environment of all processes of a cluster: their `spark-defaults.conf` has the secret that they share."""
+    settings = clustersecret.write(folder / "conf")
+    return env | {"SPARK_CONF_DIR": str(settings.parent), "SPARK_LOCAL_IP": ports.HOST}
+
+
 @contextmanager
 def standalone(folder: Path, env: dict[str, str]) -> Iterator[str]:
     """A master and two workers; what it gives is the master's URL."""
@@ -121,7 +127,7 @@ def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
         jars.fetch("broker")
     except jars.JarsError as error:
         pytest.skip(str(error))
-    env, screen = dict(os.environ), tmp_path / "screen"
+    env, screen = with_secret(tmp_path, dict(os.environ)), tmp_path / "screen"
     where = f"file://{tmp_path}/checkpoint" if checkpoint == "file" else f"s3a://{BUCKET}/checkpoint"
     with object_store(tmp_path) as keys, broker.running() as kafka:
         env |= keys
@@ -166,8 +172,9 @@ def test_workers_run_the_python_that_an_archive_brings(tmp_path):
     python.write_text(f'#!/bin/sh\npwd >> {marks}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     shutil.make_archive(str(tmp_path / "environment"), "gztar", tmp_path / "environment")
-    env = dict(os.environ) | {"PYSPARK_PYTHON": "./environment/bin/python"}
-    with broker.running() as kafka, standalone(tmp_path, dict(os.environ)) as master:
+    cluster = with_secret(tmp_path, dict(os.environ))
+    env = cluster | {"PYSPARK_PYTHON": "./environment/bin/python"}
+    with broker.running() as kafka, standalone(tmp_path, cluster) as master:
         logs = KafkaLogs(kafka.address)
         logs.create(2)
         publish(logs, *RULES)

@@ -187,8 +187,28 @@ def test_what_is_held_follows_the_engine_s_out_of_orderness_and_a_path_may_have_
     assert 0 < held < 300
 
 
+def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, tmp_path, capsys):
+    other = "4,(active),(payeeId&paymentType),,(paymentAmount),(SUM),(>),(50),(1)"
+    nowhere = TYPED.replace('"ruleId": 3', '"ruleId": 5, "filter": {"paymentAmount": "-7"}')
+    write(FileLogs(tmp_path), [], [*RULES, TYPED, nowhere])
+    run(spark, tmp_path, Settings())
+    for key in ("paymentType=CRD", "payeeId=3"):
+        assert main(["state", str(tmp_path / "checkpoint"), "--key", key]) == OK
+    hashes, sizes = state.sizes_by_group(tmp_path / "checkpoint")
+    assert (capsys.readouterr().out, len(hashes), len(sizes)) == ("", 0, 0)
+    write(FileLogs(tmp_path), EVENTS[:3], [other])
+    run(spark, tmp_path, Settings())
+    found = state.events_of(
+        tmp_path / "checkpoint", {"paymentType": PAYMENTS.parse(EVENTS[0])["paymentType"]}
+    )
+    assert found and {event["route"] for event in found} == {"paymentType"}
+    write(FileLogs(tmp_path), [], ['{"ruleState": "CONTROL", "controlType": "DELETE_RULES_ALL"}'])
+    run(spark, tmp_path, Settings())
+    assert [len(found) for found in state.sizes_by_group(tmp_path / "checkpoint")] == [0, 0]
+
+
 def test_a_text_id_is_shown_as_the_digest_that_windows_have():
-    schema = Schema("visits", (Field("id", "string"), Field("at", "time", unit="s")), "id", "at")
+    schema = Schema("visits", (Field("id", "string"), Field("at", "time", unit="s")), ("id",), "at")
     plan = SimpleNamespace(kept=SimpleNamespace(fields=[]))
     shown = state._shown(schema, plan, {"id": -1, "time": 5})
     assert shown == {"eventId": "ffffffffffffffff", "eventTime": 5}

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.apps.backtest import Past
+from lab.model.messages import parse_message
 from lab.model.schema import SCHEMAS
+from lab.model.schemafile import schema
 from lab.stream.simulate import MAX_DISORDER_MS
 
 DATASETS = Path(__file__).parents[2] / "datasets"
@@ -74,7 +77,7 @@ def test_a_written_file_depends_on_its_lines_only(tmp_path):
 def test_every_line_parses_and_ids_are_unique(name):
     schema = SCHEMAS[name]
     events = [schema.parse(line) for line in lines(name)]
-    assert len({event[schema.id_field] for event in events}) == len(events)
+    assert len({schema.id_of(event) for event in events}) == len(events)
 
 
 @each_dataset
@@ -199,3 +202,28 @@ def test_the_readme_shows_the_counts_that_the_script_prints():
 @pytest.mark.parametrize(("text", "months"), [("1", [1]), ("1,3", [1, 3]), ("10-12", [10, 11, 12])])
 def test_months_are_read_as_lists_and_ranges(text, months):
     assert make.month_list(text) == months
+
+
+def test_the_articles_rules_are_used_as_printed_and_catch_every_pair():
+    """Under a schema that calls the payer `payerId`; the alerts are those of brute force."""
+    folder = DATASETS / "payments"
+    rules = json.loads((folder / "article-rules.json").read_text())
+    assert rules[0] == {
+        "ruleId": 1,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["payerId", "beneficiaryId"],
+        "aggregateFieldName": "paymentAmount",
+        "aggregatorFunctionType": "SUM",
+        "limitOperatorType": "GREATER",
+        "limit": 1000000,
+        "windowMinutes": 10080,
+    }
+    past = Past(schema(folder / "article.toml"))
+    past.add(lines("payments"))
+    events = [event | {"payerId": event["payeeId"]} for event in read("payments")[1]]
+    pairs = [set(episode["eventIds"]) for episode in make.planted("payments") if episode["kind"] == "pair"]
+    for rule in rules:
+        expected = {event["transactionId"] for event in make.alerts(rule, events)}
+        parsed = parse_message(json.dumps(rule), past.schema).rule
+        assert past.aggregates(parsed).over(parsed, float(rule["limit"])).sum() == len(expected)
+        assert all(expected & pair for pair in pairs)

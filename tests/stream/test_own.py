@@ -14,14 +14,14 @@ AT = 1_714_525_200_123
 
 
 def schema(*fields: Field, unit: str = "ms", id_type: str = "long") -> Schema:
-    return Schema("own", (Field("id", id_type), Field("at", "time", unit=unit), *fields), "id", "at")
+    return Schema("own", (Field("id", id_type), Field("at", "time", unit=unit), *fields), ("id",), "at")
 
 
 def made(of: Schema, count: int = 500, seed: int = 1) -> list[dict]:
     make = Own(of, seed)
     steps = [make.ordinary(0)[1][0][1] for _ in range(count)]
     return [
-        of.parse(make.line({of.id_field: n, of.time_field: AT} | event).encode())
+        of.parse(make.line({of.id_fields[0]: n, of.time_field: AT} | event).encode())
         for n, event in enumerate(steps, 1)
     ]
 
@@ -76,7 +76,7 @@ def played(of: Schema | str, **settings) -> Player:
 def test_a_player_plays_any_schema_and_the_kits_own_as_before():
     assert played(FLIGHTS).kinds == ("surge",)
     assert played(PAYMENTS).kinds == played("payments").kinds == ("pair", "beneficiary", "surge")
-    other = Schema("payments", PAYMENTS.fields[:4], "transactionId", "eventTime")
+    other = Schema("payments", PAYMENTS.fields[:4], ("transactionId",), "eventTime")
     assert played(other).kinds == ("surge",)
 
 

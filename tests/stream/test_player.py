@@ -18,6 +18,7 @@ from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.stream.player import CHUNK, Player
 from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, Burst
+from tests.waiting import PATIENCE_S
 
 WALL_MS = 1_700_000_000_000
 
@@ -232,7 +233,7 @@ def test_the_thread_ends_after_its_seconds_with_exactly_what_was_due():
     player = Player("payments", SimpleNamespace(append=sent.extend), 1_000, seconds=0.5, every_s=0.05)
     time.sleep(0.2)  # the time before its start does not count
     player.start()
-    player.join(10)
+    player.join(PATIENCE_S)
     assert (len(sent), player.sent, player.behind, player.error) == (500, 500, 0, None)
 
 
@@ -266,7 +267,7 @@ def test_a_sink_that_fails_ends_the_player_with_its_error():
 
     player = Player("payments", SimpleNamespace(append=full), 1_000)
     player.start()
-    player.join(10)
+    player.join(PATIENCE_S)
     assert not player.is_alive() and str(player.error) == "disk full"
 
 
@@ -316,7 +317,7 @@ def test_events_reach_a_topic_each_once(kafka):
 
 def test_keys_change_what_is_played(tmp_path):
     words = ["-m", "lab", "simulate", "payments", "--to", str(tmp_path), "--rate", "100", "--bursts", "0"]
-    terminal = pexpect.spawn(sys.executable, words, encoding="utf8", dimensions=(30, 150), timeout=20)
+    terminal = pexpect.spawn(sys.executable, words, encoding="utf8", dimensions=(30, 150), timeout=PATIENCE_S)
     terminal.expect("quit")
     for keys, shown in (("++", "rate 144/s"), ("-p", "pair 1"), (" ", "paused"), (" ", "playing")):
         terminal.send(keys)

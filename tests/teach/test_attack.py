@@ -1,12 +1,13 @@
 """Every planted mistake is found, on a short history; what a learner's function does wrong is said kindly."""
 
 import re
-import time
+from math import inf
 
 import pytest
 
 import lab
 from lab import teach
+from lab.teach.attack import search
 from lab.teach.attack.routemistakes import ROUTE
 from lab.teach.attack.search import find
 from lab.teach.attack.timeline import LATE, Crash, Cut, Event, History, Width, made, simpler, size
@@ -17,7 +18,15 @@ from lab.teach.judge import OPEN, RIGHT, WRONG
 
 GAMES = {"9.1": ROUTE, "9.2": WINDOW, "9.3": COUNT}
 PLANTED = [(name, mistake) for name, mistakes in GAMES.items() for mistake in mistakes]
-LONGEST_S, EVENTS = 60, 6
+EVENTS = 6
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """A busy machine tries as many histories as another; nobody waits long for a loop without an end."""
+    monkeypatch.setattr(search, "CALL_S", 0.2)
+    monkeypatch.setattr(search, "SECONDS", inf)
+    monkeypatch.setattr(search, "SHRINKING_S", inf)
 
 
 def right_window(memory, event, width, late):
@@ -35,15 +44,14 @@ def test_there_are_many_planted_mistakes():
 
 @pytest.mark.parametrize(("name", "mistake"), PLANTED, ids=[mistake.says[:60] for _, mistake in PLANTED])
 def test_a_planted_mistake_is_found_soon_on_a_short_history(name, mistake):
-    began, game = time.monotonic(), EXERCISES[name].game
+    game = EXERCISES[name].game
     found = find(game, mistake.answer)
     assert found.difference and game.size(found.history)[0] <= EVENTS
-    assert time.monotonic() - began < LONGEST_S
 
 
 def test_a_right_function_stands_all_histories():
     verdict = EXERCISES["9.2"].judge(right_window)
-    assert verdict.state == RIGHT and "no difference in 400 histories" in verdict.text
+    assert verdict.state == RIGHT and "no difference from the reference in 400 histories" in verdict.text
 
 
 def test_the_history_the_answers_and_the_reason_are_told_and_drawn():
@@ -63,10 +71,10 @@ def test_the_history_the_answers_and_the_reason_are_told_and_drawn():
         (lambda memory: [], "raised TypeError"),
         (
             lambda memory, event, width, late: 5,
-            "gave 5; a list of events is expected, or None for a duplicate",
+            "gave 5; expected a list of events, or None for a duplicate",
         ),
         (lambda memory, event, width, late: [7], "gave a list with 7 in it"),
-        (lambda *given: again(*given), "called itself again and again"),
+        (lambda *given: again(*given), "called itself without end"),
     ],
     ids=["error", "arguments", "number", "not an event", "recursion"],
 )
@@ -98,9 +106,7 @@ def test_a_function_that_never_ends_is_stopped():
         memory.append(event)
         return [event]
 
-    began = time.monotonic()
-    verdict = EXERCISES["9.2"].judge(endless)
-    assert "did not end within" in verdict.text and time.monotonic() - began < LONGEST_S
+    assert "did not finish within" in EXERCISES["9.2"].judge(endless).text
 
 
 def test_a_function_that_swallows_every_exception_is_stopped_too():
@@ -111,7 +117,7 @@ def test_a_function_that_swallows_every_exception_is_stopped_too():
             except Exception:  # noqa: BLE001, S110
                 pass
 
-    assert "did not end within" in EXERCISES["9.2"].judge(stubborn).text
+    assert "did not finish within" in EXERCISES["9.2"].judge(stubborn).text
 
 
 def test_a_function_that_remembers_elsewhere_is_told_so_each_time():
@@ -125,9 +131,9 @@ def test_a_stub_is_open(name):
 
 
 def test_a_route_that_gives_nothing_is_told_what_is_expected():
-    assert "gave None; a list of copies is expected" in EXERCISES["9.1"].judge(lambda event, rules: None).text
+    assert "gave None; expected a list of copies" in EXERCISES["9.1"].judge(lambda event, rules: None).text
     text = EXERCISES["9.1"].judge(lambda event, rules: [1]).text
-    assert "gave [1]; a list of (rule ids, group, fields) is expected" in text
+    assert "gave [1]; expected a list of (rule ids, group, fields)" in text
 
 
 def test_a_crash_gives_memory_back_as_it_was_at_the_cut():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.teach.glossary import WORDS, introduced, page
+from lab.teach.glossary import WORDS, entries, introduced, page
 from lab.teach.lessons import GLOSSARY, sources
 
 LESSONS = [path for path in sources() if path.stem[0].isdigit()]
@@ -26,6 +26,11 @@ NEEDED = (
     ),
     *("COUNT_FLINK", "dead letter", "state", "watermark", "checkpoint", "task"),
 )
+SYNONYMS = {
+    ("key", "grouping keys"),
+    ("control stream", "control log"),
+    ("p50", "p90", "p99", "p99.9"),
+}
 TITLES = [path.read_text().splitlines()[0].removeprefix("# ") for path in LESSONS]
 
 
@@ -58,6 +63,12 @@ def test_a_word_is_not_used_before_it_is_explained(word):
 @pytest.mark.parametrize("word", NEEDED)
 def test_the_words_of_the_room_and_of_the_engine_are_explained(word):
     assert word in FIRST
+
+
+def test_words_share_a_row_only_if_they_share_its_meaning():
+    """Each word of a row gets all of the row's meaning in the glossary."""
+    rows = {entry.words for entry in entries(LESSONS) if len(entry.words) > 1}
+    assert rows <= SYNONYMS, "give each of these words a row of its own"
 
 
 def test_the_glossary_is_that_of_the_lessons():

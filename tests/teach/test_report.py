@@ -1,6 +1,7 @@
 """A class's logs of stumbles become a heat map, on a terminal and as a page that needs nothing else."""
 
 import json
+import os
 import re
 
 import pytest
@@ -36,7 +37,7 @@ def test_breaks_do_not_count_and_a_gap_belongs_to_the_later_line():
 
 
 def test_those_with_most_trouble_come_first(handed_in):
-    learners = read(handed_in)
+    learners = read(handed_in).learners
     assert [learner.name for learner in learners] == ["b2", "Ada"]
     assert [(name, tries, solved, tried) for name, tries, solved, tried, _ in worst(learners)] == [
         ("3.1", 4, 2, 2),
@@ -64,4 +65,62 @@ def test_the_command_writes_both(handed_in, capsys):
 
 def test_a_folder_without_logs_is_named(tmp_path, capsys):
     assert main(["class", "report", str(tmp_path)]) == 1
-    assert "has no log of stumbles: expected files stumbles-….jsonl" in capsys.readouterr().err
+    assert "has no stumble logs: expected files named stumbles-….jsonl" in capsys.readouterr().err
+
+
+MARKUP = '<img src=x onerror="alert(1)">\x1b[31m\u202e'
+
+
+def test_what_learners_write_is_text_in_the_page(handed_in):
+    texts = {name: f"{name} {MARKUP}" for name in ("learner", "name", "exercise", "said")}
+    (handed_in / "three.jsonl").write_text(json.dumps({"at": 1, "state": "wrong", **texts}))
+    text = page(read(handed_in), {})
+    assert "<img" not in text and "\x1b" not in text and "\u202e" not in text
+    for name in ("name", "exercise", "said"):
+        assert f"{name} &lt;img src=x onerror=&quot;alert(1)&quot;&gt;\\u001b[31m\\u202e" in text
+
+
+GOOD = line(5, "wrong", "3.1", "x")
+BAD = [
+    *("[]", "7", "null", "{", '{"at": 1}', "[" * 300, '{"at": NaN}', "x" * 70_000),
+    *(json.dumps(GOOD | {"at": at}) for at in ("5", 5.5, None, True, -1, 10**30, [])),
+    *(json.dumps(GOOD | {name: 7}) for name in ("learner", "name", "exercise", "state", "said", "answer")),
+    *(json.dumps(GOOD | {name: ["x"]}) for name in ("learner", "name", "exercise", "state", "said")),
+    *(json.dumps(GOOD | {name: "\ud800"}) for name in ("learner", "name", "exercise", "state", "said")),
+    *(json.dumps(GOOD | {name: ""}) for name in ("learner", "state")),
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_hand_in_is_named_and_the_others_count(handed_in, bad):
+    (handed_in / "three.jsonl").write_text(f"\n{bad}\n{json.dumps(line(5, 'wrong', '3.2', learner='c3'))}\n")
+    found = read(handed_in)
+    assert {learner.name for learner in found.learners} == {"b2", "Ada", "c3"}
+    assert any(text.startswith("three.jsonl: 1 line left out, the first is line 2: ") for text in found.bad)
+
+
+def test_what_is_no_file_of_its_own_is_named_and_nobody_waits_for_it(handed_in, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("private") / "c3.jsonl"
+    elsewhere.write_text(json.dumps(line(5, "wrong", "3.2", learner="c3")))
+    os.mkfifo(handed_in / "pipe.jsonl")
+    (handed_in / "link.jsonl").symlink_to(elsewhere)
+    (handed_in / "folder.jsonl").mkdir()
+    found = read(handed_in)
+    assert {learner.name for learner in found.learners} == {"b2", "Ada"}
+    left_out = [text.partition(" is left out")[0] for text in found.bad if "no file that can be read" in text]
+    assert left_out == ["folder.jsonl", "link.jsonl", "pipe.jsonl"]
+
+
+def test_the_command_names_bad_hand_ins(handed_in, capsys):
+    out = handed_in / "class.html"
+    assert main(["class", "report", str(handed_in), "--out", str(out)]) == 0
+    said = "one/stumbles.jsonl: 1 line left out, the first is line 3: not one JSON object"
+    assert said in capsys.readouterr().out and said in out.read_text()
+
+
+def test_a_large_hand_in_is_read_as_far_as_it_may_be(handed_in, monkeypatch):
+    monkeypatch.setattr("lab.teach.handins.LARGEST", 1000)
+    (handed_in / "three.jsonl").write_text(f"{json.dumps(line(5, 'wrong', '3.2', learner='c3'))}\n" * 100)
+    found = read(handed_in)
+    assert 1 < next(one for one in found.learners if one.name == "c3").exercises["3.2"].wrong < 20
+    assert any("three.jsonl" in text and "larger than 1,000" in text for text in found.bad)

@@ -84,7 +84,7 @@ def test_the_command_says_what_goes_and_does_it_only_if_told(clone, monkeypatch,
     assert main(["reset"]) == 2 and files(clone) == before
     said = capsys.readouterr().out
     for line in (
-        f"put back as it was: notebooks/{LESSON}.ipynb",
+        f"restore notebooks/{LESSON}.ipynb",
         "remove the checkpoint notebooks/logs/checkpoint",
         "remove the log notebooks/logs/events",
     ):

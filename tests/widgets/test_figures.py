@@ -1,5 +1,8 @@
 """What a figure tells the page that shows it, at once and when the page asks."""
 
+import subprocess
+import sys
+
 from plotly.basewidget import BaseFigureWidget
 
 from lab.widgets.figures import Figure
@@ -35,3 +38,12 @@ def test_the_state_is_the_present_one_also_of_the_layout():
     state = figure.get_state()
     assert state["_widget_layout"]["title"]["text"] == "now" and state["_widget_data"][0]["y"] == [5]
     assert figure.get_state("_esm").keys() == {"_esm"}
+
+
+def test_a_kernel_compiles_no_grammars_for_it():
+    """Of a check that nobody asks for, in a validator that plotly imports: more than half of its import."""
+    code = "import sys, lab.widgets.figures; print({'lark', 'rfc3987_syntax'} & sys.modules.keys())"
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout
+        == "set()\n"
+    )

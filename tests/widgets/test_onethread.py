@@ -3,6 +3,8 @@
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
+from tests.waiting import PATIENCE_S
+
 BUTTON = """
 import threading
 import ipywidgets
@@ -20,7 +22,7 @@ def send(kernel: BlockingKernelClient, kind: str, content: dict, subshell: str) 
 
 def printed(kernel: BlockingKernelClient, after: str) -> str:
     while True:
-        message = kernel.get_iopub_msg(timeout=60)
+        message = kernel.get_iopub_msg(timeout=PATIENCE_S)
         if message["msg_type"] == "error":
             raise AssertionError(message["content"])
         if (text := message["content"].get("text", "")).startswith(after):
@@ -31,9 +33,9 @@ def clicked_on(first: str) -> str:
     """The thread that handles a click on a button that was made by a subshell."""
     manager, kernel = start_new_kernel()
     try:
-        kernel.execute_interactive(first, timeout=60)
+        kernel.execute_interactive(first, timeout=PATIENCE_S)
         kernel.control_channel.send(kernel.session.msg("create_subshell_request", {}))
-        subshell = kernel.get_control_msg(timeout=60)["content"]["subshell_id"]
+        subshell = kernel.get_control_msg(timeout=PATIENCE_S)["content"]["subshell_id"]
         send(kernel, "execute_request", {"code": BUTTON, "silent": False}, subshell)
         click = {"method": "custom", "content": {"event": "click"}}
         send(kernel, "comm_msg", {"comm_id": printed(kernel, "made"), "data": click}, subshell)

@@ -54,3 +54,17 @@ def test_a_pair_shares_its_colour_and_differs_in_its_line():
         *(("a", "solid"), ("a", "dot"), ("b", "solid"), ("b", "dot"))
     ]
     assert drawn.data[0].line.color == drawn.data[1].line.color != drawn.data[2].line.color
+
+
+def test_a_slider_does_not_rescale_the_axis():
+    slider = FloatSlider(1, min=0, max=9)
+    _, drawn, _ = pictures.moved(slider, lambda value: ("", [value, 2 * value])).children
+    before = tuple(drawn.layout.yaxis.range)
+    slider.value = 9
+    assert tuple(drawn.layout.yaxis.range) == before and before[1] >= 18
+
+
+def test_bars_that_never_stand_side_by_side_have_the_whole_width():
+    drawn = pictures.bars({"Spark": [5, None], "alone": [None, 7]}, at=["a", "b"], texts=True)
+    assert drawn.layout.barmode == "overlay" and drawn.data[0].text == ("5", "")
+    assert pictures.bars({"a": [1, 2], "b": [2, 3]}).layout.barmode == "group"

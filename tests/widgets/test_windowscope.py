@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from lab.contrast.windows import Event, compare, crossing, per_event, sliding, story, tumbling
+from lab.contrast.windows import Event, compare, crossing, per_event, sessions, sliding, story, tumbling
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.widgets.windowscope import WindowScope, rows_of, said
@@ -24,10 +24,11 @@ def some_events(seed: int, count: int = 60) -> list[Event]:
 
 
 def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_miss_it():
-    seen = compare(story(), 60 * MINUTE_MS, 15 * MINUTE_MS, 110)
+    seen = compare(story(), 60 * MINUTE_MS, 15 * MINUTE_MS, 15 * MINUTE_MS, 110)
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": 8 * MINUTE_MS,  # 11:07 to 11:15
+        "session": 19 * MINUTE_MS,  # a payment at 11:11 keeps it open until 11:26
         "per event": 0,
     }
     assert not seen["tumbling"].over
@@ -35,10 +36,11 @@ def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_m
 
 
 def test_sliding_windows_miss_a_fraud_that_lasts_longer_than_w_less_s():
-    seen = compare(story(), 17 * MINUTE_MS, 5 * MINUTE_MS, 110)  # as lesson 3 suggests
+    seen = compare(story(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)  # as lesson 3 suggests
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": None,
+        "session": None,
         "per event": 0,
     }
 
@@ -82,14 +84,26 @@ def test_with_slide_equal_to_window_sliding_is_tumbling():
 
 
 def test_sliding_windows_report_after_the_crossing_and_at_most_one_slide_later_when_they_hold_the_fraud():
-    seen = compare(story(), 60 * MINUTE_MS, 5 * MINUTE_MS, 110)
+    seen = compare(story(), 60 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
     assert 0 < seen["sliding"].delay_ms <= 5 * MINUTE_MS
 
 
 def test_a_fraud_longer_than_the_window_less_the_slide_can_slip_through_sliding_windows_too():
-    seen = compare([Event(14, 6, 1), Event(33, 6, 2)], 20, 10, 10)
+    seen = compare([Event(14, 6, 1), Event(33, 6, 2)], 20, 10, 10, 10)
     assert seen["sliding"].delay_ms is None
     assert seen["per event"].delay_ms == 0
+
+
+@pytest.mark.parametrize(("gap_min", "delay_min"), [(5, None), (8, 12), (15, 19), (30, 127)])
+def test_a_gap_too_short_cuts_the_fraud_and_one_too_long_reports_it_hours_later(gap_min, delay_min):
+    delay_ms = compare(story(), 60 * MINUTE_MS, MINUTE_MS, gap_min * MINUTE_MS, 110)["session"].delay_ms
+    assert delay_ms == (delay_min and delay_min * MINUTE_MS)
+
+
+def test_sessions_share_the_events_and_stay_a_gap_apart():
+    windows = sessions(some_events(4), 2 * MINUTE_MS)
+    assert sorted(event for window in windows for event in window.events) == sorted(some_events(4))
+    assert all(first.end_ms <= second.start_ms for first, second in pairwise(windows)) and len(windows) > 1
 
 
 def test_windows_of_a_row_do_not_overlap():
@@ -103,13 +117,13 @@ def test_windows_of_a_row_do_not_overlap():
 
 def test_a_window_per_event_is_never_judged_again_so_a_fraud_that_ends_late_can_escape_it():
     #   arrival   1 (t = 12)   2 (t = 18)   3 (t = 15: late)       2 is not in the window of 3, sliding ones have all
-    seen = compare([Event(12, 4, 1), Event(18, 4, 2), Event(15, 4, 3)], 20, 10, 10)
+    seen = compare([Event(12, 4, 1), Event(18, 4, 2), Event(15, 4, 3)], 20, 10, 10, 10)
     assert seen["per event"].delay_ms is None
     assert seen["sliding"].delay_ms == 2
 
 
 def test_nothing_over_the_limit_is_not_called_missed():
-    assert "nothing to see" in said(compare(story(), MINUTE_MS, MINUTE_MS, 110))
+    assert "nothing to see" in said(compare(story(), MINUTE_MS, MINUTE_MS, MINUTE_MS, 110))
 
 
 def test_the_sliders_move_the_windows_and_the_text():
@@ -130,7 +144,7 @@ def test_windows_over_the_limit_differ_in_line_and_symbol_and_stand_at_their_tim
     count = sum(len(what.over) for what in scope.seen.values())
     assert len(reports.x) == count == len(over.x) / 3
     missed = [note.text for note in scope.figure.layout.annotations]
-    assert missed == ["✗ missed", "✓ after 8 min", "✓ at once"]
+    assert missed == ["✗ missed", "✓ after 8 min", "✓ after 19 min", "✓ at once"]
 
 
 def test_the_text_says_w_by_s_where_the_slide_does_not_divide_the_window():
@@ -166,3 +180,9 @@ def test_all_controls_have_labels():
 def test_no_events_are_refused():
     with pytest.raises(ValueError, match="expected one or more"):
         WindowScope([])
+
+
+def test_a_session_longer_than_the_window_may_raise_a_false_alert():
+    seen = compare(story(), 10 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, 110)
+    assert seen["session"].over and all(what.delay_ms is None for what in seen.values())
+    assert "but a session does, because it may last longer: a false alert" in said(seen)

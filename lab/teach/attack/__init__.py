@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.teach import exercise_of
-from lab.teach.attack.search import Game, Raised, find
+from lab.teach.attack.search import Game, find
 from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict, is_open
+from lab.teach.learner import Raised, looked_at, shown
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
 
@@ -39,13 +40,15 @@ class Attack:
         if is_open(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
-            return Verdict(WRONG, f"a function is expected, not {function!r}")
+            return Verdict(WRONG, f"expected a function, not {shown(looked_at(function))}")
         first = self.game.run(function, self.game.history(0, 1))
         if any(answer is ... for answer in first):
             return Verdict(OPEN, "not answered yet")
         found = find(self.game, function)
         if found.difference is None:
-            return Verdict(RIGHT, f"no difference in {found.tried:,} histories. {self.because}")
+            return Verdict(
+                RIGHT, f"no difference from the reference in {found.tried:,} histories. {self.because}"
+            )
         told = self.game.told(found.history, found.difference)
         says = "" if isinstance(found.difference.got, Raised) else self._typical(function, found.history)
         picture = self.game.drawn(found.history, found.difference)

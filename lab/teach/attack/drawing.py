@@ -18,7 +18,7 @@ LINE = f"var(--jp-brand-color1,{BLUE})"
 SAID = {
     "both": "in the window",
     "missing": "missing",
-    "extra": "too much",
+    "extra": "does not belong",
     "twice": "a duplicate",
     "this": "here",
     "": "",
@@ -54,11 +54,11 @@ def timeline(history: History, at: int, expected: Sequence[tuple] | None, got: S
                 state = state or ("twice" if expected is None else "this")
             again = " again" * (entry in entries[:row])
             whose = f" · payee {entry.payee}" * (len({event.payee for event in history.events}) > 1)
-            parts.append(_left(y, f"{names[entry]} comes{again}{whose}"))
+            parts.append(_left(y, f"{names[entry]} arrives{again}{whose}"))
             parts.append(_dot(x(entry.time), y, names[entry], entry, state))
         else:
             parts.append(_between(y, _short(entry)))
-    told = f"{len(entries)} entries on a time line; the words above say the same"
+    told = f"{len(entries)} entries on a timeline; the text above says the same"
     return (
         f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + WIDTH + 170} {height}" '
         f'style="max-width:56em;width:100%;height:auto;font:13px sans-serif;color:var(--jp-ui-font-color1,currentColor)">'

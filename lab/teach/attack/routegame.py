@@ -8,7 +8,6 @@ The reference is held against it: the routes for which it holds the event, and t
 
 import json
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
@@ -17,17 +16,28 @@ from typing import Any, NamedTuple
 
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
-from lab.teach.attack.search import CALL_S, Difference, Raised, TooLong, called, limited
+from lab.teach.attack.search import ENDLESS, Difference, limited
+from lab.teach.learner import Raised, called, shown
 
 KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
-FILTERS: tuple[dict[str, list[str]], ...] = ({}, {}, {"action": ["login"]}, {"country": ["KR", "CN"]})
+FILTERS: tuple[dict[str, list[str]], ...] = (
+    {},
+    {},
+    {"action": ["login"]},
+    {"country": ["KR", "CN"]},
+    {"country": ["KR"]},
+)
 COMPUTED = (("SUM", "amount"), ("MAX", "amount"), ("COUNT", ""), ("UNIQUE_COUNT", "ip"))
 EVENT = {
     "userId": (7, 7, 0, None),
     "country": ("KR", "KR", "CN", "US", None),
     "action": ("login", "login", "payment"),
 }
-EVENT |= {"ip": ("10.0.0.1", None), "amount": (30, 30, None)}
+EVENT |= {"ip": ("10.0.0.1", None), "device": ("phone", "phone", None), "amount": (30, 30, None)}
+NAMES = ("userId", "country", "action", "ip", "device")
+LIMIT = {"limitOperatorType": ">", "limit": 0, "windowMinutes": 10}
+OTHERS = [f"other {n}" for n in range(20)]
+MANY = 0.1  # of the histories have many rules, with more keys, filters and fields
 LEFT = 'style="text-align:left"'
 PLAIN = {name: values[0] for name, values in EVENT.items()}
 
@@ -71,6 +81,10 @@ class RouteGame:
             Random(f"{seed} {events}"),
             min(events, 2),
         )  # more show no more: each is routed by itself
+        if rng.random() < MANY:
+            rules = [_large_rule(rng, number) for number in range(1, 17)]
+            gaps = [{}, *({name: None} for name in NAMES)]
+            return (*rules, *(Login(tuple((PLAIN | gap).items())) for gap in gaps))
         entries: list[Published | Login] = [_rule(rng) for _ in range(rng.randint(1, 4))]
         for _ in range(events):
             if rng.random() < 0.3:
@@ -80,17 +94,18 @@ class RouteGame:
 
     def run(self, function: Callable, history: History) -> list:
         answers: list = []
-        in_force = deepcopy(_in_force(history))
-        try:
-            with limited():
-                for entry, rules in zip(history, in_force):
-                    answers.append(None)
-                    if isinstance(entry, Login):
-                        answers[-1] = _copies(called(function, dict(entry.fields), rules))
-                        if isinstance(answers[-1], Raised):
-                            break
-        except TooLong:
-            answers[-1] = Raised(f"did not end within {CALL_S:g} s")
+        in_force = _in_force(history)
+
+        def play() -> None:
+            for entry, rules in zip(history, in_force):
+                answers.append(None)
+                if isinstance(entry, Login):
+                    answers[-1] = ENDLESS
+                    answers[-1] = _copies(called(function, dict(entry.fields), _copied(rules)))
+                    if isinstance(answers[-1], Raised):
+                        return
+
+        limited(play)
         return answers
 
     def outside(self, function: Callable) -> str:
@@ -114,7 +129,7 @@ class RouteGame:
         return events, len(history), sum(_oddness(entry) for entry in history)
 
     def told(self, history: History, difference: Difference) -> str:
-        lines = ["Differs from the reference. The shortest history that shows it:"]
+        lines = ["Your function differs from the reference. The shortest history that shows it:"]
         lines += [f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.at + 1], 1)]
         if isinstance(difference.got, Raised):
             return "\n".join([*lines, f"Your function {difference.got}."])
@@ -129,7 +144,7 @@ class RouteGame:
         both = [copy for copy in difference.expected if copy in difference.got]
         rows = [("✓ both", copy) for copy in both]
         rows += [("missing", copy) for copy in difference.expected if copy not in both]
-        rows += [("✗ too much", copy) for copy in difference.got if copy not in both]
+        rows += [("✗ unexpected", copy) for copy in difference.got if copy not in both]
         cells = "".join(
             f"<tr><td {LEFT}>{state}</td><td {LEFT}>{', '.join(map(str, ids))}</td>"
             f"<td {LEFT}>{_pairs(group)}</td><td {LEFT}>{_pairs(fields)}</td></tr>"
@@ -150,8 +165,28 @@ def _rule(rng: Random) -> Published:
     return _published(rule, function, field)
 
 
+def _copied(rules: list[Rule]) -> list[Rule]:
+    """For a function that may change what it is given."""
+    return [
+        rule._replace(filter={name: list(values) for name, values in rule.filter.items()}) for rule in rules
+    ]
+
+
+def _large_rule(rng: Random, number: int) -> Published:
+    """With up to five keys, filters on up to four fields and up to five fields that it needs."""
+    rule: dict[str, Any] = {"ruleId": number, "ruleState": "ACTIVE"}
+    rule["groupingKeyNames"] = rng.sample(NAMES, rng.randint(0, 5))
+    passing = {
+        name: rng.sample([str(PLAIN[name]), *OTHERS], rng.choice((1, len(OTHERS) + 1)))
+        for name in rng.sample(NAMES[1:], rng.randint(0, 4))
+    }
+    rule["filter"] = passing
+    rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": rng.sample(NAMES, rng.randint(1, 5))}
+    return Published(json.dumps(rule | LIMIT))
+
+
 def _published(rule: dict, function: str, field: str) -> Published:
-    rule |= {"aggregatorFunctionType": function, "limitOperatorType": ">", "limit": 0, "windowMinutes": 10}
+    rule |= {"aggregatorFunctionType": function} | LIMIT
     rule |= (
         {"unique": [field]} if function == "UNIQUE_COUNT" else {"aggregateFieldName": field} if field else {}
     )
@@ -216,12 +251,12 @@ def _copies(given: Any) -> Any:
     if given is ... or isinstance(given, Raised):
         return given
     if given is None:
-        return Raised("gave None; a list of copies is expected, an empty one if none is sent")
+        return Raised("gave None; expected a list of copies, empty if none is sent")
     try:
         copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
         return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
     except (TypeError, ValueError):
-        return Raised(f"gave {given!r}; a list of (rule ids, group, fields) is expected")
+        return Raised(f"gave {shown(given)}; expected a list of (rule ids, group, fields)")
 
 
 def _plainer(entry: Published | Login) -> Iterator[Published | Login]:

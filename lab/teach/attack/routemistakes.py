@@ -54,15 +54,15 @@ def _first_fields(event: dict, rules: list[Rule]) -> list:
 ROUTE = (
     Mistake(
         _routing(where=lambda event, rule: rule.id),
-        "A copy for each rule is right, and too much: rules with the same keys and filter share one.",
+        "A copy for each rule works, but it is more than needed: rules with the same keys and filter share one.",
     ),
     Mistake(
         _routing(where=lambda event, rule: (rule.keys, str(rule.filter))),
-        "The order in which a rule names its keys makes no other route.",
+        "The order in which a rule names its keys does not change the route.",
     ),
     Mistake(
         _routing(where=lambda event, rule: frozenset(rule.keys)),
-        "Rules with the same keys and another filter see other events: they cannot share a copy.",
+        "Rules with the same keys but different filters see different events: they cannot share a copy.",
     ),
     Mistake(
         _routing(goes=_has_group),
@@ -78,10 +78,11 @@ ROUTE = (
     ),
     Mistake(
         _routing(carries=lambda event, rule: event),
-        "The copy carries too much: only the fields that its rules need travel.",
+        "The copy carries too much: send only the fields that its rules need.",
     ),
     Mistake(
-        _first_fields, "A copy for several rules carries what each of them needs, not only the first one."
+        _first_fields,
+        "A copy for several rules carries the fields that any of them needs, not only those of the first.",
     ),
     Mistake(
         _routing(goes=lambda event, rule: rule.keys and _passes(event, rule) and _has_group(event, rule)),
@@ -93,7 +94,7 @@ ROUTE = (
                 rule.state == "ACTIVE" and _passes(event, rule) and _has_group(event, rule)
             )
         ),
-        "A paused rule alerts nothing, but its history goes on: its events are sent.",
+        "A paused rule raises no alerts, but its history goes on: its events are sent.",
     ),
     Mistake(
         _routing(
@@ -103,7 +104,7 @@ ROUTE = (
                 and all(event[name] is not None for name in rule.fields)
             )
         ),
-        "Only a key must have a value. What a field without one means is for the window to say.",
+        "Only the keys must have values. The window decides what another field's missing value means.",
     ),
     Mistake(
         _routing(
@@ -112,10 +113,10 @@ ROUTE = (
                 and _has_group(event, rule)
             )
         ),
-        "A filter may name several values: any of them will do.",
+        "A filter may name several values: an event matches if it has any of them.",
     ),
     Mistake(
         lambda event, rules: _routing()(event, rules)[:1],
-        "An event goes to every route that wants it, not to the first one only.",
+        "An event goes to every route that wants it, not only to the first one.",
     ),
 )

@@ -4,26 +4,19 @@ Histories are made from seeds, the first of one event, the last of many, so what
 makes it smaller and still differs is taken, until nothing does.
 """
 
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lab.teach.learner import Raised, TooLong, within
+
 HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
 SECONDS, SHRINKING_S = 30, 4
-CALL_S = (
-    0.25  # of computing; a history takes a function less than a hundredth of that, unless it does not end
-)
+CALL_S = 2  # of computing; a history takes a function less than a hundredth of that, unless it does not end
 
 
-class Raised(str):
-    """What a function raised in place of an answer, or that it did not end."""
-
-
-class TooLong(BaseException):
-    """The function runs on and on; no `except Exception` of its own stops this."""
+ENDLESS = Raised(f"did not finish within {CALL_S:g} s: is there a loop that never ends?")
 
 
 @dataclass(frozen=True)
@@ -74,11 +67,19 @@ class Found:
 
 def find(game: Game, function: Callable) -> Found:
     """The shortest history that was found; none if the function stood all of them."""
+    found = differs(game, function)
+    if found.difference is None or found.difference.got is ENDLESS:
+        return found
+    return Found(found.tried, *_shrunk(game, function, found.history, found.difference))
+
+
+def differs(game: Game, function: Callable) -> Found:
+    """The first history on which a function and the reference differ, as it is."""
     end = time.monotonic() + SECONDS
     for seed in range(HISTORIES):
         history = game.history(seed, 1 + seed * LONGEST // HISTORIES)
         if difference := game.difference(history, game.run(function, history)):
-            return Found(seed + 1, *_shrunk(game, function, history, difference))
+            return Found(seed + 1, history, difference)
         if time.monotonic() > end:
             return Found(seed + 1)
     return Found(HISTORIES)
@@ -100,29 +101,9 @@ def _shrunk(game: Game, function: Callable, history: Any, difference: Difference
     return history, difference
 
 
-def called(function: Callable, *arguments: Any) -> Any:
-    """The function's answer, or what it raised."""
+def limited(play: Callable[[], None]) -> None:
+    """Plays a history, at most as long as a function should take for it."""
     try:
-        return function(*arguments)
+        within(CALL_S, play)
     except TooLong:
-        return Raised(f"did not end within {CALL_S:g} s")
-    except RecursionError:
-        return Raised("called itself again and again, without an end")
-    except Exception as error:  # noqa: BLE001  (a learner's function may raise anything)
-        return Raised(f"raised {type(error).__name__}: {error}")
-
-
-@contextmanager
-def limited() -> Iterator[None]:
-    """Raises TooLong in what takes longer than a function should; in the main thread, where cells run."""
-
-    def too_long(*_) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGVTALRM, too_long)
-    signal.setitimer(signal.ITIMER_VIRTUAL, CALL_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        pass  # what was asked last has no answer yet: `ENDLESS`

@@ -11,7 +11,12 @@ from random import Random
 from typing import NamedTuple
 
 WIDTHS = (10, 10, 20, 5)
-LATE = 5  # minutes that an event may be behind
+FACTORS = (1, 1, 1, 20)  # of a history's minutes
+LATE, LIMIT = (
+    5,
+    2,
+)  # minutes that an event may be behind; how many a count alerts on: unless a history says otherwise
+CROWD = 24  # events of one group close together: more than a function may happen to look back
 GAPS = (0, 1, 5, 5, 10, 10, 15, 40)
 BEHIND = (0, 0, 1, 5, 5)
 
@@ -46,10 +51,12 @@ Entry = Event | Cut | Crash | Width
 
 @dataclass(frozen=True)
 class History:
-    """What happens, in order; `width`: the rule's window at first, in minutes."""
+    """What happens, in order; `width`: the rule's window at first, `late`: how far events may be behind, in minutes."""
 
     width: int
     entries: tuple[Entry, ...]
+    late: int = LATE
+    limit: int = LIMIT
 
     @property
     def events(self) -> list[Event]:
@@ -69,7 +76,7 @@ class History:
         newest: dict[int, int] = {}
         for event in self.names:
             newest[event.payee] = max(event.time, newest.get(event.payee, event.time))
-            if event.time < newest[event.payee] - LATE:
+            if event.time < newest[event.payee] - self.late:
                 return False
         return True
 
@@ -90,19 +97,27 @@ def made(seed: int, events: int) -> History:
     rng = Random(f"{seed} {events}")
     entries: list[Entry] = []
     at, ids, troubles = 0, 0, rng.random() < 0.5
+    factor = rng.choice(FACTORS)
+    late, limit = factor * rng.choice((LATE, LATE, 0, 12)), rng.choice((LIMIT, LIMIT, 1, 3))
+    behind = [minutes for minutes in BEHIND if minutes <= late] + [late, late // 2]
+    gaps: tuple[int, ...] = GAPS
+    payees: tuple[int, ...] = (1, 1, 1, 2)
+    if events > 4 and rng.random() < 0.25:
+        events, gaps, payees = CROWD, (0, 0, 1), (1,)
+        limit = rng.choice((LIMIT, 12))
     for _ in range(events):
         if troubles and rng.random() < 0.4:
-            entries.append(rng.choice((Cut(), Crash(), Crash(), Width(rng.choice(WIDTHS)))))
+            entries.append(rng.choice((Cut(), Crash(), Crash(), Width(factor * rng.choice(WIDTHS)))))
         before = [entry for entry in entries if isinstance(entry, Event)]
         if before and rng.random() < 0.2:
             entries.append(rng.choice(before))  # sent again
             continue
-        at += rng.choice(GAPS)
+        at += factor * rng.choice(gaps)
         ids += 1
         same_id = before and rng.random() < 0.1
         number = rng.choice(before).id if same_id else ids
-        entries.append(Event(number, max(at - rng.choice(BEHIND), 0), rng.choice((1, 1, 1, 2))))
-    return History(rng.choice(WIDTHS), tuple(entries))
+        entries.append(Event(number, max(at - rng.choice(behind), 0), rng.choice(payees)))
+    return History(factor * rng.choice(WIDTHS), tuple(entries), late, limit)
 
 
 def simpler(history: History) -> Iterator[History]:
@@ -115,6 +130,8 @@ def simpler(history: History) -> Iterator[History]:
         size //= 2
     for minutes in (10, 20):
         yield replace(history, width=minutes)
+    yield replace(history, late=LATE)
+    yield replace(history, limit=LIMIT)
     events = list(dict.fromkeys(history.events))
     if events and (first := min(event.time for event in events)):
         yield _with(history, {event: event._replace(time=event.time - first) for event in events})
@@ -143,5 +160,5 @@ def size(history: History) -> tuple:
         len(history.entries),
         len({event.payee for event in events}),
         sum(event.time for event in events),
-        abs(history.width - 10) + sum(plain),
+        abs(history.width - 10) + abs(history.late - LATE) + abs(history.limit - LIMIT) + sum(plain),
     )

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.teach.attack.drawing import timeline
-from lab.teach.attack.search import CALL_S, Difference, Raised, TooLong, called, limited
-from lab.teach.attack.timeline import LATE, Crash, Cut, Event, History, Width, made, simpler, size
+from lab.teach.attack.search import ENDLESS, Difference, limited
+from lab.teach.attack.timeline import Crash, Cut, Event, History, Width, made, simpler, size
 from lab.teach.attack.words import OUTSIDE, entry_said, joined, why
+from lab.teach.learner import Raised, called, said, shown
 
 MINUTE_MS = 60_000
 EVER = 10**6  # minutes
@@ -31,8 +32,7 @@ class OnATimeline:
     since then come again; their second answers count, as the first were never delivered.
     """
 
-    rule: ClassVar[dict[str, Any]]  # the function that the reference computes
-    more: ClassVar[tuple[int, ...]]  # what the function is told beside memory, event and width
+    more: ClassVar[str]  # the number of a history that the function is told beside memory, event and width
 
     def history(self, seed: int, events: int) -> History:
         return made(seed, events)
@@ -45,11 +45,7 @@ class OnATimeline:
 
     def run(self, function: Callable, history: History) -> list:
         answers: list = [None] * len(history.entries)
-        try:
-            with limited():
-                self._play(function, history, answers)
-        except TooLong:
-            answers[-1] = Raised(f"did not end within {CALL_S:g} s")
+        limited(lambda: self._play(function, history, answers))
         return answers
 
     def outside(self, function: Callable) -> str:
@@ -61,20 +57,25 @@ class OnATimeline:
 
     def _play(self, function: Callable, history: History, answers: list) -> None:
         memory: dict[int, list] = defaultdict(list)
-        saved, batch = deepcopy(memory), []
+        saved, batch, latest = deepcopy(memory), [], 0
         for place, entry in enumerate(history.entries):
             again: list[int] = []
-            match entry:
-                case Event():
-                    batch.append(place)
-                    again = [place]
-                case Cut():
-                    saved, batch = deepcopy(memory), []
-                case Crash():
-                    memory, again = deepcopy(saved), batch
+            try:
+                match entry:
+                    case Event():
+                        batch.append(place)
+                        again = [place]
+                    case Cut():
+                        saved, batch = deepcopy(memory), []
+                    case Crash():
+                        memory, again = deepcopy(saved), batch
+            except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
+                answers[latest] = Raised(f"put something into `memory` that cannot be saved{said(error)}")
+                return
             for at in again:
-                event = history.entries[at]
-                given = memory[event.payee], event, history.width_at(at), *self.more
+                event, latest = history.entries[at], at
+                answers[at] = ENDLESS
+                given = memory[event.payee], event, history.width_at(at), getattr(history, self.more)
                 answers[at] = self.answer(called(function, *given), history)
                 if isinstance(answers[at], Raised):
                     return
@@ -91,7 +92,7 @@ class OnATimeline:
         """Judged only where a reference that forgets and one that does not agree: who holds more may see more."""
         if not history.fair:
             return None
-        for at, (expected, got) in enumerate(zip(self._expected(history, LATE), answers)):
+        for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
             if expected is TOO_OLD or (expected == got and not isinstance(got, Raised)):
                 continue
             if isinstance(got, Raised) or self._expected(history, EVER)[at] == expected:
@@ -102,12 +103,12 @@ class OnATimeline:
     def _expected(self, history: History, late: int) -> list:
         reference = Reference(PAYMENTS, max_out_of_orderness_ms=late * MINUTE_MS)
         numbers = {event: place for place, event in enumerate(history.names)}
-        self._rule(reference, history.width)
+        self._rule(reference, history, history.width)
         expected: list = []
         for entry in history.entries:
             before, dropped = len(reference.alerts), reference.counts["droppedLate"]
             if isinstance(entry, Width):
-                self._rule(reference, entry.minutes)
+                self._rule(reference, history, entry.minutes)
             elif isinstance(entry, Event):
                 reference.event(_line(entry, numbers[entry]))
             alert = reference.alerts[-1] if len(reference.alerts) > before else None
@@ -117,9 +118,13 @@ class OnATimeline:
                 expected.append(self.read(alert, list(numbers)) if isinstance(entry, Event) else None)
         return expected
 
-    def _rule(self, reference: Reference, minutes: int) -> None:
+    def _rule(self, reference: Reference, history: History, minutes: int) -> None:
         rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "windowMinutes": minutes}
-        reference.control(json.dumps(rule | self.rule))
+        reference.control(json.dumps(rule | self.rule(history)))
+
+    def rule(self, history: History) -> dict[str, Any]:
+        """The function that the reference computes."""
+        raise NotImplementedError
 
     def shown(self, answer: Any, history: History) -> str:
         """An answer, for people."""
@@ -127,7 +132,10 @@ class OnATimeline:
 
     def told(self, history: History, difference: Difference) -> str:
         _, name = self._at(history, difference)
-        lines = [f"Differs from the reference at event {name}. The shortest history that shows it:"]
+        numbers = f"width is {history.width} min, {self.more} is {getattr(history, self.more)}"
+        lines = [
+            f"Your function differs from the reference at event {name}. The shortest history that shows it ({numbers}):"
+        ]
         lines += [
             f"{n:3}. {entry_said(history, place)}" for n, place in enumerate(range(len(history.entries)), 1)
         ]
@@ -154,24 +162,25 @@ class OnATimeline:
 class WindowGame(OnATimeline):
     """`window(memory, event, width, late)`: the events in the window of `event`; None if it is a duplicate."""
 
-    rule: ClassVar = {
-        "aggregateFieldName": "paymentAmount",
-        "aggregatorFunctionType": "SUM",
-        "limitOperatorType": ">",
-        "limit": 0,
-    }
-    more = (LATE,)
+    more = "late"
+
+    def rule(self, history: History) -> dict[str, Any]:
+        return {
+            "aggregateFieldName": "paymentAmount",
+            "aggregatorFunctionType": "SUM",
+            "limitOperatorType": ">",
+            "limit": 0,
+        }
 
     def answer(self, given: Any, history: History) -> Any:
         if given is None or given is ... or isinstance(given, Raised):
             return given
-        try:
-            found = list(given)
-        except TypeError:
-            return Raised(f"gave {given!r}; a list of events is expected, or None for a duplicate")
-        if wrong := [one for one in found if one not in history.names]:
-            return Raised(f"gave a list with {wrong[0]!r} in it; a list of events is expected")
-        return sorted(map(tuple, found))
+        if not isinstance(given, (list, tuple, set)):
+            return Raised(f"gave {shown(given)}; expected a list of events, or None for a duplicate")
+        known = [tuple(event) for event in history.names]
+        if wrong := [one for one in given if one not in known]:
+            return Raised(f"gave a list with {shown(wrong[0])} in it; expected a list of events")
+        return sorted(given)
 
     def read(self, alert: Any, events: list[Event]) -> Any:
         if alert is None:
@@ -189,18 +198,23 @@ class WindowGame(OnATimeline):
 
 
 class CountGame(OnATimeline):
-    """`alerts(memory, event, width, limit)`: does a count of so many within the window alert, that begins anew when it has?"""
+    """`alerts(memory, event, width, limit)`: whether the count within the window alerts; it starts again after an alert."""
 
-    limit = 2
-    rule: ClassVar = {"aggregatorFunctionType": "COUNT_WITH_RESET", "limitOperatorType": ">=", "limit": limit}
-    more = (limit,)
+    more = "limit"
+
+    def rule(self, history: History) -> dict[str, Any]:
+        return {
+            "aggregatorFunctionType": "COUNT_WITH_RESET",
+            "limitOperatorType": ">=",
+            "limit": history.limit,
+        }
 
     def answer(self, given: Any, history: History) -> Any:
         if isinstance(given, Raised) or given is ...:
             return given
-        if given is None or isinstance(given, bool) or type(given).__name__ == "bool_":
+        if given is None or isinstance(given, bool):
             return bool(given)
-        return Raised(f"gave {given!r}; True or False is expected")
+        return Raised(f"gave {shown(given)}; expected True or False")
 
     def read(self, alert: Any, events: list[Event]) -> Any:
         return alert is not None
@@ -215,16 +229,18 @@ class CountGame(OnATimeline):
         event, name = self._at(history, difference)
         fired = [
             history.names[one]
-            for one, alert in zip(history.entries[: difference.at], self._expected(history, LATE))
+            for one, alert in zip(history.entries[: difference.at], self._expected(history, history.late))
             if alert and isinstance(one, Event) and one.payee == event.payee
         ]
         if event in history.entries[: difference.at]:
-            return [f"{name} came before, with the same id and time: a duplicate, also after an alert."]
+            return [
+                f"{name} arrived before, with the same id and time: it is a duplicate, even after an alert."
+            ]
         if fired:
             return [
-                f"The last alert was at {fired[-1]}: what arrived up to then, {fired[-1]} with it, no longer counts."
+                f"The last alert was at {fired[-1]}: the events that arrived up to then, including {fired[-1]}, no longer count."
             ]
-        return ["Nothing has alerted yet, so all that is in the window counts."]
+        return ["There has been no alert yet, so every event in the window counts."]
 
 
 def _line(event: Event, number: int) -> bytes:

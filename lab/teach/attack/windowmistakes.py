@@ -74,7 +74,7 @@ WINDOW = (
     ),
     Mistake(
         _windowed(belongs=lambda other, event, width: event.time - width <= other.time < event.time),
-        "The current event counts, and so does one that came before it with the same time: the right end belongs to it.",
+        "The current event counts, and so does an earlier arrival with the same time: the right end belongs to the window.",
     ),
     Mistake(
         _windowed(
@@ -82,50 +82,51 @@ WINDOW = (
                 event.time - width <= other.time < event.time or other == event
             )
         ),
-        "Another event of the same time, which came before, counts: a group may have two at once.",
+        "An earlier arrival with the same time counts: a group may have two events at once.",
     ),
     Mistake(
         _windowed(belongs=lambda other, event, width: other.time >= event.time - width),
-        "When an event is late, events of a later time are there already. They are not in its window.",
+        "When an event is late, events with a later time have already arrived. They are not in its window.",
     ),
     Mistake(
         _windowed(belongs=lambda other, event, width: True),
-        "What is held is not the window: some of it is kept for events that come late.",
+        "What you keep in memory is not the window: some of it is kept for late events.",
     ),
     Mistake(
         _windowed(alike=lambda other, event: False),
-        "A record that comes twice, with the same id and the same time, counts once.",
+        "A record that arrives twice, with the same id and the same time, counts once.",
     ),
     Mistake(
         _windowed(alike=lambda other, event: other.id == event.id),
-        "The same id at another time is another event: only both together tell a duplicate.",
+        "The same id with another time is another event: a duplicate has the same id and the same time.",
     ),
     Mistake(
         _windowed(alike=lambda other, event: other.time == event.time),
-        "Two events of the same time are two events: only id and time together tell a duplicate.",
+        "Two events with the same time are still two events: a duplicate has the same id and the same time.",
     ),
-    Mistake(_replacing, "A later event of the same time does not replace the earlier one: both count."),
-    Mistake(_judged_again, "A duplicate is not judged again: the answer is None."),
+    Mistake(_replacing, "An event does not replace an earlier one with the same time: both count."),
+    Mistake(_judged_again, "A duplicate is not evaluated again: the answer is None."),
     Mistake(
         _windowed(oldest=lambda memory, event, width, late: max(one.time for one in memory) - width),
-        "Forgotten too early: an event that comes late looks back from its own time.",
+        "An event was forgotten too early: a late event looks back from its own time.",
     ),
     Mistake(
         _windowed(oldest=lambda memory, event, width, late: max(one.time for one in memory) - late),
-        "Forgotten too early: the window is longer than what events may be late by.",
+        "An event was forgotten too early: the window is longer than events may be late.",
     ),
-    Mistake(_late_ones_ignored, "A late event is judged, too, over the window that ends with it."),
+    Mistake(_late_ones_ignored, "A late event is evaluated, too, over the window that ends with it."),
     Mistake(
         _only_the_window,
-        "Only the window of this event is kept. When it is late, that throws away newer events, which others need.",
+        "Only the window of this event is kept. If the event is late, that discards newer events, which later windows need.",
     ),
     Mistake(
-        _first_width, "The width may change while the stream runs: use the one that is given, each time."
+        _first_width,
+        "The width may change while the stream runs: each time, use the width that is passed in.",
     ),
     Mistake(_outside, OUTSIDE),
 )
 
-# -- a count that begins anew ------------------------------------------------------------------------------------------
+# -- a count that starts again -----------------------------------------------------------------------------------------
 
 
 def _seen(memory: list, event) -> bool:
@@ -142,7 +143,7 @@ def _counting(
     belongs: Callable = lambda other, event, width: event.time - width <= other.time <= event.time,
     duplicate: Callable = _seen,
 ) -> Callable:
-    """A count that begins anew after an alert, right but for one of its parts."""
+    """A count that starts again after an alert, correct except for one of its parts."""
 
     def alerts(memory: list, event, width: int, limit: int) -> bool:
         if duplicate(memory, event):
@@ -163,33 +164,36 @@ def _up_to_now(memory: list, event) -> list:
 
 COUNT = (
     Mistake(
-        _counting(used=lambda memory, event: memory), "That is a plain count. After an alert it begins anew."
+        _counting(used=lambda memory, event: memory),
+        "That is a plain count. After an alert the count must start again.",
     ),
     Mistake(
-        _counting(enough=lambda count, limit: count > limit), "The limit itself is enough: the rule says >=."
+        _counting(enough=lambda count, limit: count > limit),
+        "Reaching the limit is enough: the rule says >=.",
     ),
     Mistake(
-        _counting(enough=lambda count, limit: count == limit and count > 0 and limit > 2), "It never alerts."
+        _counting(enough=lambda count, limit: count == limit and count > 0 and limit > 2),
+        "Your function never alerts.",
     ),
     Mistake(
         _counting(used=lambda memory, event: []),
-        "What no longer counts is still there: when it comes once more, it is a duplicate and not a new event.",
+        "Remember the events that no longer count: if one of them arrives again, it is a duplicate, not a new event.",
     ),
     Mistake(
         _counting(used=lambda memory, event: [(other, gone or other != event) for other, gone in memory]),
-        "The event that raised the alert no longer counts either.",
+        "The event that raised the alert no longer counts, either.",
     ),
     Mistake(
         _counting(used=_up_to_now),
-        "What no longer counts is what has arrived, whatever its time: after a late event's alert newer ones are used up, too.",
+        "After an alert, nothing that has arrived counts, whatever its time: a late event's alert uses up newer events, too.",
     ),
-    Mistake(_counting(duplicate=lambda memory, event: False), "A record that comes twice counts once."),
+    Mistake(_counting(duplicate=lambda memory, event: False), "A record that arrives twice counts once."),
     Mistake(
         _counting(belongs=lambda other, event, width: other.time >= event.time - width),
-        "When an event is late, events of a later time are there already. They do not count for it.",
+        "When an event is late, events with a later time have already arrived. They do not count for it.",
     ),
     Mistake(
         _counting(belongs=lambda other, event, width: True),
-        "Only what is in the window counts: from W before the event up to the event.",
+        "Only events in the window count: from W before the event up to the event.",
     ),
 )

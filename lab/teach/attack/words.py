@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from lab.teach.attack.timeline import LATE, Crash, Cut, Event, History, Width
+from lab.teach.attack.timeline import Crash, Cut, Event, History, Width
 
 OUTSIDE = (
-    "The same event, each time with an empty `memory`, got two answers: your function keeps something outside of `memory`. "
-    "After a crash only `memory` is given back, and each group has one of its own."
+    "The same event with an empty `memory` got two different answers: your function keeps something outside of `memory`. "
+    "After a crash only `memory` is restored, and each group has its own."
 )
 
 
@@ -25,18 +25,18 @@ def entry_said(history: History, place: int) -> str:
     entry, names = history.entries[place], history.names
     match entry:
         case Cut():
-            return "The micro-batch ends; what your function remembers is written down."
+            return "The micro-batch ends, and `memory` is saved."
         case Crash():
             since = [history.event_at(at) for at in since_cut(history, place)]
             again = joined([names[event] for event in since]) or "nothing"
-            return f"A crash: memory is as it was when the micro-batch began, and {again} comes again."
+            return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
         case Width():
             return f"The rule changes: its window is {entry.minutes} min from now on."
     before = [other for other in history.entries[:place] if isinstance(other, Event)]
     groups = len({event.payee for event in history.events}) > 1
     whose = f", of payee {entry.payee}" if groups else ""
     if entry in before:
-        return f"{names[entry]} comes once more (id {entry.id}, minute {entry.time}{whose})."
+        return f"{names[entry]} arrives again (id {entry.id}, minute {entry.time}{whose})."
     newest = max((other.time for other in before if other.payee == entry.payee), default=entry.time)
     late = f", {newest - entry.time} min behind" if entry.time < newest else ""
     return f"{names[entry]} happened at minute {entry.time} (id {entry.id}{whose}{late})."
@@ -50,12 +50,12 @@ def since_cut(history: History, place: int) -> list[int]:
 
 
 def why(history: History, at: int, expected: list | None, got: list | None) -> list[str]:
-    """Of each event that is missing or too much in a window: why it belongs there, or not."""
+    """Why each missing event belongs in a window, and why each extra one does not."""
     event = history.event_at(at)
     name, names = history.names[event], history.names
     if expected is None:
         return [
-            f"{name} has come before, with the same id and the same time: a duplicate is not judged again."
+            f"{name} arrived before, with the same id and the same time: a duplicate is not evaluated again."
         ]
     if got is None:
         alike = [
@@ -64,11 +64,11 @@ def why(history: History, at: int, expected: list | None, got: list | None) -> l
             if other != event and (other.id == event.id or other.time == event.time)
         ]
         than = (
-            f": only id and time together tell a duplicate, and {joined(alike)} differs in one"
+            f": a duplicate has the same id and the same time, and {joined(alike)} differs in one of them"
             if alike
             else ""
         )
-        return [f"{name} is no duplicate{than}."]
+        return [f"{name} is not a duplicate{than}."]
     wanted, given = (Counter(Event(*one) for one in answer) for answer in (expected, got))
     said = [_missing(history, at, other) for other in wanted - given]
     return said + [_extra(history, at, other, wanted) for other in given - wanted]
@@ -82,27 +82,27 @@ def _missing(history: History, at: int, other: Event) -> str:
     if other.time == event.time - width:
         return f"{name} is missing: it is exactly {width} min before {this}, and both ends count."
     if other.time == event.time:
-        return f"{name} is missing: it has the time of {this}, and it had arrived before."
+        return f"{name} is missing: it has the same time as {this}, and it arrived earlier."
     newest = max(
         one.time for one in history.entries[:at] if isinstance(one, Event) and one.payee == event.payee
     )
     if newest > event.time:
         return (
-            f"{name} is missing: {this} comes late, its window ends at its own time, minute {event.time}. "
-            f"Events may be up to {LATE} min behind, so {name} must still be held."
+            f"{name} is missing: {this} is late, so its window ends at its own time, minute {event.time}. "
+            f"Events may be up to {history.late} min behind, so your function must still keep {name}."
         )
-    return f"{name} is missing: it is {event.time - other.time} min before {this}, within the {width} min, and still held."
+    return f"{name} is missing: it is {event.time - other.time} min before {this}, within the window of {width} min."
 
 
 def _extra(history: History, at: int, other: Event, wanted: Counter) -> str:
     event, width = history.event_at(at), history.width_at(at)
     name, this = history.names[other], history.names[event]
     if other in wanted:
-        return f"{name} counts once only."
+        return f"{name} counts only once."
     if other.payee != event.payee:
-        return f"{name} is too much: it belongs to another payee."
+        return f"{name} does not belong there: it is of another payee."
     if other.time > event.time:
-        return f"{name} is too much: it happened after {this}, though it came before."
+        return f"{name} does not belong there: it happened after {this}, although it arrived first."
     if other.time < event.time - width:
-        return f"{name} is too much: it is {event.time - other.time} min before {this}, and the window is {width} min."
-    return f"{name} is too much."
+        return f"{name} does not belong there: it is {event.time - other.time} min before {this}, and the window is {width} min."
+    return f"{name} does not belong there."

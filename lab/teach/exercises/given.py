@@ -1,10 +1,14 @@
 """Rules that learners write."""
 
 import json
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal
 
+from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
-from lab.teach.judge import Refused, cut
+from lab.teach.judge import Refused
+from lab.teach.learner import shown
 
 
 def text_of(message: object, name: str) -> str:
@@ -17,7 +21,7 @@ def text_of(message: object, name: str) -> str:
         return json.dumps(message, default=str)
     if isinstance(message, str):
         return message
-    raise Refused(f"{name} is a whole rule, a text or a dictionary, not {cut(message)}")
+    raise Refused(f"{name} must be a whole rule, a string or a dictionary, not {shown(message)}")
 
 
 def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
@@ -29,3 +33,26 @@ def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
     if rule is None:
         raise Refused(f"{name} is a control message, but it adds no rule")
     return rule
+
+
+def whole_meaning(rule: Rule, schema: Schema = PAYMENTS) -> str:
+    """Everything a rule says, written alike for limits that mean the same: for a count, more than 4 is 5 or more.
+
+    >>> whole_meaning(rule_of("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))
+    'rule 1, ACTIVE: COUNT(events) per payeeId over 20 min >= 5'
+    >>> whole_meaning(rule_of("1,(pause),(payeeId),,(paymentAmount),(MAX),(>),(14.99),(20)", "it"))
+    'rule 1, PAUSE: MAX(paymentAmount) per payeeId over 20 min >= 15'
+    """
+    step = _step(rule, schema)
+    if rule.operator == "GREATER" and step:
+        above = (rule.limit / step).to_integral_value(ROUND_FLOOR) * step + step
+        rule = replace(rule, operator="GREATER_EQUAL", limit=Decimal(f"{above.normalize():f}"))
+    return f"rule {rule.rule_id}, {rule.state}: {rule.describe()}"
+
+
+def _step(rule: Rule, schema: Schema) -> Decimal | None:
+    """How far apart the values of its aggregate are; None if there is no such step."""
+    if AGGREGATES[rule.function].of != "field":
+        return Decimal(1)
+    scale = schema.field(rule.field).scale if rule.field else None
+    return None if scale is None or rule.function not in ("SUM", "MIN", "MAX") else Decimal(1).scaleb(-scale)

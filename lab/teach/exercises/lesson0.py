@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from lab.model.field import Id
 from lab.model.reference import Reference
 from lab.model.rules import meaning
 from lab.model.schema import PAYMENTS
@@ -13,12 +14,15 @@ RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
 GIVEN = rule_of(RULE.format(50, 20), "the rule above")
 
 
-def alerting(rule: object) -> list[int | str]:
+def alerting(rule: object) -> list[Id]:
     """The payments on which a rule alerts, counted from 1."""
     said = rule_of(rule, "rule_1")
+    numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
+    if numbers == 2:
+        raise Refused("two numbers have changed, the limit and the window; change only one")
     if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
         raise Refused(
-            f"more than a number has changed. The rule above is {meaning(GIVEN)}, rule_1 is {meaning(said)}"
+            f"more than one number has changed. The rule above is {meaning(GIVEN)}, rule_1 is {meaning(said)}"
         )
     engine = Reference(PAYMENTS)
     engine.control(text_of(rule, "rule_1"))
@@ -34,17 +38,17 @@ EXERCISES = {
         because="Payments 3 and 4 alert, and no others.",
         hints=(
             "The third payment sees a sum of exactly 50. Which limit is less than 50, but not less than 30?",
-            "Copy the text of RULE and change the number in the last brackets but one.",
+            "Copy the text of RULE and change the number in the second-to-last pair of brackets.",
         ),
         mistakes=(
-            Mistake(49, "49 is a limit. rule_1 is the whole text of a rule, with this limit in its place."),
-            Mistake(RULE.format(50, 20), "That rule is still the one above: only the fourth payment alerts."),
+            Mistake(49, "49 is a limit. rule_1 must be the whole text of the rule, with this limit in it."),
+            Mistake(RULE.format(50, 20), "That is still the rule above: only the fourth payment alerts."),
             Mistake(
                 RULE.format(25, 20), "Now the second payment alerts, too: 10 + 20 = 30 is over that limit."
             ),
             Mistake(
                 RULE.replace("(>)", "(>=)").format(50, 20),
-                "More than a number has changed. The rule above is SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50, "
+                "More than one number has changed. The rule above is SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50, "
                 "rule_1 is SUM(paymentAmount) per payeeId, beneficiaryId over 20 min >= 50",
             ),
             Mistake(RULE.format(60, 20), "Now no payment alerts: no window holds more than 60."),
@@ -53,16 +57,20 @@ EXERCISES = {
     "0.2": Value(
         right=21,
         unit="in minutes",
-        because="From minute 21 back to minute 0, and both ends count.",
+        because="The window reaches from minute 21 back to minute 0, and both ends count.",
         hints=(
             "At which minute is the first payment, and at which the last?",
-            "A window of W minutes that ends at minute 21 begins at minute 21 − W, and holds what lies there.",
+            "A window of W minutes that ends at minute 21 begins at minute 21 − W. It holds every payment in between.",
         ),
         mistakes=(
             Mistake(
-                20, "From minute 21, 20 minutes back is minute 1. The first payment, at minute 0, is outside."
+                20,
+                "20 minutes before minute 21 is minute 1. The first payment, at minute 0, is outside the window.",
             ),
-            Mistake(22, "That reaches it, but it is not the least: both ends of a window count."),
+            Mistake(
+                22,
+                "That window reaches the first payment, but a shorter one does, too: both ends of a window count.",
+            ),
             Mistake(
                 4, "That is the number of payments. How far apart are the first and the last, in minutes?"
             ),
@@ -74,14 +82,14 @@ EXERCISES = {
         unit="in whole millions",
         because="At 8,000,000 there are 7 alerts, at 7,000,000 there are 11.",
         hints=(
-            "Choose rule 3 in the desk above and move its limit: the sentence says how many alerts there would be.",
-            "Go down from 10,000,000 a million at a time, until there are more than ten alerts.",
+            "Choose rule 3 in the rule desk above and move its limit: the sentence below says how many alerts it would raise.",
+            "Lower the limit from 10,000,000, one million at a time, until there are more than ten alerts.",
         ),
         mistakes=(
             Mistake(8_000_000, "That is in single units. The answer is in millions."),
-            Mistake(7, "A limit of 7 million raises 11 alerts: one more than the analyst can look at."),
-            Mistake(9, "9 million raises few enough, 5. But a lower limit does, too."),
-            Mistake(10, "10 million is the rule as it is: 4 alerts. How far down can the limit go?"),
+            Mistake(7, "A limit of 7 million raises 11 alerts, one more than the analyst can look at."),
+            Mistake(9, "A limit of 9 million raises 5 alerts. A lower limit also stays within ten."),
+            Mistake(10, "10 million is the rule's present limit: 4 alerts. How low can the limit go?"),
         ),
     ),
 }

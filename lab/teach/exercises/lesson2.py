@@ -1,6 +1,8 @@
 """Broadcast rules."""
 
-from lab.teach.exercises.given import rule_of
+from dataclasses import replace
+
+from lab.teach.exercises.given import rule_of, whole_meaning
 from lab.teach.judge import Function, Mistake, Refused, Value
 
 WRONG = [
@@ -19,13 +21,12 @@ def meant(messages: object) -> dict[str, str]:
     """What the engine makes of the three messages."""
     if not isinstance(messages, (list, tuple)) or len(messages) != len(WRONG):
         count = f"; this has {len(messages)}" if isinstance(messages, (list, tuple)) else ""
-        raise Refused(f"a list of three messages is expected, the mended ones{count}")
+        raise Refused(f"expected a list of the three corrected messages{count}")
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_of(message, f"message {number}")
-        minutes = rule.window_ms // 60_000
-        read[f"message {number}"] = (
-            f"{rule.function} per {', '.join(rule.keys)} over {minutes} min {rule.symbol} {rule.limit}"
+        read[f"message {number}"] = whole_meaning(
+            rule if rule.field is None or rule.function != "COUNT" else replace(rule, field=None)
         )
     return read
 
@@ -38,28 +39,28 @@ EXERCISES = {
     "2.1": Value(
         right=lambda *_: meant(MENDED),
         read=meant,
-        because="Each means what the analyst wanted.",
+        because="Each message now means what the analyst wanted.",
         hints=(
-            "One has a word that does not exist, one sums up texts where a count was meant, one has an unknown unit.",
-            "The functions are SUM, AVG, MIN, MAX, COUNT, UNIQUE_COUNT; the units of a window s, m, h and d.",
+            "One contains a word that does not exist, one sums strings where a count was meant, one has an unknown unit.",
+            "The functions are SUM, AVG, MIN, MAX, COUNT, UNIQUE_COUNT; the units of a window are s, m, h and d.",
         ),
         mistakes=(
-            Mistake(MENDED[0], "A list of all three messages is expected, this is one of them."),
+            Mistake(MENDED[0], "That is only one of the messages. Give a list of all three."),
             Mistake(
                 _mended(2, "2,(active),(beneficiaryId),,(paymentAmount),(SUM),(>),(3),(20)"),
-                "Message 2 now sums up amounts. The analyst wants to know how many payments there are.",
+                "Message 2 now sums amounts. The analyst wants the number of payments.",
             ),
             Mistake(
                 _mended(3, WRONG[2].replace("1day", "1")),
-                "Message 3 now looks back one minute: a number alone is minutes. The analyst wants a day.",
+                "Message 3 now looks back one minute: a number without a unit means minutes. The analyst wants a day.",
             ),
             Mistake(
                 [MENDED[1], MENDED[0], MENDED[2]],
-                "Messages 1 and 2 have changed places: give them in the order of `wrong`.",
+                "Messages 1 and 2 are swapped: keep the order of `wrong`.",
             ),
             Mistake(
                 _mended(1, WRONG[0].replace("TOTAL", "MAX")),
-                "Message 1 now looks at the largest payment alone. The analyst wants their sum.",
+                "Message 1 now looks at the largest payment only. The analyst wants the sum of the payments.",
             ),
         ),
     ),
@@ -71,40 +72,48 @@ EXERCISES = {
             "a filter": False,
             "a pause of an hour": True,
         },
-        because="Keys and filter make the route, and the route has the history; a paused rule's events are stored.",
+        because="Keys and filter define the route, and the history belongs to the route. The events of a paused rule are still stored.",
         hints=(
-            "Events are stored by route: keys and filter. The rule is the only one of its route.",
-            "Ask of each update: does it change keys or filter? And does a paused rule's route go on?",
+            "Events are stored per route, that is, per keys and filter. This rule is the only one on its route.",
+            "For each update, ask: does it change the keys or the filter? And does the route of a paused rule go on?",
         ),
         mistakes=(
             Mistake(
                 {"another key": True},
-                "Another key is another route, with other groups: its history is empty.",
+                "Another key means another route, with other groups: its history is empty.",
             ),
-            Mistake({"a filter": True}, "A filter makes another route: which events it holds has changed."),
+            Mistake({"a filter": True}, "Adding a filter means another route: it stores different events."),
             Mistake(
                 {"MAX instead of SUM": False},
-                "The function only says what is computed from the events. The events stay.",
+                "The function only says what is computed from the events. The stored events stay.",
             ),
             Mistake(
                 {"a pause of an hour": False},
                 "A paused rule does not alert, but its events are still stored.",
             ),
-            Mistake({"another limit": False}, "The limit is only compared with the sum. The events stay."),
+            Mistake(
+                {"another limit": False}, "The limit is only compared with the sum. The stored events stay."
+            ),
         ),
     ),
     "2.3": Function(
         cases=(
             ((5, [10, 20]), 0),
             ((15, [10, 20]), 1),
-            ((20, [10, 20]), 2, "on a tie the control message is first"),
+            ((20, [10, 20]), 2, "on a tie the control message comes first"),
             ((15, [10, 12, 14, 20]), 3),
             ((30, []), 0, "no changes"),
+            ((5_000, list(range(1_500))), 1_500),
         ),
-        because="A place in the log is all it takes.",
+        right=lambda event_ms, control_ms: sum(time <= event_ms for time in control_ms),
+        draw=lambda random, size: (
+            random.randint(0, size),
+            sorted(random.choices(range(size + 2), k=random.randint(0, 2 + size // 8))),
+        ),
+        because="The position in the log is all that is needed.",
         hints=(
             "Count the control messages with a time up to the event's.",
-            "sum(… for time in control_ms) counts where a comparison is true; on a tie it has to be true.",
+            "sum(… for time in control_ms) counts how often a comparison is true; on a tie it must be true.",
         ),
         mistakes=(
             Mistake(
@@ -117,28 +126,30 @@ EXERCISES = {
             ),
             Mistake(
                 lambda event_ms, control_ms: sum(time <= event_ms for time in control_ms) - 1,
-                "That is one less: a message's number from 0. How many are there?",
+                "That is one too few: it is the last message's index, counted from 0. How many messages are there?",
             ),
             Mistake(
                 lambda event_ms, control_ms: any(time <= event_ms for time in control_ms),
-                "That says whether there are any. How many are there?",
+                "That says whether there are any such messages. How many are there?",
             ),
         ),
     ),
     "2.4": Value(
         right=120,
         unit="reads an hour",
-        because="A file for each change, read once by each task for all of its key-groups.",
+        because="Each change writes one file, and each task reads it once for all of its key-groups.",
         hints=(
-            "A ledger is written once for each cut with changes. Who has to read it?",
-            "30 ledgers, each read by every task; a task's key-groups share what it has read.",
+            "Each cut with changes writes one ledger. Who has to read it?",
+            "There are 30 ledgers, and every task reads each of them. A task's key-groups share what the task has read.",
         ),
         mistakes=(
-            Mistake(30, "That is how many are written. Each task needs to read each of them."),
-            Mistake(480, "Key-groups do not read: a task reads once for all that it has."),
+            Mistake(30, "That is how many ledgers are written. Each task needs to read each of them."),
+            Mistake(480, "Key-groups do not read: a task reads once for all of its key-groups."),
             Mistake(4, "That is what one change costs. There are 30 an hour."),
-            Mistake(34, "Changes and tasks are multiplied: each task reads each ledger."),
-            Mistake(0, "Nothing goes through a shuffle for it, but every task has to know the new rules."),
+            Mistake(
+                34, "Multiply the changes by the tasks instead of adding them: each task reads each ledger."
+            ),
+            Mistake(0, "Nothing goes through a shuffle, but every task has to learn the new rules."),
         ),
     ),
 }

@@ -1,6 +1,19 @@
 """Custom windows."""
 
+from random import Random
+
 from lab.teach.judge import Function, Mistake, Value
+
+
+def _time_window_slide(random: Random, size: int) -> tuple:
+    slide = random.randint(1, 1 + size // 4)
+    return random.randint(-size, 4 * size), slide * random.randint(1, 6 + size // 8), slide
+
+
+def _time_end_width(random: Random, size: int) -> tuple:
+    end, width = random.randint(-size, size), random.randint(1, size)
+    return end - random.choice((0, 1, width - 1, width, width + 1, -1, -width)), end, width
+
 
 EXERCISES = {
     "3.1": Function(
@@ -10,15 +23,17 @@ EXERCISES = {
             ((60, 60, 30), [30, 60], "the window from 0 ends at 60 and does not include it"),
             ((5, 20, 10), [-10, 0], "a window may start before 0"),
         ),
-        because="W / S of them, where S divides W.",
+        right=lambda time, window, slide: sorted(range(time // slide * slide, time - window, -slide)),
+        draw=_time_window_slide,
+        because="An event is in W / S windows if S divides W.",
         hints=(
-            "The last start is time // slide * slide. Go back from there by slide while the window still holds the time.",
-            "range(first, end, -slide) counts down; a start that is window or more before the time is too early.",
+            "The last start is time // slide * slide. Go back from there by `slide` while the window still contains the time.",
+            "range(first, end, -slide) counts down. A start that is `window` or more before the time is too early.",
         ),
         mistakes=(
             Mistake(
                 lambda time, window, slide: sorted(range(time // slide * slide, time - window - 1, -slide)),
-                "A window does not include its end: one that ends exactly at the event does not hold it.",
+                "A window does not include its end: a window that ends exactly at the event does not contain it.",
             ),
             Mistake(
                 lambda time, window, slide: [s for s in range(0, time + 1, slide) if s + window > time],
@@ -26,11 +41,11 @@ EXERCISES = {
             ),
             Mistake(
                 lambda time, window, slide: list(range(time // slide * slide, time - window, -slide)),
-                "These are the right ones. The earliest should come first.",
+                "These are the right windows. Return the earliest one first.",
             ),
             Mistake(
                 lambda time, window, slide: [time // slide * slide],
-                "That is the last window that holds the event. Earlier ones hold it, too.",
+                "That is the last window that contains the event. Earlier ones contain it, too.",
             ),
         ),
     ),
@@ -43,10 +58,12 @@ EXERCISES = {
             ((21, 20, 20), False, "what happened later is not in the window of an earlier event"),
             ((45, 20, 20), False),
         ),
+        right=lambda time, end, width: end - width <= time <= end,
+        draw=_time_end_width,
         because="Both ends count.",
         hints=(
             "Python chains comparisons: a <= b <= c.",
-            "The window begins at end - width and ends at end; the time lies between them, or on one of them.",
+            "The window begins at end - width and ends at end. The time lies between the two or equals one of them.",
         ),
         mistakes=(
             Mistake(
@@ -59,11 +76,11 @@ EXERCISES = {
             ),
             Mistake(
                 lambda time, end, width: time >= end - width,
-                "An event of a later time may be there already, when the current one is late. It does not count.",
+                "When the current event is late, events with a later time may already have arrived. They do not count.",
             ),
             Mistake(
                 lambda time, end, width: abs(end - time) <= width,
-                "The window reaches back only: what happened after the current event does not count.",
+                "The window only reaches back: what happened after the current event does not count.",
             ),
         ),
     ),
@@ -73,57 +90,65 @@ EXERCISES = {
             ((100, [20, 60, 5], 0), 40, "the widest window decides"),
             ((100, [20, 60, 5], 10), 30, "a late event looks back from its own time"),
         ),
-        because="What is older is in no window that is still to come.",
+        right=lambda newest, windows, out_of_order: newest - max(windows) - out_of_order,
+        draw=lambda random, size: (
+            random.randint(0, 50 * size),
+            [random.randint(1, size) for _ in range(random.randint(1, 6))],
+            random.randint(0, size // 3),
+        ),
+        because="Anything older is in no future window.",
         hints=(
             "The widest window is max(windows): all rules share the history.",
-            "The latest late event is at newest - out_of_order. Its window begins a widest window before that.",
+            "The oldest time that a late event can have is newest - out_of_order. Its widest window begins max(windows) before that.",
         ),
         mistakes=(
             Mistake(
                 lambda newest, windows, out_of_order: newest - min(windows) - out_of_order,
-                "The rule with the widest window would miss events: it decides, not the narrowest one.",
+                "The rule with the widest window would miss events: the widest window decides, not the narrowest.",
             ),
             Mistake(
                 lambda newest, windows, out_of_order: newest - max(windows),
-                "An event that comes late looks back from its own time: that much more has to be kept.",
+                "A late event looks back from its own time, so the engine has to keep that much more.",
             ),
             Mistake(
                 lambda newest, windows, out_of_order: newest - max(windows) + out_of_order,
-                "With more lateness more has to be kept: the horizon moves back, not forward.",
+                "Later events mean that more has to be kept: the horizon moves back, not forward.",
             ),
             Mistake(
                 lambda newest, windows, out_of_order: newest - sum(windows) - out_of_order,
-                "Windows do not follow each other: all of them end at the same event.",
+                "The windows do not follow one another: all of them end at the same event.",
             ),
         ),
     ),
     "3.4": Value(
         right=864,
         unit="in whole seconds",
-        because="1% of 86,400 s; the state is then about a hundred sums for each key.",
+        because="That is 1% of 86,400 s; the state is then about a hundred sums for each key.",
         hints=(
-            "At worst, almost one whole bucket is counted too much. Its share of an even stream is bucket / window.",
+            "In the worst case, almost one whole bucket too much is counted. In an even stream its share is bucket / window.",
             "24 hours are 86,400 seconds. What is 1% of that?",
         ),
         mistakes=(
             Mistake(864_000, "That is in ms. The answer is in whole seconds."),
             Mistake(86_400, "That bucket is the whole window: the sum may be almost twice too large."),
             Mistake(14, "That is in minutes. The answer is in whole seconds."),
-            Mistake(100, "About a hundred is how many buckets there are. How long is each, in seconds?"),
+            Mistake(100, "About a hundred is the number of buckets. How long is each, in seconds?"),
         ),
     ),
     "3.5": Value(
         right=[4, 8],
-        because="After each alert it counts from 1 again.",
+        because="After each alert the count starts from 1 again.",
         hints=(
             "A plain count would alert at 4, 5, 6, 7, 8 and 9. With reset, the count at payment 5 is 1.",
-            "Write the count under each payment: 1 2 3 4, and then from 1 again.",
+            "Write the count under each payment: 1 2 3 4, then start from 1 again.",
         ),
         mistakes=(
-            Mistake([4, 5, 6, 7, 8, 9], "That is a plain count. With reset it begins anew after an alert."),
-            Mistake([4], "After its first alert the rule goes on counting, from 1."),
+            Mistake(
+                [4, 5, 6, 7, 8, 9], "That is a plain count. With reset the count starts again after an alert."
+            ),
+            Mistake([4], "After its first alert the rule goes on counting, starting from 1."),
             Mistake([4, 7], "After the alert at 4 the count at payment 5 is 1, so at payment 7 it is 3."),
-            Mistake([4, 9], "The count at payment 5 is 1 already, not 0."),
+            Mistake([4, 9], "The count at payment 5 is already 1, not 0."),
         ),
     ),
 }

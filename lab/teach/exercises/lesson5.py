@@ -1,46 +1,62 @@
 """Rescaling keyed state."""
 
+from random import Random
+
 from lab.model.keygroups import flink_default_key_groups
 from lab.teach.judge import Function, Mistake, Value
 
 OFFSETS = [(0, 170), (1, 401), (2, 83), (3, 52), (4, 8)]
 MIXED = [(4, 8), (1, 401), (7, 52), (2, 83)]
 
+
+def _entries_task_parallelism(random: Random, size: int) -> tuple:
+    partitions = random.sample(range(2 + size // 4), random.randint(1, 2 + size // 4))
+    parallelism = random.randint(1, 2 + size // 20)
+    return [(p, random.randint(0, 500)) for p in partitions], random.randrange(parallelism), parallelism
+
+
+def _task_key_groups_parallelism(random: Random, size: int) -> tuple:
+    parallelism = random.randint(1, 3 + size // 10)
+    return random.randrange(parallelism), random.randint(1, 4 + size), parallelism
+
+
 EXERCISES = {
     "5.1": Function(
         cases=(
             ((OFFSETS, 0, 4), [(0, 170), (4, 8)], "partitions 0 and 4 are 0 modulo 4"),
             ((OFFSETS, 3, 4), [(3, 52)]),
-            ((OFFSETS, 5, 6), [], "with more tasks than partitions some have nothing to read"),
+            ((OFFSETS, 5, 6), [], "with more tasks than partitions, some tasks have nothing to read"),
             (
                 (MIXED, 1, 3),
                 [(4, 8), (1, 401), (7, 52)],
-                "the partition's number counts, not its place in the list",
+                "the partition's number decides, not its place in the list",
             ),
         ),
-        because="Every partition is read by one task, whatever the order of the list.",
+        right=lambda entries, task, parallelism: [e for e in entries if e[0] % parallelism == task],
+        draw=_entries_task_parallelism,
+        because="Exactly one task reads each partition, whatever the order of the list.",
         hints=(
-            "A list comprehension with a condition on partition % parallelism.",
-            "[… for partition, offset in entries if …]: what is compared with the task's number?",
+            "Use a list comprehension with a condition on partition % parallelism.",
+            "[… for partition, offset in entries if …]: what do you compare with the task's number?",
         ),
         mistakes=(
             Mistake(
                 lambda entries, task, parallelism: [
                     e for i, e in enumerate(entries) if i % parallelism == task
                 ],
-                "That goes by the place in the list, which may be in any order. The partition's own number decides.",
+                "That uses the place in the list, but the list may be in any order. The partition's own number decides.",
             ),
             Mistake(
                 lambda entries, task, parallelism: [e for e in entries if e[0] == task],
-                "A task may have several partitions: all whose number modulo the parallelism is its own.",
+                "A task may have several partitions: all those whose number modulo the parallelism is the task's number.",
             ),
             Mistake(
                 lambda entries, task, parallelism: [p for p, _ in entries if p % parallelism == task],
-                "These are the right partitions. Keep their offsets, too: the task has to know where to read on.",
+                "These are the right partitions. Keep their offsets, too: the task has to know where to continue.",
             ),
             Mistake(
                 lambda entries, task, parallelism: [e for e in entries if e[1] % parallelism == task],
-                "That goes by the offset, which changes with every record. The partition's number decides.",
+                "That uses the offset, which changes with every record. The partition's number decides.",
             ),
         ),
     ),
@@ -51,27 +67,29 @@ EXERCISES = {
             ((3, 10, 4), [8, 9]),
             ((6, 128, 7), list(range(110, 128))),
         ),
-        because="Neighbours, and together all of them.",
+        right=lambda task, G, p: [g for g in range(G) if g * p // G == task],
+        draw=_task_key_groups_parallelism,
+        because="Each task has neighbouring key-groups, and together the tasks have all of them.",
         hints=(
-            "Try every key-group: range(G), and keep those that the formula gives to the task.",
-            "g * p // G is the task of key-group g: // rounds down.",
+            "Try every key-group in range(G), and keep those that the formula gives to the task.",
+            "g * p // G is the task of key-group g; // rounds down.",
         ),
         mistakes=(
             Mistake(
                 lambda task, G, p: [g for g in range(G) if g % p == task],
-                "That deals them out like cards. Here a task has neighbours: g · p ÷ G, rounded down.",
+                "That deals them out like cards. Here a task has neighbouring key-groups: g · p ÷ G, rounded down.",
             ),
             Mistake(
                 lambda task, G, p: list(range(task * (G // p), (task + 1) * (G // p))),
-                "With G ÷ p rounded down for every task, the last key-groups belong to nobody.",
+                "If G ÷ p is rounded down for every task, no task has the last key-groups.",
             ),
             Mistake(
                 lambda task, G, p: list(range(task * G // p, (task + 1) * G // p)),
-                "A border is rounded up, not down: of 10 on 3 tasks, key-group 3 has 3·3÷10 = 0.9, so it is still on task 0.",
+                "A task's first key-group is rounded up, not down: of 10 key-groups on 3 tasks, key-group 3 has 3·3÷10 = 0.9, so it is still on task 0.",
             ),
             Mistake(
                 lambda task, G, p: [g for g in range(G) if round(g * p / G) == task],
-                "The formula rounds down: 2.6 is task 2.",
+                "The formula rounds down: 2.6 means task 2.",
             ),
             Mistake(
                 lambda task, G, p: [g for g in range(1, G + 1) if g * p // G == task],
@@ -85,10 +103,16 @@ EXERCISES = {
             ((8, 4, 2), [2, 3, 6, 7], "halving: those of tasks 2 and 3 move"),
             ((5, 2, 2), []),
         ),
-        because="With modulo most of the state moves when a task is added.",
+        right=lambda G, p, q: [g for g in range(G) if g % p != g % q],
+        draw=lambda random, size: (
+            random.randint(1, 4 + size),
+            random.randint(1, 3 + size // 10),
+            random.randint(1, 3 + size // 10),
+        ),
+        because="With modulo, most of the state moves when a task is added.",
         hints=(
-            "A key-group moves if its task before is not its task after.",
-            "The task before is g % p, the task after is g % q.",
+            "A key-group moves if its old task is not its new task.",
+            "The old task is g % p, the new task is g % q.",
         ),
         mistakes=(
             Mistake(
@@ -97,41 +121,42 @@ EXERCISES = {
             ),
             Mistake(
                 lambda G, p, q: [g for g in range(G) if g % q >= p],
-                "Those are the key-groups of the new tasks. Others change between the old ones.",
+                "Those are the key-groups of the new tasks. Others move between the old tasks.",
             ),
             Mistake(
                 lambda G, p, q: [g for g in range(G) if g * p // G != g * q // G],
-                "That is what moves with ranges. Here key-group g is on task g mod p.",
+                "Those move if tasks own ranges. Here key-group g is on task g mod p.",
             ),
         ),
     ),
     "5.4": Value(
         right=flink_default_key_groups(50),
         unit="tasks",
-        because="Half as much again, then up to a power of two, and never less than 128.",
+        because="Flink takes half as much again, rounds up to a power of two, and never goes below 128.",
         hints=(
             "50 · 1.5 = 75. What is the next power of two?",
             "Compare lab.keygroups.flink_default_key_groups.",
         ),
         mistakes=(
-            Mistake(75, "Half as much again is 75, but Flink then goes up to a power of two."),
-            Mistake(64, "64 is a power of two below 75. Flink rounds up."),
-            Mistake(50, "That is the parallelism with which it was started. Flink leaves room to grow."),
+            Mistake(75, "Half as much again is 75, but Flink then rounds up to a power of two."),
+            Mistake(64, "64 is a power of two, but it is below 75. Flink rounds up."),
+            Mistake(50, "That is the parallelism at the start. Flink leaves room to grow."),
         ),
     ),
     "5.5": Value(
         right=lambda plan: plan.after.rows()[3][0],
-        because="The last quarter: neighbours, as everywhere.",
+        because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",
         hints=(
-            "Find the row of task 3 in the table of the plan, after the rescale.",
+            "Find the row of task 3 in the plan's table for after the rescale.",
             "plan.after.rows()[3] is that row; its first entry is the list.",
         ),
         mistakes=(
-            Mistake([3, 7, 11, 15], "That would be modulo. The engine gives out ranges, as Flink does."),
+            Mistake([3, 7, 11, 15], "That would be modulo. The engine assigns ranges, as Flink does."),
             Mistake(
-                [11, 12, 13, 14, 15], "Those are of task 2, before the rescale. Look at task 3, after it."
+                [11, 12, 13, 14, 15],
+                "Those are the key-groups of task 2 before the rescale. Look at task 3 after it.",
             ),
-            Mistake(4, "That is how many it gets. Which ones are they?"),
+            Mistake(4, "That is how many key-groups it gets. Which ones are they?"),
         ),
     ),
 }

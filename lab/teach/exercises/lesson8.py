@@ -2,10 +2,13 @@
 
 import sqlite3
 from collections import Counter
+from itertools import accumulate
+from random import Random
 
 from lab.model.schema import LOGINS
-from lab.teach.exercises.given import rule_of
+from lab.teach.exercises.given import rule_of, whole_meaning
 from lab.teach.judge import Function, Mistake, Refused, Value
+from lab.teach.learner import shown
 
 POLICY = {
     "ruleId": 3,
@@ -20,35 +23,99 @@ POLICY = {
     "action": "block_login",
     "ttl": "1d",
 }
-STATES = {1: "ACTIVE", 2: "PAUSE", 3: "ACTIVE"}
+EDITED = {"rule_state of rule 2": "PAUSE"}
+READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+SQL_STEPS = 100_000  # of SQLite's machine; an edit of three rows takes less than a hundred
 
 
 def policy(message: object) -> str:
     """What a policy on logins says."""
     rule = rule_of(message, "stuffing", LOGINS)
     if rule.rule_id != POLICY["ruleId"]:
-        raise Refused(f"its id is to be 3, not {rule.rule_id}")
-    return rule.describe()
+        raise Refused(f"its id must be 3, not {rule.rule_id}")
+    return whole_meaning(rule, LOGINS)
 
 
-def states_after(edit: object, database) -> dict[int, str]:
-    """The states of the rules after an edit, which is undone if they are not those that were asked for."""
+def rows_after(edit: object, database: sqlite3.Connection) -> dict[str, object]:
+    """What an edit makes of rules that are all active; it is undone if that is not what was asked for."""
     if not isinstance(edit, str):
-        raise Refused(f"an edit is SQL, a text, not {edit!r}")
-    database.execute("BEGIN")
+        raise Refused(f"an edit must be SQL in a string, not {shown(edit)}")
     try:
-        database.execute(edit)
-        states = dict(database.execute("SELECT rule_id, rule_state FROM rules ORDER BY rule_id").fetchall())
+        database.execute("BEGIN")
+        solved_before = database.execute(
+            "UPDATE rules SET rule_state = 'ACTIVE' WHERE rule_id = 2 AND rule_state = 'PAUSE'"
+        ).rowcount
+        before = _rows(database)
+        _run(edit, database)
+        changed = _changes(before, _rows(database))
     except sqlite3.Error as error:
-        database.execute("ROLLBACK")
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise Refused(f"the database says: {error}") from None
-    database.execute("COMMIT" if states == STATES else "ROLLBACK")
-    return states
+    database.execute("COMMIT" if changed == EDITED and not solved_before else "ROLLBACK")
+    return changed
+
+
+def _run(edit: str, database: sqlite3.Connection) -> None:
+    """One statement that reads, or writes the table of rules; it may not end the transaction, nor go on for ever."""
+
+    def allowed(
+        action: int, one: str | None, _two: str | None, _file: str | None, trigger: str | None
+    ) -> int:
+        writes = (
+            action in (sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE) and one == "rules"
+        )
+        return sqlite3.SQLITE_OK if action in READS or writes or trigger else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(allowed)
+    database.set_progress_handler(lambda: True, SQL_STEPS)
+    try:
+        database.execute(edit).fetchmany(1)
+    finally:
+        database.set_authorizer(None)
+        database.set_progress_handler(None, 0)
+
+
+def _rows(database: sqlite3.Connection) -> dict[int, dict]:
+    found = database.execute("SELECT * FROM rules ORDER BY rule_id")
+    names = [column[0] for column in found.description]
+    return {row["rule_id"]: row for row in (dict(zip(names, values)) for values in found.fetchall())}
+
+
+def _changes(before: dict[int, dict], after: dict[int, dict]) -> dict[str, object]:
+    """What differs, by rule and column; who made the change is no part of it."""
+    changed: dict[str, object] = {}
+    for number in sorted(before.keys() | after.keys()):
+        was, now = before.get(number, {}), after.get(number, {})
+        for column in (was.keys() | now.keys()) - {"changed_by"}:
+            if was.get(column) != now.get(column):
+                changed[f"{column} of rule {number}"] = now.get(column, "gone")
+    return changed
 
 
 def _seen(times: list, window: int, first: int = 0, left: int = 0) -> tuple[int, int]:
     tumbling = max(Counter((time - first) // window for time in times).values())
     return tumbling, max(sum(end - window + left <= time <= end for time in times) for end in times)
+
+
+def _times_and_window(random: Random, size: int) -> tuple:
+    times = list(accumulate(random.choice((0, 1, 5, 10, 30, 60)) for _ in range(1 + size // 6)))
+    return times, random.choice((5, 10, 30, 60))
+
+
+def _alerts_of_episodes(random: Random, size: int) -> tuple:
+    events = range(1, 3 + size // 5)
+    episode_of = {number: random.randint(1, 6) for number in events if random.random() < 0.7}
+    return (
+        sorted(random.sample(events, random.randint(0, len(events)))),
+        episode_of,
+        set(random.sample(range(1, 7), 3)),
+    )
+
+
+def _precision_recall(alerted: list, episode_of: dict, wanted: set) -> tuple:
+    hits = _hits(alerted, episode_of)
+    return len(hits) / len(alerted) if alerted else 1, len(wanted & set(hits)) / len(wanted)
 
 
 def _hits(alerted: list, episode_of: dict) -> list:
@@ -58,14 +125,21 @@ def _hits(alerted: list, episode_of: dict) -> list:
 EXERCISES = {
     "8.1": Function(
         cases=(
-            (([30, 40, 50, 60, 70, 80], 60), (3, 6), "the edge at 60 cuts six into three and three"),
+            (
+                ([30, 40, 50, 60, 70, 80], 60),
+                (3, 6),
+                "the edge at 60 cuts the six events into three and three",
+            ),
             (([0, 10, 20], 60), (3, 3)),
             (([0, 60], 60), (1, 2), "both ends of the window that ends with an event count"),
+            (([0, 1, 2, 500], 60), (3, 3), "the fullest window need not be the last"),
         ),
-        because="An attack that lies across an edge is seen whole by the second one only.",
+        right=_seen,
+        draw=_times_and_window,
+        because="Only the window that ends with an event sees the whole of an attack that crosses an edge.",
         hints=(
             "Counter(time // window for time in times) counts by tumbling window.",
-            "For each end in times, count the times with end - window <= time <= end; max(…) of these.",
+            "For each end in times, count the times with end - window <= time <= end. Then take the max(…) of these counts.",
         ),
         mistakes=(
             Mistake(
@@ -73,40 +147,47 @@ EXERCISES = {
             ),
             Mistake(
                 lambda times, window: _seen(times, window, left=1),
-                "An event exactly W back is in the window that ends with an event: both ends count.",
+                "The window that ends with an event also contains an event exactly W before it: both ends count.",
             ),
             Mistake(
                 lambda times, window: _seen(times, window, times[0]),
-                "Tumbling windows start at multiples of W, wherever the attack begins.",
+                "Tumbling windows start at multiples of W, not where the attack begins.",
             ),
         ),
     ),
     "8.2": Value(
         right=policy(POLICY),
         read=policy,
-        because="It is the rule 3 of the book.",
+        because="This is rule 3 of the rule book.",
         hints=(
-            "groupingKeyNames, filter, aggregatorFunctionType with unique, limitOperatorType, limit, window, action with ttl.",
-            "UNIQUE_COUNT counts the different values of the fields in unique: here userId, for each ip.",
+            "It needs groupingKeyNames, filter, aggregatorFunctionType with unique, limitOperatorType, limit, window, action with ttl.",
+            "UNIQUE_COUNT counts the distinct values of the fields in unique: here userId, for each ip.",
         ),
         mistakes=(
             Mistake(
-                {"ruleId": 1}, "Its id is to be 3: 1 would replace the policy on wrong passwords per user."
+                {"ruleId": 1}, "Its id must be 3: id 1 would replace the policy on wrong passwords per user."
             ),
             Mistake(
                 {"groupingKeyNames": ["userId"]},
-                "That counts for each user. The policy is about an address: ip.",
+                "That counts per user. The policy counts per address: ip.",
             ),
             Mistake(
                 {"filter": {"action": "login"}},
-                "Wrong passwords are not logins: their action is login_failed.",
+                "A wrong password is not a login: its action is login_failed.",
             ),
             Mistake(
                 {"aggregatorFunctionType": "COUNT"},
-                "That counts wrong passwords. Five different users are meant.",
+                "That counts wrong passwords. The policy counts different users.",
             ),
-            Mistake({"limitOperatorType": ">", "limit": 5}, "Five users are to alert already: five or more."),
-            Mistake({"window": "10s"}, "Ten minutes are meant: 10m."),
+            Mistake(
+                {"limitOperatorType": ">", "limit": 5},
+                "Five users must already alert: the policy says five or more.",
+            ),
+            Mistake({"window": "10s"}, "The window must be ten minutes: 10m."),
+            Mistake(
+                {"ruleState": "PAUSE"}, "That policy is paused, so it never alerts. Its state must be ACTIVE."
+            ),
+            Mistake({"action": None}, "The action is missing: block_login, with a ttl of a day."),
         ),
     ),
     "8.3": Function(
@@ -116,13 +197,20 @@ EXERCISES = {
                 (2 / 3, 1 / 2),
                 "event 9 is a false alarm, episode 8 is missed",
             ),
-            (([], {1: 7}, {7}), (1, 0), "no alerts: nothing wrong, and nothing found"),
+            (([], {1: 7}, {7}), (1, 0), "without alerts nothing is wrong, and nothing is found"),
             (([1, 3], {1: 7, 3: 8}, {7, 8}), (1, 1)),
+            (
+                ([1, 2], {1: 7, 2: 9}, {7, 8}),
+                (1, 1 / 2),
+                "episode 9 is an attack, but not one of the wanted ones",
+            ),
         ),
-        because="Events for precision, episodes for recall.",
+        right=_precision_recall,
+        draw=_alerts_of_episodes,
+        because="Precision counts events, recall counts episodes.",
         hints=(
             "Alerted events that are not in the dictionary are false alarms.",
-            "An episode is found if any of its events is alerted: wanted & set(of the episodes that were hit).",
+            "An episode is found if any of its events is alerted: intersect wanted with the set of the episodes that were hit.",
         ),
         mistakes=(
             Mistake(
@@ -130,14 +218,14 @@ EXERCISES = {
                     len(_hits(alerted, episode_of)) / len(alerted) if alerted else 1,
                     len(_hits(alerted, episode_of)) / len(wanted),
                 ),
-                "An episode with two alerts is found once: recall counts different episodes.",
+                "An episode with two alerts counts once: recall counts distinct episodes.",
             ),
             Mistake(
                 lambda alerted, episode_of, wanted: (
                     len(_hits(alerted, episode_of)) / len(alerted),
                     len(wanted & set(_hits(alerted, episode_of))) / len(wanted),
                 ),
-                "Without alerts the precision is 1: nothing was wrong.",
+                "Without alerts the precision is 1, because no alert was wrong.",
             ),
             Mistake(
                 lambda alerted, episode_of, wanted: (
@@ -149,29 +237,33 @@ EXERCISES = {
         ),
     ),
     "8.4": Value(
-        right=STATES,
-        read=states_after,
+        right=EDITED,
+        read=rows_after,
         because="The change is on its way to the engine.",
         hints=(
             "The column is rule_state; the states are ACTIVE and PAUSE.",
-            "UPDATE rules SET … WHERE rule_id = …: without WHERE all rows change.",
+            "UPDATE rules SET … WHERE rule_id = …; without WHERE, all rows change.",
         ),
         mistakes=(
             Mistake(
                 "UPDATE rules SET rule_state = 'PAUSE'",
-                "That lets all rules rest: say which, with WHERE. It was undone.",
+                "That pauses all rules: choose one with WHERE. The edit was undone.",
             ),
             Mistake(
                 "UPDATE rules SET rule_state = 'PAUSE' WHERE rule_id = 1",
-                "That lets rule 1 rest; rule 2 is meant. It was undone.",
+                "That pauses rule 1, not rule 2. The edit was undone.",
             ),
             Mistake(
                 "DELETE FROM rules WHERE rule_id = 2",
-                "The row would be gone, and with it the rule. It is only to rest. It was undone.",
+                "That deletes the row, and with it the rule. Only pause it. The edit was undone.",
+            ),
+            Mistake(
+                "SELECT 1",
+                "That changes nothing. Change the value of one column in the row of rule 2.",
             ),
             Mistake(
                 "UPDATE rules SET rule_state = 'PAUSED' WHERE rule_id = 2",
-                "The state is spelled PAUSE: the rule book knows no other. It was undone.",
+                "The state is spelled PAUSE; the rule book accepts no other spelling. The edit was undone.",
             ),
         ),
     ),

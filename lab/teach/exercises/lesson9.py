@@ -10,54 +10,54 @@ from lab.teach.judge import Mistake, Value
 EXERCISES = {
     "9.1": Attack(
         RouteGame(),
-        "A copy for each route that wants the event, with what its rules need.",
+        "Each route that wants the event gets one copy, with the fields that its rules need.",
         (
-            "First, which rules want the event: their filter lets it through, and each of their keys has a value (not None).",
+            "First find the rules that want the event: their filter lets it through, and each of their keys has a value (not None).",
             "Then group these by (frozenset(rule.keys), str(sorted(rule.filter.items()))); each group of rules is one copy.",
         ),
         ROUTE,
     ),
     "9.2": Attack(
         WindowGame(),
-        "Both ends, late events, duplicates, crashes and changed rules: all as the reference has them.",
+        "Both ends, late events, duplicates, crashes and changed rules all match the reference.",
         (
-            "Three steps: return None for a duplicate (same id and time); append the event; return what lies in [time - width, time].",
-            "To forget, keep what is at or after max(times) - width - late: a late event looks back from its own time.",
+            "Take three steps: return None for a duplicate (same id and time); append the event; return the events in [time - width, time].",
+            "When you discard events, keep those at or after max(times) - width - late: a late event looks back from its own time.",
         ),
         WINDOW,
     ),
     "9.3": Attack(
         CountGame(),
-        "It begins anew in order of arrival, and still knows what it has seen.",
+        "The count starts again in order of arrival, and the function still knows which events it has seen.",
         (
-            "Put pairs into memory: the event, and whether it was used up by an alert.",
-            "After an alert mark all pairs as used up. Do not remove them: a duplicate of one must still be recognised.",
+            "Store pairs in memory: the event, and whether an alert has used it up.",
+            "After an alert, mark all pairs as used up. Do not remove them: you must still recognise a duplicate of such an event.",
         ),
         COUNT,
     ),
     "9.4": Value(
         right={"cut": False, "evaluate": True, "deliver": True, "commit": True},
-        because="From the moment at which its marks are on disk until it is committed, a batch runs again, and gives the same.",
+        because="From the moment its marks are on disk until it is committed, a batch runs again after a crash and gives the same result.",
         hints=(
             "A new engine looks for offsets/N without commits/N.",
-            "Send payments, press Step until the step in question is the next one, then Kill: the last sentence says what it found.",
+            "Send payments, press Step until the step in question is next, then press Kill: the last sentence says what the new engine found.",
         ),
         mistakes=(
             Mistake(
                 {"cut": True},
-                "Before the cut nothing is planned. What waits is taken by a batch that is new, not by one that runs again.",
+                "Before the cut nothing is planned. A new batch takes the waiting records, so no batch runs again.",
             ),
             Mistake(
                 {"evaluate": False},
-                "Nothing was done yet, but the marks are on disk: this batch takes these records, whoever runs it.",
+                "No work was done yet, but the marks are on disk: this batch takes these records, whoever runs it.",
             ),
             Mistake(
                 {"deliver": False},
-                "The state file is there, and nobody has seen the alerts. The batch runs again, and writes the same file.",
+                "The state file is on disk, but nobody has seen the alerts. The batch runs again and writes the same file.",
             ),
             Mistake(
                 {"commit": False},
-                "Its alerts are in their log, but nothing on disk says that the batch is done. So it runs again; the log takes nothing twice.",
+                "Its alerts are in their log, but nothing on disk says that the batch is done. So it runs again; the log takes no alert twice.",
             ),
         ),
     ),

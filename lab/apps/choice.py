@@ -1,0 +1,233 @@
+"""Which of the fields that were found is the id, and which the event time; and what is missing where none can be."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import prod
+
+from lab.apps.found import TIME_WORDS, Found, Path, is_about
+from lab.model.field import Field
+from lab.model.schema import ID_TYPES, MAX_ID
+from lab.model.times import NUMBERS, TEXTS, UNITS
+from lab.model.words import expected, shown, unknown
+
+COVERED = 0.9  # the least share of records that have the id and the time
+TRIED = 12  # fields, of which pairs and triples may be the id
+DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}")  # in whatever order
+PART_WORDS = (
+    "seq",
+    "sequence",
+    "offset",
+    "line",
+    "index",
+    "position",
+    "partition",
+    "version",
+    "count",
+    "counter",
+)
+ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
+
+
+@dataclass
+class Choice:
+    """Chooses among fields, under their names; adds its doubts to theirs, and changes the type of what it takes."""
+
+    found: dict[str, Found]
+    fields: dict[str, Field]
+    records: int
+    doubts: dict[str, list[str]]
+    values: Callable[[list[Path]], list[list]]  # of paths, those of all records
+    missing: list[str] = field(default_factory=list)
+
+    # -- the id
+
+    def ids(self, events: str) -> tuple[str, ...]:
+        """The field that tells events apart; of several the one that sounds most like it; none: nothing."""
+        singular = events.lower().rstrip("s")
+
+        def rank(name: str) -> tuple:
+            one = self.found[name]
+            own = singular in "".join(one.path).lower()
+            few = one.values < self.records
+            return few, self._repeated(name) > 0, not is_about(one, ID_WORDS), not own, len(one.path)
+
+        possible = [
+            name
+            for name, one in self.found.items()
+            if self.fields[name].type in ID_TYPES and one.longest <= MAX_ID and self._covers(one.values)
+            if self._repeated(name) <= (1 - COVERED) * self.records or is_about(one, ID_WORDS)
+        ]
+        whole = (name for name in possible if self.found[name].values == self.records)
+        if all(map(self._repeated, whole)) and (together := self._together()):
+            return together
+        if not possible:
+            self.missing.append(
+                "no id: no integer or text field that all records have is different in each record; "
+                "name the id with --id NAME"
+            )
+            return ()
+        id = min(possible, key=rank)
+        self._doubt_id(id)
+        return (id,)
+
+    def _together(self) -> tuple[str, ...]:
+        """The fields that tell events apart together: tries pairs, then triples, of the twelve fields that look most like it.
+
+        Of several pairs the one whose names are about ids and counts, or that are texts: numbers may be measures.
+        """
+
+        def rank(name: str) -> tuple:
+            about = is_about(self.found[name], (*ID_WORDS, *PART_WORDS))
+            return 0 if about else 1 if self.fields[name].type == "string" else 2, -self._different(name)
+
+        possible = [
+            name
+            for name, one in self.found.items()
+            if self.fields[name].type in ID_TYPES and one.values == self.records and one.longest <= MAX_ID
+        ]
+        order = {name: place for place, name in enumerate(possible)}
+        possible = sorted(possible, key=rank)[:TRIED]
+        columns: dict[str, list] = {}
+        for size in (2, 3):
+            unique = []
+            for names in combinations(possible, size):
+                if prod(map(self._different, names)) >= self.records:
+                    columns = columns or dict(
+                        zip(possible, self.values([self.found[n].path for n in possible]))
+                    )
+                    if _all_different(zip(*(columns[name] for name in names))):
+                        unique.append(names)
+            if unique:
+                best = min(unique, key=lambda names: sum(rank(name)[0] for name in names))
+                self.doubts[""].append(
+                    f"no single field is unique; {' and '.join(sorted(best, key=order.__getitem__))} together are, in all "
+                    f"{self.records:,} records (tried: pairs, then triples, of {len(possible)} fields)"
+                )
+                return tuple(sorted(best, key=order.__getitem__))
+        return ()
+
+    def _different(self, name: str) -> int:
+        one = self.found[name]
+        return len(one.different) if one.different is not None else one.values
+
+    def named_ids(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The fields that somebody says are the id. Raises ValueError."""
+        if len(given) == 1:
+            self._doubt_id(id := self._named_id(given[0]))
+            return (id,)
+        return tuple(map(self._named_id, given))
+
+    def _named_id(self, given: str) -> str:
+        name = self._named("--id", given)
+        if self.fields[name].type not in ID_TYPES:
+            if self.found[name].fits["string"] < self.found[name].values:
+                raise ValueError(
+                    expected(f"--id {given}", self.fields[name].type, "a field of integers or strings")
+                )
+            self.fields[name] = replace(self.fields[name], type="string", unit="")
+        return name
+
+    def _doubt_id(self, id: str) -> None:
+        if repeated := self._repeated(id):
+            self.doubts[id].insert(
+                0,
+                f"this is the id, but {repeated:,} records repeat an id: they are duplicates if they also have the same time",
+            )
+        self._doubt_missing(id, "id")
+
+    def _repeated(self, name: str) -> int:
+        one = self.found[name]
+        return one.values - len(one.different) if one.different else one.values
+
+    # -- the time
+
+    def time(self, root: Path | None, ids: Sequence[str]) -> str:
+        """The field that says when, none of the `ids`; of several the one that sounds most like it; none: "". `root`: where events are."""
+        possible = [
+            name
+            for name, one in self.found.items()
+            if self.fields[name].type == "time" and self._covers(one.fits[self.fields[name].unit])
+        ]
+        if not possible:
+            for name, one in self.found.items():  # numbers that are times although their name does not say so
+                number = self.fields[name].type == "long" and one.unit in NUMBERS and name not in ids
+                if number and self._covers(one.values):
+                    self.fields[name] = replace(self.fields[name], type="time", unit=one.unit)
+                    self.doubts[name].append(
+                        f"read as times in {one.unit} since the epoch, because no other field is a time"
+                    )
+                    possible.append(name)
+        if not possible:
+            self.missing.append(self._no_time())
+            return ""
+
+        def rank(name: str) -> tuple:
+            one = self.found[name]
+            return (
+                one.path[: len(root or ())] != (root or ()),
+                one.values < self.records,
+                not is_about(one, TIME_WORDS[:4]),
+                not is_about(one, TIME_WORDS),
+                len(one.path),
+            )
+
+        time = min(possible, key=rank)
+        if others := [name for name in possible if name != time]:
+            self.doubts[time].insert(0, f"this is the event time; {', '.join(others[:5])} could be it, too")
+        self._doubt_missing(time, "event time")
+        return time
+
+    def _no_time(self) -> str:
+        wanted = (
+            "no event time: no field is ISO 8601 text, or a number of s, ms, us or ns since the epoch, in 9 of 10 records; "
+            "name the field with --time NAME"
+        )
+        for name, one in self.found.items():
+            if one.values and (is_about(one, TIME_WORDS) or DATE.match(str(one.example)[:100])):
+                unit = max(UNITS, key=one.fits.__getitem__)
+                times = f"{one.fits[unit]:,} of {self.records:,} are times"
+                return f"{wanted}; in {name} {times}, and one value is {shown(one.misfits.get(unit, one.example))}"
+        return wanted
+
+    def named_time(self, given: str) -> str:
+        """The field that somebody says is the event time, in the unit that most of its values have. Raises ValueError."""
+        name = self._named("--time", given)
+        one = self.found[name]
+        if self.fields[name].type != "time":
+            unit = max(UNITS, key=one.fits.__getitem__)
+            if not one.fits[unit]:
+                allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns since the epoch (1980 to 2100)"
+                raise ValueError(expected(f"--time {given}", one.example, allowed))
+            self.fields[name] = replace(self.fields[name], type="time", unit=unit)
+            self.doubts[name] += one.exceptions(unit)
+        self._doubt_missing(name, "event time")
+        return name
+
+    # -- both
+
+    def _covers(self, values: int) -> bool:
+        return values >= COVERED * self.records
+
+    def _doubt_missing(self, name: str, role: str) -> None:
+        if missing := self.records - self.found[name].values:
+            self.doubts[name].insert(
+                0, f"this is the {role}, but {missing:,} records lack it and will be dead letters"
+            )
+
+    def _named(self, option: str, given: str) -> str:
+        """The field of a name or path."""
+        for name, each in self.fields.items():
+            if given in (name, ".".join(each.keys)):
+                return name
+        raise ValueError(f"{option}: {unknown('field', given, self.fields)}")
+
+
+def _all_different(rows: Iterable[tuple]) -> bool:
+    seen: set[tuple] = set()
+    for row in rows:
+        if row in seen:
+            return False
+        seen.add(row)
+    return True

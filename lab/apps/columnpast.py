@@ -1,0 +1,225 @@
+"""Past events to try rules on, in this process and in no time: the engine's own compiled windows, without Spark.
+
+lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
+                                                                          └──► what another limit would have raised
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from lab.engine.columns import ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
+from lab.engine.decode import decode_records
+from lab.engine.feeds import Loose
+from lab.engine.layout import HIGH_PART, LOW_PART, PART, PARTS, ROW
+from lab.engine.route import matching, routed
+from lab.engine.rulenumbers import scale_of
+from lab.engine.settings import Settings
+from lab.engine.store import RouteStore
+from lab.model.aggregates import AGGREGATES, root
+from lab.model.alerts import id_text
+from lab.model.field import Id, Value
+from lab.model.rules import Filter, Route, Rule
+from lab.model.schema import Schema
+
+RECENT = 2_000  # events in which the frequent values of a field are looked for
+ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """A rule's aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders)."""
+
+    times: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+
+    def over(self, rule: Rule, limit: float) -> np.ndarray:
+        """Which of them alert at another limit.
+
+        >>> from lab.model.schema import PAYMENTS
+        >>> from lab.model.rules import parse_message
+        >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+        >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).over(rule, 50).tolist()
+        [False, True]
+        """
+        return rule.relation(self.values, limit)
+
+    def ascending(self) -> list[float]:
+        """The values in order."""
+        return np.sort(self.values).tolist()
+
+
+class Past:
+    """The newest events, `at_most` of them, in order of arrival.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> from lab.model.rules import parse_message
+    >>> past = Past(PAYMENTS)
+    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
+    2
+    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    >>> past.aggregates(rule).values.tolist()
+    [30.0, 50.01]
+    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
+    [Decimal('30.00'), Decimal('20.01')]
+    """
+
+    def __init__(self, schema: Schema, at_most: int = 200_000):
+        self.schema, self.at_most = schema, at_most
+        self._parts: list[Columns] = []
+        self.arrived = 0  # all that ever came
+
+    def __len__(self) -> int:
+        return sum(len(part[LOG_TIME]) for part in self._parts)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Smallest and largest event time, ms; (0, 0) without events."""
+        if not self._parts:
+            return 0, 0
+        times = self._columns()[self.schema.time_field]
+        return int(np.min(times)), int(np.max(times))
+
+    def add(self, lines: Iterable[str | bytes]) -> int:
+        """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
+        data = b"\n".join(
+            (line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines
+        )
+        if not data:
+            return 0
+        columns, kept, _ = decode_records(Loose(data), self.schema)
+        if len(kept):
+            columns = {name: _bare(values) for name, values in columns.items()}
+            columns[LOG_TIME] = self.arrived + np.arange(len(kept))
+            columns[SOURCE] = np.zeros(len(kept), np.int64)
+            self.arrived += len(kept)
+            self._parts.append(columns)
+            if len(self) > 1.25 * self.at_most:
+                whole = self._columns()
+                newest = len(whole[LOG_TIME]) - self.at_most
+                self._parts = [{name: values[newest:] for name, values in whole.items()}]
+        return len(kept)
+
+    def _columns(self) -> Columns:
+        if len(self._parts) > 1:
+            self._parts = [{name: concat([part[name] for part in self._parts]) for name in self._parts[0]}]
+        return self._parts[0]
+
+    # -- a rule on them ------------------------------------------------------------------------------------------------
+
+    def aggregates(self, rule: Rule) -> Aggregates:
+        """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
+        if rule.function != "COUNT_WITH_RESET":
+            rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
+        columns = self._routed(rule) if self._parts else {"time": ()}
+        if not len(columns["time"]):
+            return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
+        with TemporaryDirectory(prefix="lab-past-") as folder:
+            active = replace(rule, state="ACTIVE")
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
+            _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
+        rows = found[:, ROW]
+        return Aggregates(columns["time"][rows], self._ids(columns, rows), _floats(found, rule, self.schema))
+
+    def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
+        if self.schema.numeric_id:
+            return columns["id"][rows]
+        return take(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
+
+    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Value, list[Value]]]:
+        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+
+        Only the first values are looked for, `at_most` of them.
+        """
+        if not self._parts:
+            return []
+        columns, newest = self._columns(), np.arange(len(self))[-RECENT:]
+        wanted = [(name, value) for name, values in filter for value in values][:at_most]
+        missing = [
+            (name, value)
+            for name, value in wanted
+            if not len(matching(columns, Route((), ((name, (value,)),)), self.schema))
+        ]
+        frequent = {
+            name: [
+                value for value, _ in Counter(self._values(name, newest)).most_common(3) if value is not None
+            ]
+            for name in {name for name, _ in missing}
+        }
+        return [(name, value, frequent[name]) for name, value in missing]
+
+    def _routed(self, rule: Rule) -> Columns:
+        columns = self._columns()
+        rows = matching(columns, rule.route, self.schema)
+        return routed(columns, rows, rule.route, rule.needs, self.schema) | {
+            "keyGroup": np.zeros(len(rows), np.int64)
+        }
+
+    def window(
+        self, rule: Rule, event_id: Id, event_time: int | None = None, newest: int | None = None
+    ) -> list[dict]:
+        """The events in the rule's window that ends with an event, as {field: value}, in order of event time.
+
+        Empty if the event is not among these; without what arrived after it, and without duplicates. `event_time`: of one id
+        at several times; else the newest is meant. `newest`: of the events that count for the rule only those that arrived
+        last, so many: what a COUNT_WITH_RESET that reports this number has counted since its reset.
+        """
+        if not self._parts:
+            return []
+        columns, schema = self._columns(), self.schema
+        rows = matching(columns, rule.route, schema)
+        ids = columns[schema.id_fields[0]] if schema.numeric_id else columns[ID_TEXT]
+        times = np.asarray(columns[schema.time_field])
+        found = rows[np.asarray(ids)[rows] == (event_id if schema.numeric_id else id_text(event_id))]
+        if event_time is not None:
+            found = found[times[found] == event_time]
+        if not len(found):
+            return []
+        end_ms = times[found[-1]]
+        last = found[times[found] == end_ms][0]  # what follows are its duplicates
+        inside = (times[rows] >= end_ms - rule.window_ms) & (times[rows] <= end_ms) & (rows <= last)
+        for name in rule.keys:
+            values = _plain(columns[name])
+            inside &= values[rows] == values[last]
+        rows = rows[inside]
+        fields = {name: self._values(name, rows) for name in schema.names}
+        arrived = [dict(zip(fields, values)) for values in zip(*fields.values())]
+        once: dict[tuple, dict] = {}
+        for event in arrived:
+            once.setdefault((schema.id_of(event), event[schema.time_field]), event)
+        events = list(once.values())
+        if newest is not None:
+            counting = [event for event in events if all(event[name] is not None for name in rule.needs)]
+            events = counting[max(len(counting) - newest, 0) :]
+        return sorted(events, key=lambda event: event[schema.time_field])
+
+    def _values(self, name: str, rows: np.ndarray) -> list:
+        field, values = self.schema.field(name), take(self._columns()[name], rows)
+        values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+        if not field.scale:
+            return values
+        return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
+
+
+def _floats(alerts: np.ndarray, rule: Rule, schema: Schema) -> np.ndarray:
+    """What alerts of a rule report, nearly."""
+    high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
+    values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
+    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** scale_of(rule, schema)
+    return np.sqrt(values) if AGGREGATES[rule.function].reported is root else np.round(values, 9)
+
+
+def _bare(values: pa.Array) -> np.ndarray | pa.Array:
+    """As the compiled windows take it: numbers without nulls are a NumPy array."""
+    return values.to_numpy() if pa.types.is_int64(values.type) and not values.null_count else values
+
+
+def _plain(values: np.ndarray | pa.Array) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)

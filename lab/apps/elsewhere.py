@@ -1,0 +1,36 @@
+"""An engine that was started elsewhere: whether it lives, and what its logs hold already."""
+
+from lab.apps.run import default_checkpoint
+from lab.engine.durable import Durable
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.held import is_held
+from lab.engine.lease import LEASE_S, age_s
+from lab.logs.files import FileLog
+
+COUNTED = 1 << 28  # bytes of a log in files that are looked through for their lines
+CHUNK = 1 << 24
+
+
+def lives(logs: FileLogs | KafkaLogs) -> bool | None:
+    """Whether an engine runs on these logs; None where that cannot be seen from here.
+
+    An engine holds a lock on the logs in folders that it writes, and renews a lease on its checkpoint every few seconds,
+    whether it has something to do or not. Neither is asked of it: it is only looked at.
+    """
+    if isinstance(logs, FileLogs):
+        return is_held(logs.path("stats"))
+    age = age_s(Durable(default_checkpoint(logs)))
+    return None if age is None else age < LEASE_S
+
+
+def count(log) -> int:
+    """How many records a log keeps; of a very long one in files, those of its newest part."""
+    if isinstance(log, FileLog):
+        end = log.end()
+        start = max(log.start(), end - COUNTED)
+        return sum(log.data(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
+    from lab.logs.partitions import Partitions
+
+    partitions = Partitions(log.cluster, log.topic)
+    starts = partitions.starts()
+    return sum(end - starts[number] for number, end in partitions.ends().items())

@@ -1,0 +1,206 @@
+"""JSON that is not one object a line: the elements of a list, as it stands or inside an object, and objects over several lines.
+
+    [{"id": 1}, …]          {"Records": [{"id": 1}, …]}          {⏎ "id": 1⏎}⏎{⏎ …
+
+Read a value at a time: of a file of any length, about a value is in memory.
+"""
+
+import json
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lab.apps.records import Format, Refused
+
+CHUNK, MOST = 1 << 20, 1 << 26  # characters that are read at once, and that one value may have
+BLANKS = re.compile(r"[ \t\r\n]*")
+SCAN = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode  # for where a value ends
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the records stand: the elements of a list at the top, or of member `member` of an object; else objects in a row."""
+
+    kind: str  # list, member, objects
+    member: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "objects":
+            return "JSON objects over several lines"
+        return f"a JSON list, {json.dumps(self.member)}" if self.member else "a JSON list"
+
+
+def layout_of(text: str, whole: bool) -> Layout | None:
+    """The layout of a JSON text by its beginning; None: one value a line. `whole`: there is no more of it.
+
+    >>> str(layout_of('{"Records": [{"id": 1}]}', True)), layout_of('{"id": 1}\\n{"id": 2}', True)
+    ('a JSON list, "Records"', None)
+    """
+    if text[0] == "[":
+        return Layout("list") if re.match(r"\[\s*([{\]]|$)", text) else None
+    try:
+        value, end = SCAN(text)
+    except RecursionError:
+        return None
+    except json.JSONDecodeError as error:
+        cut_off = not whole and error.pos > len(text) // 2
+        member = _list_before(text) if cut_off else None
+        return Layout("member", member) if member else None
+    lists = [name for name, inside in value.items() if _records(inside)]
+    over_lines, rest = "\n" in text[:end], text[end:].strip(" \t\r")
+    if lists and (len(value) == 1 or (len(lists) == 1 and over_lines and whole and not rest.strip())):
+        return Layout("member", lists[0])
+    return Layout("objects") if over_lines or rest.startswith("{") else None
+
+
+def _records(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _list_before(text: str) -> str | None:
+    """The first member of an object that is cut off, if it is a list of objects; on one line only the very first."""
+    values, several = JsonText(_Given(text)), "\n" in text
+    try:
+        values.take("{")
+        while True:
+            name = json.loads(values.value())
+            values.take(":")
+            if values.peek() == "[":
+                values.take("[")
+                return name if values.peek() == "{" else None
+            values.value()
+            values.take(",")
+            if not several:
+                return None
+    except BadJson:
+        return None
+
+
+class BadJson(ValueError):
+    """What is wrong in a JSON text, and near what."""
+
+
+class _Given:
+    """A text as a file."""
+
+    def __init__(self, text: str):
+        self._text = text.encode(errors="surrogateescape")
+
+    def read(self, size: int) -> bytes:
+        text, self._text = self._text, b""
+        return text
+
+
+class JsonText:
+    """The values of a JSON text, as they stand in it, one after the other."""
+
+    def __init__(self, file: "IO[bytes] | _Given"):
+        self._file, self._decoder = file, getincrementaldecoder("utf-8-sig")("surrogateescape")
+        self._text, self._at, self._ended = "", 0, False
+
+    def peek(self) -> str:
+        """The next character that is not blank; nothing at the end."""
+        while True:
+            self._at = BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text) or self._ended:
+                return self._text[self._at : self._at + 1]
+            self._more()
+
+    def take(self, character: str) -> None:
+        """Goes on after that character. Raises BadJson if it is not the next one."""
+        if self.peek() != character:
+            raise BadJson(f"expected {character} at {self._near()}")
+        self._at += 1
+
+    def value(self) -> str:
+        """The next value. Raises BadJson."""
+        self.peek()
+        while True:
+            try:
+                _, end = SCAN(self._text, self._at)
+                if end < len(self._text) or self._ended:  # else a number may go on
+                    break
+            except RecursionError:
+                raise BadJson(f"nested too deeply at {self._near()}") from None
+            except json.JSONDecodeError as error:
+                if self._ended or len(self._text) - self._at > MOST:
+                    self._at = min(error.pos, len(self._text))
+                    raise BadJson(f"{error.msg} at {self._near()}") from None
+            self._more()
+        text, self._at = self._text[self._at : end], end
+        return text
+
+    def _near(self) -> str:
+        text = self._text[self._at : self._at + 30]
+        return json.dumps(text, ensure_ascii=False) if text else "the end"
+
+    def _more(self) -> None:
+        rest = self._text[self._at :]
+        data = self._file.read(max(CHUNK, len(rest)))
+        self._ended = not data
+        self._text, self._at = rest + self._decoder.decode(data, self._ended), 0
+
+
+class JsonValues(Format):
+    """The records of a file in a layout."""
+
+    def __init__(
+        self, path: Path, layout: Layout, opened: Callable[[Path], AbstractContextManager[IO[bytes]]]
+    ):
+        self._path, self._layout, self._opened, self.name = path, layout, opened, str(layout)
+
+    def lines(self) -> Iterator[bytes]:
+        """A record a line. Raises Refused where the text is not JSON: nobody knows where the next record begins."""
+        done = 0
+        with self._opened(self._path) as file:
+            try:
+                for text in self._records(JsonText(file)):
+                    done += 1
+                    yield re.sub("[\r\n]", " ", text).encode(errors="surrogateescape")
+            except BadJson as error:
+                raise Refused(
+                    f"{self._path} is {self.name}, but broken after record {done:,}: {error}"
+                ) from None
+
+    def place(self, index: int) -> str:
+        return f"record {index + 1}"
+
+    def _records(self, values: JsonText) -> Iterator[str]:
+        if self._layout.kind == "list":
+            yield from _elements(values)
+            if values.peek():
+                raise BadJson(f"more than one list (`jq -c '.[]'` turns them into lines) at {values.peek()}")
+        while values.peek():
+            if self._layout.kind == "objects":
+                yield values.value()
+            else:
+                yield from self._member(values)
+
+    def _member(self, values: JsonText) -> Iterator[str]:
+        """The elements of that member of the next object."""
+        values.take("{")
+        while values.peek() != "}":
+            name = values.value()
+            values.take(":")
+            if values.peek() == "[" and json.loads(name) == self._layout.member:
+                yield from _elements(values)
+            else:
+                values.value()
+            if values.peek() == "}":
+                break
+            values.take(",")
+        values.take("}")
+
+
+def _elements(values: JsonText) -> Iterator[str]:
+    values.take("[")
+    while values.peek() != "]":
+        yield values.value()
+        if values.peek() == "]":
+            break
+        values.take(",")
+    values.take("]")

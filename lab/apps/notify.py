@@ -1,0 +1,286 @@
+"""`lab notify`: sends alerts to people and programs, each at least once and in order.
+
+    alerts ──► all that came since the last message ──► one message ──► accepted? ──► position saved
+                                                              ▲             │ no
+                                                              └── wait ◄────┘
+
+A target of lab.toml with a `secret` is a webhook: a program that gets every alert as JSON, in requests signed as the
+Standard Webhooks specification says. Any other target is a person: a short text through apprise, by chat, mail and the like.
+"""
+
+import fcntl
+import hmac
+import logging
+import re
+import sys
+import time
+from argparse import Namespace
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b, sha256
+from threading import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
+from lab.apps.run import POLL_S, Usage, existing, logs_of
+from lab.apps.watch import describe
+from lab.logs.access import make_folder, opener
+from lab.logs.config import BadConfig, Target, found
+from lab.logs.reading import LeftOut, parsed
+from lab.machine.signals import stop_signals
+from lab.model.alerts import Alert
+from lab.model.words import visible
+
+READ_AT_ONCE = 500  # alerts
+MAX_BODY = 256 << 10  # bytes of a request; a longer alert travels alone
+MAX_COUNTED = 100_000  # alerts that one text stands for
+MAX_GROUPS, MAX_LINE = 10, 150  # groups that a text names, and characters for each: that fits every chat
+ANSWER_S, LONGEST_WAIT_S = 10, 300
+
+
+class NotAccepted(Exception):
+    """A target did not accept a message. The text gives the reason, and none of the target's secrets."""
+
+
+class SignedMessage:
+    """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
+
+    The id of a request is a hash of its alerts' ids, so that a request that is sent again can be recognised.
+
+    >>> message = SignedMessage(Target("audit", "https://example.com/alerts", secret="hush"))
+    >>> message.full, message.count
+    (False, 0)
+    """
+
+    def __init__(self, target: Target):
+        self._target, self._alerts = target, []
+
+    @property
+    def count(self) -> int:
+        return len(self._alerts)
+
+    @property
+    def full(self) -> bool:
+        return self.count >= READ_AT_ONCE
+
+    def add(self, alert: Alert) -> None:
+        self._alerts.append((alert.alert_id, alert.to_json()))
+
+    def send(self) -> None:
+        """Raises NotAccepted."""
+        while self._alerts:
+            size = length = 0
+            while size < self.count and (not size or length + len(self._alerts[size][1]) < MAX_BODY):
+                length += len(self._alerts[size][1]) + 1
+                size += 1
+            self._post(self._alerts[:size])
+            del self._alerts[:size]
+
+    def _post(self, alerts: list[tuple[str, str]]) -> None:
+        import requests
+
+        ids = "\n".join(alert_id for alert_id, _ in alerts)
+        message_id, now = blake2b(ids.encode(), digest_size=16).hexdigest(), str(int(time.time()))
+        body = f'{{"alerts":[{",".join(line for _, line in alerts)}]}}'.encode()
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": message_id,
+            "webhook-timestamp": now,
+            "webhook-signature": signature(self._target.secret, message_id, now, body),
+        }
+        host = urlsplit(self._target.url).hostname
+        try:
+            # a redirect would hand the alerts to somebody whom lab.toml does not name
+            with requests.post(
+                self._target.url, body, headers=headers, timeout=ANSWER_S, allow_redirects=False, stream=True
+            ) as answer:
+                status = answer.status_code
+        except requests.RequestException as error:
+            raise NotAccepted(f"{host} does not answer ({type(error).__name__})") from None
+        if not 200 <= status < 300:
+            raise NotAccepted(f"{host} answered {status}, expected 2xx")
+
+
+def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
+    """The header `webhook-signature`. A secret that begins with `whsec_` is base64, as the specification writes it.
+
+    Source: the Standard Webhooks specification 1.0.
+
+    >>> signature("hush", "7f", "1356998400", b"{}")
+    'v1,QmX0f6p2L8lJzY9VGwy0u0X9wX/AQ45qK8iA2MCj5E0='
+    """
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    key = b64decode(secret[6:]) if secret.startswith("whsec_") else secret.encode()
+    return "v1," + b64encode(hmac.digest(key, signed, sha256)).decode()
+
+
+class TextMessage:
+    """Alerts for people: how many came, and the latest of each group, at most ten groups.
+
+    >>> alert = Alert.from_json(
+    ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
+    ...     '"eventId":7,"eventTime":0}'
+    ... )
+    >>> message = TextMessage(Target("oncall", "slack://…"))
+    >>> for _ in range(2):
+    ...     message.add(alert)
+    >>> title, text = message.text()
+    >>> title
+    '2 alerts of 1 group'
+    >>> print(text.replace("\u200b", "|"))
+    2 alerts: 1970-01-01 00:00:00.000  rule 1 v2  {host=@|all http:|//x}  51 GREATER 50  event 7
+    """
+
+    def __init__(self, target: Target):
+        self._target, self.count = target, 0
+        # by group: the latest ten with their latest alert, of the others the number alone
+        self._named: dict[bytes, tuple[int, Alert]] = {}
+        self._others: dict[bytes, int] = {}
+
+    @property
+    def full(self) -> bool:
+        return self.count >= MAX_COUNTED
+
+    def add(self, alert: Alert) -> None:
+        self.count += 1
+        group = blake2b(f"{alert.rule_id} {alert.key}".encode(), digest_size=16).digest()
+        before, _ = self._named.pop(group, (self._others.pop(group, 0), alert))
+        self._named[group] = before + 1, alert
+        if len(self._named) > MAX_GROUPS:
+            oldest = next(iter(self._named))
+            self._others[oldest], _ = self._named.pop(oldest)
+
+    def text(self) -> tuple[str, str]:
+        """Title and body."""
+        lines = [
+            f"{count:,} alert{'s' * (count > 1)}: {harmless(describe(latest))[:MAX_LINE]}"
+            for count, latest in reversed(self._named.values())
+        ]
+        if self._others:
+            lines.append(f"and {sum(self._others.values()):,} of {len(self._others):,} other groups")
+        groups = len(self._named) + len(self._others)
+        title = f"{self.count:,} alert{'s' * (self.count > 1)} of {groups:,} group{'s' * (groups > 1)}"
+        return title, "\n".join(lines)
+
+    def send(self) -> None:
+        """Raises NotAccepted."""
+        import apprise
+        from apprise.logger import LogCapture
+
+        asset = apprise.AppriseAsset(
+            app_id="lab", app_desc="alerts", app_url="", secure_logging=True, http_redirects=False
+        )
+        service = apprise.Apprise.instantiate(self._target.url, asset=asset)
+        title, body = self.text()
+        with LogCapture(level=logging.WARNING) as log:
+            accepted = service.notify(body, title=title, body_format=apprise.NotifyFormat.TEXT)
+            status = re.search(r"error=(\d+)", log.getvalue())
+        if not accepted:
+            reason = f"answered {status[1]}" if status else "did not accept it"
+            raise NotAccepted(f"{service.service_name} {reason}")
+
+
+def harmless(text: str) -> str:
+    """A text of anybody's for a chat: it calls nobody, links nowhere, and has no character that is obeyed.
+
+    >>> harmless("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
+    '@|channel ‹!here› http:|//x www.|example.|com 1.5'
+    """
+    for sign, instead in (("@", "@\u200b"), ("://", ":\u200b//"), ("<", "‹"), (">", "›")):
+        text = text.replace(sign, instead)
+    # a chat makes a link of a bare name of a host, too
+    return visible(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
+
+
+def notify(options: Namespace) -> None:
+    """Sends the alerts of a log to one target until a signal. Raises Usage for a target that lab.toml lacks, BadConfig."""
+    target, log = _target(options), existing(logs_of(options), "alerts")
+    reader, left_out, sent = f"notify {target.name}", LeftOut(), 0
+    with _alone(log, reader), stop_signals() as stopped:
+        start = options.start or bookmark(log, reader)
+        with closing(log.tail(start is None, start)) as tail:
+            set_bookmark(log, tail.positions, reader)
+            print(f"alerts of {log} go to {visible(target.name)}, until Ctrl-C", file=sys.stderr, flush=True)
+            while not stopped.is_set():
+                message = (SignedMessage if target.secret else TextMessage)(target)
+                if not _collected(tail, message, target.rules, left_out, stopped):
+                    break
+                count = message.count
+                if count and not _delivered(message, target, stopped):
+                    break
+                sent += count
+                set_bookmark(log, tail.positions, reader)
+                stopped.wait(target.every_ms / 1000 if count and not target.secret else POLL_S)
+    print(f"{sent:,} alerts sent to {visible(target.name)}{left_out}", file=sys.stderr)
+
+
+def _target(options: Namespace) -> Target:
+    targets = found(options.config).notify
+    if options.to not in targets:
+        there = f"it has {', '.join(sorted(targets))}" if targets else "it has none"
+        raise Usage(f"--to: {options.to}, expected a target of lab.toml, a table [notify.NAME]; {there}")
+    target = targets[options.to]
+    logging.getLogger("apprise").propagate = False
+    if not target.secret:
+        import apprise
+
+        if apprise.Apprise.instantiate(target.url) is None:
+            raise BadConfig(
+                f"notify.{target.name}.url: not a URL that apprise knows, expected one such as slack://… or mailtos://…"
+            )
+    return target
+
+
+@contextmanager
+def _alone(log: Any, reader: str) -> Iterator[None]:
+    """Raises Usage if another process sends the same alerts to the same target."""
+    file = bookmark_file(log, reader).with_suffix(".lock")
+    make_folder(file.parent)
+    with open(file, "w", opener=opener) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Usage(
+                f"another `lab {reader.replace(' ', ' --to ')}` already sends the alerts of {log}"
+            ) from None
+        yield
+
+
+def _collected(
+    tail: Any,
+    message: "SignedMessage | TextMessage",
+    rules: tuple[int, ...],
+    left_out: LeftOut,
+    stopped: Event,
+) -> bool:
+    """Adds what came since the last message. False: asked to stop."""
+    while not stopped.is_set():
+        try:
+            records = tail.records(READ_AT_ONCE)
+        except ConnectionError as error:
+            print(f"trying again: {visible(str(error))}", file=sys.stderr, flush=True)
+            stopped.wait(1)
+            continue
+        for _, alert in parsed(records, Alert.from_json, left_out):
+            if not rules or alert.rule_id in rules:
+                message.add(alert)
+        if not records or message.full:
+            return True
+    return False
+
+
+def _delivered(message: "SignedMessage | TextMessage", target: Target, stopped: Event) -> bool:
+    """Sends until the target accepts. False: asked to stop before it did."""
+    wait_s = 1
+    while True:
+        try:
+            message.send()
+            return True
+        except NotAccepted as error:
+            said = f"{target.name}: {error}; the alerts are kept, trying again in {wait_s} s"
+            print(visible(said), file=sys.stderr, flush=True)
+        if stopped.wait(wait_s):
+            return False
+        wait_s = min(2 * wait_s, LONGEST_WAIT_S)

@@ -1,0 +1,100 @@
+"""The engine for a page: the reference on file logs, where there is neither Numba nor a thread.
+
+events, control ──► those logged before now, in log order ──► Reference ──► alerts, acks, dead letters, stats
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lab.engine.ends import READ, WRITTEN, FileLogs
+from lab.engine.settings import Settings
+from lab.logs.positions import Record
+from lab.model.deadletters import dead_letter
+from lab.model.reference import Reference
+from lab.model.tallies import COUNTS, Tallies
+from lab.model.times import now_ms
+from lab.stream.background import Background
+
+AT_ONCE = 200  # records, so that a page goes on in between
+
+
+class Plain(Background):
+    """The alerts of the engine, some thousand events a second. Nothing is durable: state lives as long as the object.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> logs = FileLogs(Path(tempfile.mkdtemp()))
+    >>> engine = Plain(logs, Settings(), every_s=0.1)
+    >>> _ = logs.log("control").append(["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], 1_400_000_000_000)
+    >>> _ = logs.log("events").append(["1,2013-01-01 00:00:00,25,12,CSH,51"], 1_400_000_000_000)
+    >>> engine.step()
+    2
+    >>> [json.loads(line)["key"] for line in logs.log("alerts").read()]
+    ['{payeeId=25}']
+    """
+
+    def __init__(self, logs: FileLogs, settings: Settings, every_s: float):
+        super().__init__("engine")
+        self._logs, self._settings, self._every_s = logs, settings, every_s
+        self._tails = {name: logs.log(name).tail() for name in READ}
+        self._reference = Reference(
+            settings.schema,
+            late_policy=settings.late_policy,
+            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+            max_future_ms=settings.max_future_ms,
+            key_groups=settings.key_groups,
+        )
+        self._waiting: list[tuple[str, Record]] = []
+        self._batch = 0
+
+    def steps(self) -> Iterator[float]:
+        """Micro-batches, endlessly."""
+        while True:
+            yield 0 if self.step() == AT_ONCE else self._every_s
+
+    def step(self) -> int:
+        """Evaluates what is new in the logs, and returns how many records: a micro-batch."""
+        start = now_ms()
+        for name, tail in self._tails.items():
+            self._waiting += ((name, record) for record in tail.records())
+        # by log time, then control before events; what is logged now may not all be there
+        self._waiting.sort(key=lambda each: (each[1].append_ms, each[0] != "control"))
+        taken = [each for each in self._waiting[:AT_ONCE] if each[1].append_ms < start]
+        if not taken:
+            return 0
+        self._waiting = self._waiting[len(taken) :]
+        reference, before = self._reference, Counter(self._reference.counts)
+        nan_before, reference.tallies = reference.nan_as_null.total(), Tallies()
+        out: dict[str, list[str]] = {name: [] for name in WRITTEN}
+        by_rule: Counter[str] = Counter()
+        for name, record in taken:
+            if name == "control":
+                ack = reference.control(record.line) | {"place": record.place, "logTime": record.append_ms}
+                out["acks"].append(json.dumps(ack))
+                continue
+            raw = record.line.encode()
+            reference.event(raw, record.place, record.append_ms)
+            for letter in reference.dead_letters:
+                out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
+            for alert in reference.alerts:
+                by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
+                dated = replace(alert, log_time=record.append_ms, alert_time=now_ms())
+                out["alerts"].append(dated.to_json())
+            reference.alerts.clear()
+            reference.dead_letters.clear()
+        reference.acks.clear()
+        new = {name: reference.counts[name] - before[name] for name in COUNTS}
+        stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
+        stats |= {"alerts": len(out["alerts"]), "alertsByRule": dict(by_rule)}
+        stats |= {"heldEvents": sum(map(len, reference.held.values())), "groups": len(reference.held)}
+        stats |= reference.tallies.to_stats()
+        stats["nanAsNull"] = reference.nan_as_null.total() - nan_before
+        stats["times"] = dict.fromkeys(("start", "decode", "route", "evaluate"), start) | {"end": now_ms()}
+        out["stats"].append(json.dumps(stats))
+        for name, lines in out.items():
+            if lines:
+                self._logs.log(name).append(lines)
+        self._batch += 1
+        return len(taken)

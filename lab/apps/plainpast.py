@@ -1,0 +1,155 @@
+"""Past events to try rules on, without NumPy and Numba: the reference evaluates them, thousands a second."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from lab.model.alerts import compact_json
+from lab.model.field import Id, Value
+from lab.model.jsontext import BadRecord
+from lab.model.reference import Reference
+from lab.model.rules import Filter, Rule
+from lab.model.schema import Schema
+
+RECENT = 2_000  # events in which the frequent values of a field are looked for
+ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
+
+
+class Numbers(list):
+    """A list of numbers with as much of a NumPy array as readers of aggregates use.
+
+    >>> Numbers([3, 1]).min(), Numbers([True, True]).sum(), Numbers([3, 1]).tolist()
+    (1, 2, [3, 1])
+    """
+
+    def min(self) -> float:
+        return min(self)
+
+    def max(self) -> float:
+        return max(self)
+
+    def sum(self) -> float:
+        return sum(self)
+
+    def tolist(self) -> list:
+        return list(self)
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """A rule's aggregate at each event that it judges: event times in ms, ids, values as floats (for pictures and sliders)."""
+
+    times: Sequence[int]
+    ids: Sequence
+    values: Numbers
+
+    def over(self, rule: Rule, limit: float) -> Numbers:
+        """Which of them alert at another limit."""
+        return Numbers(rule.relation(value, limit) for value in self.values)
+
+    def ascending(self) -> list[float]:
+        """The values in order."""
+        return sorted(self.values)
+
+
+class Past:
+    """The newest events, `at_most` of them, in order of arrival: `lab.apps.columnpast.Past` for a page.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> from lab.model.rules import parse_message
+    >>> past = Past(PAYMENTS)
+    >>> past.add([b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,12,CSH,20.01"])
+    2
+    >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
+    >>> past.aggregates(rule).values.tolist()
+    [30.0, 50.01]
+    >>> [event["paymentAmount"] for event in past.window(rule, event_id=2)]
+    [Decimal('30.00'), Decimal('20.01')]
+    """
+
+    def __init__(self, schema: Schema, at_most: int = 5_000):
+        self.schema, self.at_most = schema, at_most
+        self._events: deque[dict] = deque(maxlen=at_most)
+        self.arrived = 0  # all that ever came
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Smallest and largest event time, ms; (0, 0) without events."""
+        times = [event[self.schema.time_field] for event in self._events]
+        return min(times, default=0), max(times, default=0)
+
+    def add(self, lines: Iterable[str | bytes]) -> int:
+        """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
+        before = self.arrived
+        for line in lines:
+            try:
+                self._events.append(self.schema.parse(line if isinstance(line, bytes) else line.encode()))
+            except BadRecord:
+                continue
+            self.arrived += 1
+        return self.arrived - before
+
+    def aggregates(self, rule: Rule) -> Aggregates:
+        """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
+        if rule.function != "COUNT_WITH_RESET":
+            rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
+        reference = Reference(self.schema, key_groups=1)
+        reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
+        for event in self._events:
+            reference.take(event)
+        found = reference.alerts
+        ids = [
+            compact_json(each.event_id) if isinstance(each.event_id, tuple) else each.event_id
+            for each in found
+        ]
+        values = Numbers(float(each.aggregate) for each in found)
+        return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values)
+
+    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Value, list[Value]]]:
+        """The values of a filter that occur in none of these events, and those that are most frequent there instead.
+
+        Only the first values are looked for, `at_most` of them.
+        """
+        if not self._events:
+            return []
+        wanted = [(name, value) for name, values in filter for value in values][:at_most]
+        missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
+        newest = list(self._events)[-RECENT:]
+        frequent = {
+            name: [value for value, _ in Counter(e[name] for e in newest).most_common(3) if value is not None]
+            for name in {name for name, _ in missing}
+        }
+        return [(name, value, frequent[name]) for name, value in missing]
+
+    def window(
+        self, rule: Rule, event_id: Id, event_time: int | None = None, newest: int | None = None
+    ) -> list[dict]:
+        """The events in the rule's window that ends with an event: see `lab.apps.columnpast.Past.window`."""
+        time, id_of = self.schema.time_field, self.schema.id_of
+        events = [event for event in self._events if _is_on(event, rule)]
+        ends = [e for e in events if id_of(e) == event_id and event_time in (None, e[time])]
+        if not ends:
+            return []
+        last = next(e for e in ends if e[time] == ends[-1][time])  # what follows are its duplicates
+        once: dict[tuple, dict] = {}
+        for event in events:
+            same_group = all(event[name] == last[name] for name in rule.keys)
+            if same_group and last[time] - rule.window_ms <= event[time] <= last[time]:
+                once.setdefault((id_of(event), event[time]), event)
+            if event is last:
+                break
+        found = list(once.values())
+        if newest is not None:
+            counting = [event for event in found if all(event[name] is not None for name in rule.needs)]
+            found = counting[max(len(counting) - newest, 0) :]
+        return sorted(found, key=lambda event: event[time])
+
+
+def _is_on(event: dict, rule: Rule) -> bool:
+    """Whether a rule's route has the event."""
+    fits = all(event[name] in values for name, values in rule.filter)
+    return fits and all(event[name] is not None for name in rule.keys)

@@ -1,0 +1,29 @@
+"""What a file of events is to those who read it, whatever its format."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+
+class Refused(ValueError):
+    """A file that is not read; the message has a way that works."""
+
+
+class Format(ABC):
+    """A file in a format. `name`: what people call that; `records`: what its lines are, as `Schema.records` says; None: not
+    decided, as in a live log. `texts`: whether all values are texts, as the cells of CSV are."""
+
+    name = "JSON lines"
+    records: str | None = "json"
+    texts = False
+
+    @abstractmethod
+    def lines(self) -> Iterator[bytes]:
+        """Its records, one a line without its end."""
+
+    @abstractmethod
+    def place(self, index: int) -> str:
+        """Where record `index` of the last reading stands in the file: a line, or what its format counts."""
+
+    def count(self) -> int:
+        """How many lines there are."""
+        return sum(1 for _ in self.lines())

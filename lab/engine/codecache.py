@@ -1,0 +1,32 @@
+"""Where Numba keeps the compiled window loop. A worker that finds no such folder dies at its start, and Java says EOFException."""
+
+import os
+import tempfile
+from pathlib import Path
+
+
+class NoCodeCache(RuntimeError):
+    """Numba may write nowhere; the text says where it tried, and what would help."""
+
+
+def check_code_cache() -> None:
+    """Raises NoCodeCache unless there is a folder for compiled code; asked before Spark starts workers."""
+    tried = []
+    for place in _places():
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=place).close()
+            return
+        except OSError as error:
+            tried.append(f"{place} ({error.strerror})")
+    raise NoCodeCache(
+        f"no folder for compiled code can be written to: {', '.join(tried)}; "
+        "set NUMBA_CACHE_DIR to a folder of this user's own"
+    )
+
+
+def _places() -> list[Path]:
+    """In Numba's order: as the environment says, beside the modules, in the user's cache."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return [*([Path(named)] if named else []), Path(__file__).parent / "__pycache__", Path(users, "numba")]

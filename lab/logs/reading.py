@@ -1,0 +1,53 @@
+"""Reading logs that anybody may have written to: a line that is not what it should be is named, and the reader goes on."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from lab.logs.positions import Record
+from lab.model.words import visible
+
+T = TypeVar("T")
+NAMED = 20
+
+
+def parsed(
+    records: Iterable[Record], parse: Callable[[str], T], bad: Callable[[Record, str], None]
+) -> Iterator[tuple[Record, T]]:
+    """Records with what `parse` makes of their lines; those for which it raises ValueError go to `bad`, with the reason."""
+    for record in records:
+        try:
+            value = parse(record.line)
+        except ValueError as error:
+            bad(record, str(error))
+        else:
+            yield record, value
+
+
+class LeftOut:
+    """Lines that a command leaves out: names the first 20 on stderr, with place and reason, and counts all.
+
+    >>> left_out = LeftOut(print)
+    >>> list(parsed([Record(0, "", "x", "alerts/a:1")], int, left_out)), str(left_out)
+    left out: alerts/a:1: invalid literal for int() with base 10: 'x'
+    ([], ', 1 unreadable line left out')
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)):
+        self._say, self.count = say, 0
+
+    def __call__(self, record: Record, reason: str) -> None:
+        self.count += 1
+        if self.count <= NAMED:
+            self._say(visible(f"left out: {record.place}: {reason}"))
+        elif self.count == NAMED + 1:
+            self._say("more lines are left out and counted, but not named")
+
+    def say_total(self, say: Callable[[str], None] | None = None) -> None:
+        """Says how many there were, if any, where nothing else is said at the end; `say`: other than what names them."""
+        if self.count:
+            (say or self._say)(str(self).removeprefix(", "))
+
+    def __str__(self) -> str:
+        """For the end of a sentence; nothing if none was left out."""
+        return f", {self.count:,} unreadable line{'s' * (self.count > 1)} left out" if self.count else ""

@@ -1,0 +1,87 @@
+"""Hints: what a legal rule hardly means as it is written. A rule with hints is accepted all the same.
+
+COUNT(events) per userId over 5 min = 0   ──►   COUNT = 0 is never true: …
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import inf, prod
+
+from lab.model.aggregates import AGGREGATES
+from lab.model.rule import Rule
+from lab.model.schema import Schema
+from lab.model.words import plain, shown
+
+FOREIGN = ("!", "~", "*")  # operators of other languages, at the beginning of a value
+
+
+def hints(rule: Rule, schema: Schema) -> list[str]:
+    """Sentences about conditions that are never true, always true, or look like something else; most rules give none.
+
+    >>> from lab.model.rules import parse_message
+    >>> from lab.model.schema import LOGINS
+    >>> hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
+    ['COUNT = 0 is never true: a rule is evaluated when an event arrives, and that event counts, so COUNT is at least 1']
+    """
+    return [*_of_limit(rule, schema), *_of_filter(rule)]
+
+
+def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
+    least, most, why = _range(rule)
+    limit, step = Fraction(rule.limit), _step(rule, schema)
+    inside = least <= limit <= most
+    reached = inside and (step is None or (limit / Fraction(step)).denominator == 1)
+    # operator -> whether no value of the aggregate is in this relation to the limit, and whether every one is
+    never, always = {
+        "EQUAL": (not reached, least == most == limit),
+        "NOT_EQUAL": (least == most == limit, not reached),
+        "GREATER": (most <= limit, least > limit),
+        "GREATER_EQUAL": (most < limit, least >= limit),
+        "LESS": (least >= limit, most < limit),
+        "LESS_EQUAL": (least > limit, most <= limit),
+    }[rule.operator]
+    said = f"{rule.function} {rule.symbol} {plain(rule.limit)}"
+    if never or always:
+        because = why
+        if inside and not reached:
+            because = (
+                f"{rule.function} is {'a whole number' if step == 1 else f'a multiple of {plain(step)}'}"
+            )
+        result = "is never true" if never else "is always true, so every event that counts alerts"
+        yield f"{said} {result}: {because}"
+    elif rule.operator == "EQUAL" and step is None and limit:
+        yield f"{said} compares exactly, without rounding, and is almost never true: did you mean >= or <=?"
+
+
+def _range(rule: Rule) -> tuple[float, float, str]:
+    """The least and the largest value that the aggregate can have, and why."""
+    if AGGREGATES[rule.function].of == "field":
+        squared = rule.function in ("VARIANCE", "STDDEV")
+        return (0, inf, f"{rule.function} is never below 0") if squared else (-inf, inf, "")
+    why = "a rule is evaluated when an event arrives, and that event counts, so "
+    if rule.function != "UNIQUE_COUNT":
+        return 1, inf, f"{why}{rule.function} is at least 1"
+    values = {name: len(values) for name, values in rule.filter} | dict.fromkeys(rule.keys, 1)
+    most = prod(values.get(name, inf) for name in rule.unique)
+    return (
+        1,
+        most,
+        f"{why}UNIQUE_COUNT is {'at least 1' if most == inf else f'from 1 to {most} with these keys and this filter'}",
+    )
+
+
+def _step(rule: Rule, schema: Schema) -> Decimal | None:
+    """What all values of the aggregate are multiples of, if anything."""
+    if AGGREGATES[rule.function].of != "field":
+        return Decimal(1)
+    exact = rule.function in ("SUM", "MIN", "MAX")
+    return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None
+
+
+def _of_filter(rule: Rule) -> Iterator[str]:
+    for name, values in rule.filter:
+        texts = (value for value in values if isinstance(value, str))
+        foreign = (text for text in texts if text.startswith(FOREIGN) or text[1:].endswith("*"))
+        if text := next(foreign, ""):
+            yield f"{name} = {shown(text)} is compared literally: a filter has no wildcards and no negation"

@@ -1,0 +1,18 @@
+"""Percentiles of a list, as NumPy gives them by default."""
+
+from collections.abc import Sequence
+
+
+def percentiles(values: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """The percentiles of some values, of which there is at least one; between two of them in proportion.
+
+    >>> percentiles([40, 10, 20, 30], (0, 50, 100))
+    [10.0, 25.0, 40.0]
+    """
+    ascending, found = sorted(values), []
+    for share in shares:
+        below, part = divmod(share / 100 * (len(ascending) - 1), 1)
+        low = ascending[int(below)]
+        high = ascending[min(int(below) + 1, len(ascending) - 1)]
+        found.append(float(low + (high - low) * part))
+    return found

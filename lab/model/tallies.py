@@ -1,0 +1,193 @@
+"""What became of the events of each route: counted by whoever evaluates, told by the stats log, read by whoever shows it.
+
+    "routes": {"payeeId": {"rule": 1, "rules": 2, "routed": 100, "evaluated": 97, "duplicates": 3, "example": {...}}, ...}
+
+Of each route: routed = evaluated + storedLate + duplicates + droppedLate.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from heapq import nlargest
+from itertools import islice
+from typing import Any
+
+from lab.model.alerts import utc
+from lab.model.field import Id
+from lab.model.rules import Route
+from lab.model.words import visible
+
+FATES = ("evaluated", "storedLate", "duplicates", "droppedLate")  # of an event on a route
+# of a log: records = deadLetters + unrouted (no route has a group for them) + routed; the fates are summed over all routes
+COUNTS = ("records", "deadLetters", "unrouted", "routed", *FATES)
+
+ROUTES_TOLD, RULES_TOLD = 100, 1_000  # that a line of the stats log names; the others are summed up
+ROUTES_KEPT = 1_000  # that a reader tells apart
+NAME_CHARS, WARNINGS = 200, 5
+EXAMPLES, FIELDS_SHOWN, VALUE_CHARS = 3, 10, 60  # in a line; of a record; of a value
+
+
+def worth_telling(lost: int, routed: int) -> bool:
+    """Whether people should know: more than 1 %."""
+    return 100 * lost > routed
+
+
+def route_name(route: Route | str) -> str:
+    """The route's id; of a long one its beginning and a hash. A name is its own."""
+    if isinstance(route, str):
+        return route
+    text = route.id
+    if len(text) <= NAME_CHARS:
+        return text
+    return f"{text[:NAME_CHARS]}…{blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def bounded(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
+    """The largest counts, and the sum of the others as `other`.
+
+    >>> bounded(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
+    Counter({'1.1': 5, 'other': 3})
+    """
+    if len(counts) <= at_most:
+        return counts
+    most = Counter(dict(counts.most_common(at_most)))
+    most["other"] = counts.total() - most.total()
+    return most
+
+
+@dataclass
+class Tally:
+    """What became of the events of one route. `rule`: the lowest id of its `rules`; `example`: two records that are duplicates."""
+
+    rule: int
+    rules: int = 1
+    counts: Counter[str] = field(default_factory=Counter)
+    example: dict[str, Any] | None = None
+
+    @property
+    def routed(self) -> int:
+        return sum(self.counts[fate] for fate in FATES)
+
+    @property
+    def lost(self) -> int:
+        """Events that no rule of the route has seen again or at all."""
+        return self.counts["duplicates"] + self.counts["droppedLate"]
+
+    @property
+    def loses(self) -> bool:
+        """Whether that is worth telling."""
+        return worth_telling(self.lost, self.routed)
+
+    def warning(self, name: str) -> str:
+        """What the route of this name lost, with an example where duplicates are many."""
+        more = f" and {self.rules - 1:,} more" if self.rules > 1 else ""
+        share = 100 * self.lost / self.routed
+        duplicates = self.counts["duplicates"]
+        text = (
+            f"rule {self.rule}{more} (route {visible(name)}) lost {share:.1f} % of {self.routed:,} events: "
+            f"{duplicates:,} duplicate{'s' * (duplicates != 1)}, {self.counts['droppedLate']:,} dropped late"
+        )
+        if self.example and worth_telling(duplicates, self.routed):
+            text += f"; {example_text(self.example)}"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"rule": self.rule, "rules": self.rules, "routed": self.routed}
+        told |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
+        return told | ({"example": self.example} if self.example else {})
+
+
+class Tallies:
+    """The tallies of routes, each under its name (or the route itself), of at most so many; the others are summed up.
+
+    >>> tallies = Tallies()
+    >>> tallies.add("payeeId", 1, 2, {"evaluated": 97, "duplicates": 3})
+    >>> tallies.to_stats()
+    {'routes': {'payeeId': {'rule': 1, 'rules': 2, 'routed': 100, 'evaluated': 97, 'duplicates': 3}}}
+    >>> list(tallies.warnings())
+    ['rule 1 and 1 more (route payeeId) lost 3.0 % of 100 events: 3 duplicates, 0 dropped late']
+    """
+
+    def __init__(self, at_most: int = ROUTES_KEPT):
+        self.at_most = at_most
+        self.by_route: dict[Route | str, Tally] = {}
+        self.others: Counter[str] = Counter()
+
+    def add(
+        self,
+        route: Route | str,
+        rule: int,
+        rules: int,
+        counts: Mapping[str, int],
+        example: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds what became of some events of a route with these rules."""
+        tally = self.by_route.get(route)
+        if tally is None:
+            if len(self.by_route) >= self.at_most:
+                self.others.update(counts)
+                return
+            tally = self.by_route[route] = Tally(rule)
+        tally.rule, tally.rules, tally.example = rule, rules, tally.example or example
+        tally.counts.update(counts)
+
+    def take(self, stats: dict) -> None:
+        """Adds what a line of the stats log tells, which may be an older one that tells nothing."""
+        for name, told in stats.get("routes", {}).items():
+            counts = {fate: told.get(fate, 0) for fate in FATES}
+            self.add(name, told["rule"], told["rules"], counts, told.get("example"))
+        self.others.update({fate: stats.get("otherRoutes", {}).get(fate, 0) for fate in FATES})
+
+    def to_stats(self) -> dict[str, Any]:
+        """As a line of the stats log tells it: the routes that lost most by name, the sums of the others."""
+        routes = list(self.by_route.items())
+        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost, each[1].routed))
+        others = Counter(self.others)
+        if len(told) < len(routes):
+            all_of_them: Counter[str] = sum((tally.counts for _, tally in routes), Counter(self.others))
+            others = all_of_them - sum((tally.counts for _, tally in told), Counter())
+        names = {route_name(route): tally.to_dict() for route, tally in told}
+        return ({"routes": names} if names else {}) | (
+            {"otherRoutes": dict(others)} if others.total() else {}
+        )
+
+    def losing(self) -> list[tuple[str, Tally]]:
+        """The routes that lost many of their events, those that lost most first."""
+        many = [(route_name(route), tally) for route, tally in self.by_route.items() if tally.loses]
+        return sorted(many, key=lambda each: -each[1].lost)
+
+    def warnings(self, at_most: int = WARNINGS) -> Iterator[str]:
+        """A sentence for each of these, of many only for the first ones."""
+        losing = self.losing()
+        for name, tally in losing[:at_most]:
+            yield tally.warning(name)
+        if len(losing) > at_most:
+            yield f"{len(losing) - at_most:,} more routes lost more than 1 % of their events"
+
+
+def record_example(
+    event_id: Id, time: int, key: str, first: Mapping[str, Any], again: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Two records that are duplicates: what they share, and some of the fields that rules need of each; all bounded in length."""
+    records = [
+        {name: value if isinstance(value, int | None) else str(value)[:VALUE_CHARS] for name, value in some}
+        for some in (islice(record.items(), FIELDS_SHOWN) for record in (first, again))
+    ]
+    if isinstance(event_id, tuple):
+        event_id = json.dumps(event_id, separators=(",", ":"))
+    event_id = event_id if isinstance(event_id, int) else event_id[:VALUE_CHARS]
+    return {"id": event_id, "time": time, "key": key[:NAME_CHARS], "records": records}
+
+
+def example_text(example: Mapping[str, Any]) -> str:
+    """Two records that are duplicates, for people."""
+    first, again = (
+        ", ".join(f"{name} {value}" for name, value in record.items()) for record in example["records"]
+    )
+    needs = f", with {first} and then {again}" if first else ""
+    return visible(
+        f"for example two records have id {example['id']} and time {utc(example['time'])} in group {example['key']}{needs}: "
+        "is the schema's id unique for each event?"
+    )

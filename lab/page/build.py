@@ -1,0 +1,100 @@
+"""`make page`: the control room as one file, build/control-room.html, that opens from a disk and connects to nothing."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+
+from lab.apps.demo import first_rules
+from lab.apps.replay import read_rules
+from lab.model.schema import LOGINS, PAYMENTS, Schema
+from lab.page.layout import page_layout
+from lab.page.wasm import module
+from lab.stream.datasets import dataset
+from lab.widgets.look import CSS
+
+HERE = Path(__file__).parent
+WIDGETS = HERE.parent / "widgets"
+ENGINE = ("exact.js", "rules.js", "decode.js", "store.js", "engine.js", "stream.js", "infer.js")
+RATE = 200  # that the first rules' limits suit
+OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
+KEY_GROUPS = 16
+
+
+def page(wasm: bytes) -> str:
+    """The whole page."""
+    engine = f"const LAYOUT = {json.dumps(page_layout() | {'keyGroups': KEY_GROUPS})};\n" + _joined(ENGINE)
+    room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
+    room += _joined(("room.js", "form.js"))
+    css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
+    parts = {
+        "css": css,
+        "data": _data(wasm),
+        "engine": engine,
+        "worker": (HERE / "worker.js").read_text(),
+        "room": room,
+        "policy": _policy(engine, room),
+    }
+    return Template((HERE / "page.html").read_text()).substitute(parts)
+
+
+def _data(wasm: bytes) -> str:
+    rules: dict[str, Sequence] = {
+        "payments": first_rules(RATE),
+        "logins": read_rules(dataset("logins") / "rules.json"),
+    }
+    texts = {
+        name: [each if isinstance(each, str) else json.dumps(each) for each in of]
+        for name, of in rules.items()
+    }
+    schemas = [_schema(schema) for schema in (PAYMENTS, LOGINS)]
+    data = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout() | {"keyGroups": KEY_GROUPS}}
+    return json.dumps(data | {"schemas": schemas, "rules": texts}).replace("<", "\\u003c")
+
+
+def _schema(schema: Schema) -> dict:
+    return schema.to_dict() | {"optional": OPTIONAL}
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return "\n".join((HERE / name).read_text().replace('"use strict";\n', "", 1) for name in names)
+
+
+def _widget(name: str, called: str) -> str:
+    """A widget's own script as a function."""
+    source = (WIDGETS / name).read_text().replace("export default { render };", "return render;")
+    return f"const {called} = (() => {{\n{source}}})();\n"
+
+
+def _dark(css: str) -> str:
+    """Jupyter's dark theme where the system asks for a dark one."""
+    rules = re.findall(r"^body\[data-jp-theme-light=\"false\"\][^{]*\{[^}]*\}", css, re.MULTILINE)
+    plain = "\n".join(rule.replace('body[data-jp-theme-light="false"]', "body") for rule in rules)
+    return f"@media (prefers-color-scheme: dark) {{\n{plain}\n}}\n"
+
+
+def _policy(*scripts: str) -> str:
+    """What the page may do: its own scripts, WebAssembly, a worker made of them, and no connection to anywhere."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes} 'wasm-unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; "
+        "connect-src 'none'; form-action 'none'; base-uri 'none'"
+    )
+
+
+def main(folder: Path) -> None:
+    """Writes the page and says how large it is."""
+    text = page(module(folder / "page")).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "control-room.html").write_bytes(text)
+    print(f"{folder / 'control-room.html'}: {len(text):,} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,84 @@
+// A schema for somebody's own events, by the beginning of their file: JSON lines, or CSV with a header. In short what `lab infer` does.
+"use strict";
+
+const TIME_WORDS = /time|date|timestamp|_at$|At$|^ts$|^at$/i, ID_WORDS = /id$|^id|uuid|key|number/i;
+const SAMPLE = 5000, MOST_FIELDS = 60, MOST_DEEP = 3;
+const UNITS = [["s", 1e9, 5e9], ["ms", 1e12, 5e12], ["us", 1e15, 5e15], ["ns", 1e18, 5e18]];
+
+/** What the beginning of a file says of its events: {schema, ids, times, skip}, `skip` bytes of a header. Throws a Bad. */
+function inferred(name, text, whole) {
+  const lines = text.split("\n").slice(0, SAMPLE + 1);
+  if (!whole) lines.pop();
+  const first = lines.find((line) => line.trim()) ?? "";
+  const csv = !/^\ufeff?\s*[{[]/.test(first);
+  if (/^\ufeff?\s*\[/.test(first)) throw new Bad("a JSON list; expected a record a line: `jq -c '.[]'` makes lines of it");
+  const found = csv ? ofCsv(lines) : ofJson(lines);
+  if (!found.records) throw new Bad("no record could be read; expected JSON, an object a line, or CSV with a header");
+  const names = new Set(), fields = [...found.columns].slice(0, MOST_FIELDS).map(([path, values]) => fieldFor(JSON.parse(path), values, names, csv));
+  const complete = fields.filter(({ values }) => values.length === found.records);
+  const times = complete.filter(({ field }) => field.type === "time").sort((a, b) => TIME_WORDS.test(b.field.name) - TIME_WORDS.test(a.field.name));
+  if (!times.length) throw new Bad("no event time: no field of all records is a time, as ISO 8601 text or a number of s, ms, us or ns since the epoch");
+  const ids = complete.filter(({ field, values }) => ["long", "string"].includes(field.type) && new Set(values.map(String)).size === values.length)
+    .sort((a, b) => ID_WORDS.test(b.field.name) - ID_WORDS.test(a.field.name));
+  const line = { name: fields.some(({ field }) => field.name === "line") ? "line.number" : "line", type: "long", virtual: true };
+  const schema = {
+    name: name.replace(/[^\w.-]/g, "_").slice(0, 60), fields: [...fields.map(({ field }) => field), ...(csv ? [] : [line])],
+    id_fields: [ids[0]?.field.name ?? line.name], time_field: times[0].field.name, records: csv ? "csv" : "json", nan: "null", delimiter: found.delimiter,
+  };
+  if (csv && !ids.length) throw new Bad("no id: no column tells the rows apart");
+  return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0 };
+}
+
+function ofJson(lines) {
+  const columns = new Map();
+  let records = 0;
+  const add = (path, value) => {
+    if (value instanceof Map && path.length < MOST_DEEP) { for (const [name, inside] of value) add([...path, name], inside); return; }
+    if (value === null || value instanceof Map || Array.isArray(value)) return;
+    const key = JSON.stringify(path);
+    if (!columns.has(key)) columns.set(key, []);
+    columns.get(key).push(value);
+  };
+  for (const line of lines) {
+    let record;
+    try { record = line.trim() ? readJson(line.replace(/^\ufeff/, "")) : null; } catch { record = null; }
+    if (!(record instanceof Map)) continue;
+    records++;
+    add([], record);
+  }
+  return { columns, records };
+}
+
+function ofCsv(lines) {
+  const header = lines[0] ?? "", delimiter = [",", ";", "\t", "|"].reduce((best, each) => (header.split(each).length > header.split(best).length ? each : best));
+  const names = readCsv(header.replace(/^\ufeff|\r$/g, ""), delimiter), columns = new Map(names.map((name, n) => [JSON.stringify([name || `column ${n + 1}`]), []]));
+  const lists = [...columns.values()];
+  let records = 0;
+  for (const line of lines.slice(1)) {
+    if (!line.trim()) continue;
+    records++;
+    readCsv(line.replace(/\r$/, ""), delimiter).forEach((cell, n) => { if (cell !== "" && lists[n]) lists[n].push(cell); });
+  }
+  return { columns, records, delimiter, skip: encoder.encode(header).length + 1 };
+}
+
+/** A field for the values that were found at a path. */
+function fieldFor(path, values, names, csv) {
+  let name = path.at(-1).replace(/[^\p{L}\p{N}_.-]/gu, "_").slice(0, 100) || "field";
+  for (let n = 2; names.has(name); n++) name = `${path.join(".").replace(/[^\p{L}\p{N}_.-]/gu, "_").slice(0, 90)}${n > 2 ? n : ""}`;
+  names.add(name);
+  const texts = values.map((value) => (value instanceof Literal ? value.text : String(value)));
+  const typed = (type, unit = "") => ({ field: { name, type, unit, path }, values: texts });
+  if (!values.length) return typed("string");
+  for (const unit of ["iso", "utc"]) if (values.every((value) => timeMs(value, unit) !== null)) return typed("time", unit);
+  const numbers = csv ? texts.every((text) => DECIMAL_TEXT.test(text)) : values.every((value) => value instanceof Literal);
+  if (numbers) {
+    const range = texts.map(Number), about = TIME_WORDS.test(name);
+    const [unit] = UNITS.find(([, low, high]) => range.every((number) => number >= low && number < high)) ?? [];
+    if (unit && (about || unit !== "s")) return typed("time", unit);
+    if (texts.every((text) => /^[+-]?\d{1,18}$/.test(text))) return typed("long");
+    const digits = Math.max(...texts.map((text) => (/\.(\d+)/.exec(text)?.[1] ?? "").length));
+    return typed(`decimal(18,${Math.min(Math.max(digits, 2), 9)})`);
+  }
+  return typed(values.every((value) => typeof value === "boolean") ? "boolean" : "string");
+}

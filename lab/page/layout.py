@@ -1,0 +1,49 @@
+"""What the page's JavaScript has to know of the engine: places, kinds, limits. Written into the page, so that they stand once."""
+
+from typing import Any
+
+from lab.engine import aggregates, layout
+from lab.model.aggregates import AGGREGATES, signed_square
+from lab.model.messages import COUNT_WORDS
+from lab.page import loop
+
+PLACES = (
+    *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE", "HIGH_PART", "PARTS"),
+    *("KIND", "RULE_ID", "WINDOW", "COLUMN", "NEEDS", "NEEDS_END", "FIRST", "LAST", "QUEUE", "WIDTH"),
+    *("LIMITS", "POSITIONS"),
+)
+KINDS = ("COUNT_SINCE", "LOWEST")
+FRAME = (
+    *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
+    *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
+)
+SIZES = layout.TWINS + 1
+
+
+def page_layout() -> dict[str, Any]:
+    """Ready for JSON; `never` is a text, as it is no number of JavaScript's."""
+    frame = {name: getattr(loop, name) for name in FRAME}
+    frame["RULES_FIRING"] = loop.places(loop.RULES_ARRAYS, loop.RULES)["firing"]
+    return {
+        "places": {name: getattr(layout, name) for name in PLACES},
+        "kinds": {name: getattr(aggregates, name) for name in KINDS},
+        "running": {name: _aggregate(name) for name in AGGREGATES},
+        "countWords": COUNT_WORDS,
+        "sizes": SIZES,
+        "scratch": aggregates.SCRATCH,
+        "never": str(layout.NEVER),
+        "frame": frame,
+    }
+
+
+def _aggregate(name: str) -> dict[str, Any]:
+    row, running = AGGREGATES[name], aggregates.RUNNING[name]
+    reported = {"Decimal": "exact", "rounded": "rounded", "root": "root"}[row.reported.__name__]
+    return {
+        "kind": running.kind,
+        "lanes": running.lanes,
+        "of": row.of,
+        "power": row.power,
+        "squared": row.compared is signed_square,
+        "reported": reported,
+    }

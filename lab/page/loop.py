@@ -1,0 +1,328 @@
+"""What a page calls of the compiled loop: the engine's own functions on arrays at addresses that a frame names.
+
+frame    int64s in the page's memory       ┌ addresses and lengths of a Store's arrays
+         ├─ STORE ─┬─ OTHER ─┬─ RULES ─┬───┘ and so on, then the numbers that go in and come out
+"""
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from lab.engine import window
+from lab.engine.groups import add_twin, group_of, group_place, reset
+from lab.engine.layout import (
+    EVENTS,
+    GROUP,
+    KEY,
+    KEY_GROUP,
+    NEVER,
+    NEWEST,
+    NEXT,
+    NOTHING,
+    PREV,
+    RESET_GROUP,
+    RESET_RULE,
+    RESET_SEQ,
+    SEQ,
+    TIME,
+    Batch,
+    Rules,
+    Store,
+    bare,
+)
+from lab.model.keygroups import FACTORS, FIRST
+
+# the arrays of each tuple: name -> bytes of an element, dimensions
+STORE_ARRAYS = {
+    "size": (8, 1),
+    "newest": (8, 1),
+    "event": (8, 2),
+    "queue": (4, 3),
+    "group": (8, 2),
+    "table": (4, 1),
+    "place": (4, 2),
+    "running": (8, 1),
+    "counted": (4, 2),
+    "reset": (8, 2),
+    "twin": (4, 1),
+    "scratch": (8, 1),
+}
+RULES_ARRAYS = {
+    "aggregate": (8, 2),
+    "needs": (8, 2),
+    "unique": (8, 1),
+    "limit": (8, 2),
+    "upto": (8, 2),
+    "firing": (8, 1),
+}
+BATCH_ARRAYS = {
+    "time": (8, 1),
+    "id": (8, 1),
+    "key_group": (8, 1),
+    "key": (8, 2),
+    "value": (8, 2),
+    "group": (8, 1),
+}
+
+
+assert (
+    (*STORE_ARRAYS,) == Store._fields
+    and (*RULES_ARRAYS,) == Rules._fields
+    and (*BATCH_ARRAYS,) == Batch._fields
+)
+
+
+def places(arrays: dict[str, tuple[int, int]], first: int) -> dict[str, int]:
+    """Where in the frame the address of each array stands; its lengths follow."""
+    starts = accumulate((1 + dimensions for _, dimensions in arrays.values()), initial=first)
+    return dict(zip(arrays, starts))
+
+
+def _end(arrays: dict[str, tuple[int, int]], first: int) -> int:
+    return first + sum(1 + dimensions for _, dimensions in arrays.values())
+
+
+STORE, OTHER = 0, _end(STORE_ARRAYS, 0)
+RULES = _end(STORE_ARRAYS, OTHER)
+BATCH = _end(RULES_ARRAYS, RULES)
+FATE = _end(BATCH_ARRAYS, BATCH)
+ALERTS = FATE + 2
+KEYS, KEY_GROUPS = ALERTS + 3, ALERTS + 6
+TEXT, DIGEST = KEY_GROUPS + 2, KEY_GROUPS + 4
+SELF = DIGEST + 2  # the frame itself, as an array
+# numbers that go in and come out
+FIRST_SEQ, START_ROW, WIDEST, OUT_OF_ORDER, LATE_POLICY, DONE, FIRED = range(SELF + 2, SELF + 9)
+BEFORE, REACH, HELD = FIRST_SEQ, WIDEST, DONE  # of `move`
+FRAME = SELF + 9  # int64s
+
+IV = np.array(
+    [
+        *(0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1),
+        *(0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179),
+    ],
+    np.uint64,
+)
+SIGMA = np.array(
+    [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
+        [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
+        [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
+        [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
+        [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
+        [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
+        [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
+        [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
+        [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
+    ],
+    np.int64,
+)
+
+
+def _array(context, builder, frame, place: int, of: types.Array):
+    """The array whose address and lengths stand at a place of the frame."""
+
+    def number(at: int):
+        return builder.load(builder.gep(frame, [context.get_constant(types.intp, at)]))
+
+    lengths = [number(place + 1 + dimension) for dimension in range(of.ndim)]
+    size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(of.dtype)))
+    steps = [size]
+    for length in lengths[:0:-1]:
+        steps.insert(0, builder.mul(steps[0], length))
+    data = builder.inttoptr(number(place), context.get_data_type(of.dtype).as_pointer())
+    made = arrayobj.make_array(of)(context, builder)
+    shape, strides = cgutils.pack_array(builder, lengths), cgutils.pack_array(builder, steps)
+    arrayobj.populate_array(made, data, shape, strides, size, None)
+    return made._getvalue()
+
+
+def _read(of: Any, arrays: list[tuple[int, types.Array]]) -> Callable:
+    """A function in compiled code that makes arrays, or one, out of the frame at an address."""
+
+    @intrinsic
+    def read(typing, address):
+        def make(context, builder, signature, arguments):
+            frame = builder.inttoptr(arguments[0], context.get_value_type(types.int64).as_pointer())
+            found = [_array(context, builder, frame, place, kind) for place, kind in arrays]
+            return context.make_tuple(builder, of, found) if isinstance(of, types.BaseTuple) else found[0]
+
+        return of(types.int64), make
+
+    return read
+
+
+def _tuple(of: type, arrays: dict[str, tuple[int, int]], first: int) -> Callable:
+    kinds = [types.Array({8: types.int64, 4: types.int32}[size], n, "C") for size, n in arrays.values()]
+    return _read(types.NamedTuple(kinds, of), list(zip(places(arrays, first).values(), kinds)))
+
+
+def _single(kind: types.Type, dimensions: int, place: int) -> Callable:
+    of = types.Array(kind, dimensions, "C")
+    return _read(of, [(place, of)])
+
+
+_store, _other = _tuple(Store, STORE_ARRAYS, STORE), _tuple(Store, STORE_ARRAYS, OTHER)
+_rules, _batch = _tuple(Rules, RULES_ARRAYS, RULES), _tuple(Batch, BATCH_ARRAYS, BATCH)
+_fate, _alerts = _single(types.uint8, 1, FATE), _single(types.int64, 2, ALERTS)
+_numbers = _single(types.int64, 1, SELF)
+_keys, _key_group = _single(types.uint64, 2, KEYS), _single(types.int64, 1, KEY_GROUPS)
+_text, _digest = _single(types.uint8, 1, TEXT), _single(types.uint64, 1, DIGEST)
+
+
+# -- what the page calls -----------------------------------------------------------------------------------------------
+
+
+@bare
+def evaluate(frame):
+    """`window.evaluate` of a batch from START_ROW on; DONE and FIRED: the row it got to, and the number of alerts."""
+    number = _numbers(frame)
+    number[DONE], number[FIRED] = window.evaluate(
+        _store(frame),
+        _rules(frame),
+        _batch(frame),
+        number[FIRST_SEQ],
+        number[START_ROW],
+        number[WIDEST],
+        number[OUT_OF_ORDER],
+        number[LATE_POLICY],
+        _fate(frame),
+        _alerts(frame),
+    )
+
+
+@bare
+def count(frame):
+    """HELD: how many events `move` would move."""
+    number, old, held = _numbers(frame), _store(frame), 0
+    for j in range(old.size[EVENTS]):
+        held += is_held(old, j, number[BEFORE], number[REACH])
+    number[HELD] = held
+
+
+@bare
+def move(frame):
+    """Takes the events of one store that are not older than BEFORE and than REACH before the newest into another, empty one.
+
+    And where rules were reset, of the rules in FIRING of the frame's Rules. What expired, and all that is running, stays behind.
+    """
+    number, old, new = _numbers(frame), _store(frame), _other(frame)
+    before, reach, kept = number[BEFORE], number[REACH], _rules(frame).firing
+    for key_group in range(len(old.newest)):
+        newest = old.newest[key_group]
+        new.newest[key_group] = NEVER if newest < before else newest
+    key = old.group[:, KEY:]
+    for j in range(old.size[EVENTS]):
+        row = NOTHING
+        if is_held(old, j, before, reach):
+            row = new.size[EVENTS]
+            new.size[EVENTS] += 1
+            for column in range(old.event.shape[1]):
+                new.event[row, column] = old.event[j, column]
+            g = old.event[j, GROUP]
+            new.event[row, GROUP] = group_of(new, old.group[g, KEY_GROUP], key, g)
+        old.event[j, SEQ] = row  # where it went: nobody asks the old store any more
+    for j in range(old.size[EVENTS]):
+        row = old.event[j, SEQ]
+        if row != NOTHING:
+            for column in (PREV, NEXT):  # of a group the oldest go, in order of time
+                other = old.event[j, column]
+                new.event[row, column] = NOTHING if other == NOTHING else old.event[other, SEQ]
+            if new.event[row, NEXT] == NOTHING:
+                new.group[new.event[row, GROUP], NEWEST] = row
+    for row in old.twin:
+        if row != 0 and old.event[row - 1, SEQ] != NOTHING:
+            add_twin(new, old.event[row - 1, SEQ])
+    for row in range(len(old.reset)):
+        rule = old.reset[row, RESET_RULE]
+        for k in range(len(kept)):
+            if rule == kept[k]:
+                g = new.table[group_place(new, key, old.reset[row, RESET_GROUP])]
+                if g != NOTHING:
+                    reset(new, rule, g, old.reset[row, RESET_SEQ])
+
+
+@bare
+def is_held(store, j, before, reach):
+    """Whether an event is not older than a time, and than what its key-group holds."""
+    t = store.event[j, TIME]
+    return t >= before and t >= store.newest[store.group[store.event[j, GROUP], KEY_GROUP]] - reach
+
+
+@bare
+def key_groups(frame):
+    """`lab.model.keygroups.key_groups_of` of the rows of KEYS; how many key-groups there are stands in DONE."""
+    keys, found, of = _keys(frame), _key_group(frame), np.uint64(_numbers(frame)[DONE])
+    for i in range(len(found)):
+        h = np.uint64(0)
+        for k in range(keys.shape[1]):
+            h = (h ^ keys[i, k]) + np.uint64(FIRST)
+            h = (h ^ (h >> np.uint64(33))) * np.uint64(FACTORS[0])
+            h = (h ^ (h >> np.uint64(33))) * np.uint64(FACTORS[1])
+            h ^= h >> np.uint64(33)
+        found[i] = np.int64(h % of)
+
+
+@bare
+def blake2b(frame):
+    """BLAKE2b (RFC 7693) of TEXT into the first DONE bytes of DIGEST, which has room for 8 words, and 24 more to calculate in.
+
+    TEXT is as long as blocks of 128 bytes are, zeros at its end; START_ROW: how many bytes of it count.
+    """
+    number, text, word = _numbers(frame), _text(frame), _digest(frame)
+    length, mask = number[START_ROW], np.uint64(0xFF)
+    for n in range(8):
+        word[n] = IV[n]
+    word[0] ^= np.uint64(0x01010000) ^ np.uint64(number[DONE])
+    for block in range(0, max(len(text), 128), 128):
+        for n in range(16):
+            word[24 + n] = np.uint64(0)
+            for byte in range(8):
+                word[24 + n] |= (np.uint64(text[block + 8 * n + byte]) & mask) << np.uint64(8 * byte)
+        for n in range(8):
+            word[8 + n] = word[n]
+            word[16 + n] = IV[n]
+        word[20] ^= np.uint64(min(block + 128, length))
+        if block + 128 >= length:
+            word[22] = ~word[22]
+        for turn in range(12):
+            for n in range(8):
+                a, b, c, d = n & 3, 4 + ((n & 3) + (n >> 2) & 3), 8 + ((n & 3) + 2 * (n >> 2) & 3), 12
+                d += (n & 3) + 3 * (n >> 2) & 3
+                mix(word, a, b, c, d, SIGMA[turn % 10, 2 * n], SIGMA[turn % 10, 2 * n + 1])
+        for n in range(8):
+            word[n] ^= word[8 + n] ^ word[16 + n]
+
+
+@bare
+def mix(word, a, b, c, d, x, y):
+    """G of BLAKE2b; the working vector is in words 8 … 23, the message in 24 … 39."""
+    a, b, c, d = a + 8, b + 8, c + 8, d + 8
+    word[a] += word[b] + word[24 + x]
+    word[d] = turned(word[d] ^ word[a], 32)
+    word[c] += word[d]
+    word[b] = turned(word[b] ^ word[c], 24)
+    word[a] += word[b] + word[24 + y]
+    word[d] = turned(word[d] ^ word[a], 16)
+    word[c] += word[d]
+    word[b] = turned(word[b] ^ word[c], 63)
+
+
+@bare
+def turned(value, by):
+    return (value >> np.uint64(by)) | (value << np.uint64(64 - by))
+
+
+EXPORTS: dict[str, Any] = {
+    "evaluate": evaluate,
+    "count": count,
+    "move": move,
+    "key_groups": key_groups,
+    "blake2b": blake2b,
+}

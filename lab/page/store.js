@@ -1,0 +1,253 @@
+// A route's events in the module's memory, which the compiled loop judges: lab.engine.store.
+"use strict";
+
+const SMALLEST = 6; // 2^6 bytes
+const ALERTS_AT_ONCE = 4096, ROOM_AT_FIRST = 1024;
+const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"];
+const powerOfTwo = (least) => { let size = 1; while (size < least) size *= 2; return size; };
+
+/** Room in the module's memory, in sizes that are powers of two: what is given back is taken again. */
+class Memory {
+  constructor(wasm) {
+    this.memory = new WebAssembly.Memory({ initial: 4 });
+    this.free = new Map();
+    this.end = 1 << 16; // below is what the module itself has
+    this.calls = new WebAssembly.Instance(wasm, { env: { __linear_memory: this.memory } }).exports;
+  }
+
+  /** An address of so many bytes, all zero. */
+  take(bytes) {
+    const size = 2 ** Math.max(SMALLEST, Math.ceil(Math.log2(Math.max(bytes, 1))));
+    const spare = this.free.get(size);
+    let address = spare?.pop();
+    if (address === undefined) {
+      address = this.end;
+      this.end += size;
+      const missing = this.end - this.memory.buffer.byteLength;
+      if (missing > 0) this.memory.grow(Math.ceil(missing / 65536));
+    }
+    this.bytes(address, size).fill(0);
+    return address;
+  }
+
+  give(address, bytes) {
+    const size = 2 ** Math.max(SMALLEST, Math.ceil(Math.log2(Math.max(bytes, 1))));
+    if (!this.free.has(size)) this.free.set(size, []);
+    this.free.get(size).push(address);
+  }
+
+  bytes(address, length) { return new Uint8Array(this.memory.buffer, address, length); }
+  i32(address, length) { return new Int32Array(this.memory.buffer, address, length); }
+  i64(address, length) { return new BigInt64Array(this.memory.buffer, address, length); }
+}
+
+/** Arrays in memory, named as in a tuple of the loop: {name: [bytes of an element, …lengths]}. */
+class Arrays {
+  constructor(memory, shapes) {
+    this.memory = memory;
+    this.shapes = shapes;
+    this.addresses = {};
+    for (const name in shapes) this.addresses[name] = memory.take(this.size(name));
+  }
+
+  size(name) { return this.shapes[name].reduce((product, each) => product * each, 1); }
+  i64(name) { return this.memory.i64(this.addresses[name], this.size(name) / 8); }
+  i32(name) { return this.memory.i32(this.addresses[name], this.size(name) / 4); }
+  release() { for (const name in this.shapes) this.memory.give(this.addresses[name], this.size(name)); }
+
+  /** Writes addresses and lengths into the frame from a place on. */
+  into(frame, place) {
+    for (const name in this.shapes) {
+      frame[place++] = BigInt(this.addresses[name]);
+      for (const length of this.shapes[name].slice(1)) frame[place++] = BigInt(length);
+    }
+  }
+}
+
+/** The events of one route, and the rules that judge them. */
+class Route {
+  constructor(engine, rules) {
+    this.engine = engine;
+    this.route = rules[0].route;
+    this.fields = [];
+    this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
+    this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
+    this._set(rules);
+    this.store = this._create({ event: ROOM_AT_FIRST, group: ROOM_AT_FIRST, running: this.numbers.lanes, reset: 2 * this.numbers.own });
+  }
+
+  _set(rules) {
+    const { schema, memory } = this.engine;
+    this.rules = rules;
+    for (const rule of rules) for (const name of rule.needs) if (!this.fields.includes(name)) this.fields.push(name);
+    this.needed = new Set(rules.flatMap((rule) => rule.needs));
+    this.columns = valueColumns(this.fields, schema);
+    this.widestMs = Math.max(...rules.map((rule) => rule.windowMs));
+    this.numbers = numbersOf(rules, this.fields, schema);
+    const { aggregate, needs, unique, limit, upto, firing, aggregates } = this.numbers;
+    this.asArrays?.release();
+    this.asArrays = new Arrays(memory, {
+      aggregate: [8, aggregates, LAYOUT.places.POSITIONS + 1], needs: [8, needs.length / 2, 2], unique: [8, unique.length],
+      limit: [8, limit.length / 4, 4], upto: [8, upto.length / 6, 6], firing: [8, firing.length],
+    });
+    for (const [name, values] of Object.entries({ aggregate, needs, unique, limit, upto, firing })) this.asArrays.i64(name).set(values);
+    this.batch?.release();
+    this.batch = new Arrays(memory, {
+      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS],
+    });
+  }
+
+  _create(room) {
+    const { memory, keyGroups } = this.engine, { queues, distinct, aggregates } = this.numbers, at = LAYOUT.places;
+    const store = new Arrays(memory, {
+      size: [8, LAYOUT.sizes], newest: [8, keyGroups], event: [8, room.event, at.VALUES + this.columns.size], queue: [4, room.event, queues, 2],
+      group: [8, room.group, at.KEY + this.keyColumns.length], table: [4, powerOfTwo(2 * room.group)], place: [4, room.group, aggregates],
+      running: [8, Math.max(room.running, ROOM_AT_FIRST)], counted: [4, powerOfTwo(2 * room.event * distinct), 3],
+      reset: [8, powerOfTwo(room.reset), 3], twin: [4, powerOfTwo(2 * room.event)], scratch: [8, LAYOUT.scratch],
+    });
+    store.i64("size")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
+    store.i64("newest").fill(LAYOUT.never);
+    for (const name of ["table", "place", "counted"]) store.i32(name).fill(-1);
+    store.i64("reset").fill(-1n);
+    return store;
+  }
+
+  _sizes() { return [...this.store.i64("size")].map(Number); }
+
+  get events() { return Number(this.store.i64("size")[LAYOUT.places.EVENTS]); }
+
+  /** The same events in new arrays, with room for more; those from before a time go, and those that expired. */
+  layOut(more, { before = LAYOUT.never, widestMs = this.widestMs, kept = this.rules.map((rule) => rule.id) } = {}) {
+    const { engine, engine: { memory } } = this, { GROUPS, RESETS } = LAYOUT.places, old = this.store, sizes = this._sizes();
+    engine.frame[LAYOUT.frame.BEFORE] = before;
+    engine.frame[LAYOUT.frame.REACH] = BigInt(widestMs + engine.lateMs);
+    old.into(engine.frame, LAYOUT.frame.STORE);
+    engine.call("count");
+    const held = Number(engine.frame[LAYOUT.frame.HELD]);
+    const groups = Math.min(sizes[GROUPS], held) + (more.groups ?? 0), lanes = this.numbers.lanes;
+    const group = powerOfTwo(Math.max(groups, ROOM_AT_FIRST) + 1);
+    const room = { event: powerOfTwo(Math.max(1.5 * held + (more.events ?? 0), ROOM_AT_FIRST)), group, running: lanes * group, reset: 2 * (sizes[RESETS] + (more.resets ?? 0) + this.numbers.own) };
+    this.store = this._create(room);
+    const rules = memory.take(8 * kept.length);
+    memory.i64(rules, kept.length).set(kept);
+    const { frame } = engine, firing = LAYOUT.frame.RULES_FIRING;
+    this.asArrays.into(frame, LAYOUT.frame.RULES);
+    frame[firing] = BigInt(rules);
+    frame[firing + 1] = BigInt(kept.length);
+    old.into(frame, LAYOUT.frame.STORE);
+    this.store.into(frame, LAYOUT.frame.OTHER);
+    engine.call("move");
+    memory.give(rules, 8 * kept.length);
+    old.release();
+  }
+
+  /** Goes on with other rules; `newest`: the newest event time of the whole log so far, ms, or null. */
+  change(rules, newest) {
+    const widestMs = this.widestMs, kept = rules.map((rule) => rule.id).filter((id) => this.rules.some((rule) => rule.id === id));
+    this._set(rules);
+    const before = this.widestMs > widestMs && newest !== null ? BigInt(newest - widestMs - this.engine.lateMs) : LAYOUT.never;
+    this.layOut({}, { before, widestMs, kept });
+  }
+
+  /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, alert's numbers)` for each alert. */
+  judge(columns, unclaimed, found) {
+    const rows = this._rows(columns);
+    if (!rows.length) return;
+    for (const row of rows) unclaimed[row] = 0;
+    const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS } = LAYOUT.places;
+    this._fill(columns, rows);
+    if (this.events + rows.length > this.store.shapes.event[1]) this.layOut({ events: rows.length });
+    const width = LAYOUT.places.PARTS + 1, most = this.rules.length + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most);
+    const fate = memory.take(ROWS);
+    let done = 0;
+    while (done < rows.length) {
+      const sizes = this._sizes(), { shapes } = this.store;
+      if (sizes[GROUPS] === shapes.group[1] || sizes[LANES] + this.numbers.lanes > shapes.running[1] || 2 * (sizes[RESETS] + this.numbers.own) > shapes.reset[1])
+        this.layOut({ events: rows.length, groups: sizes[GROUPS], resets: sizes[RESETS] + 16 });
+      const { frame } = engine; // after what may have moved the memory
+      this.store.into(frame, LAYOUT.frame.STORE);
+      this.asArrays.into(frame, LAYOUT.frame.RULES);
+      this.batch.into(frame, LAYOUT.frame.BATCH);
+      for (let place = LAYOUT.frame.BATCH, n = 0; n < 6; n++) {
+        frame[place + 1] = BigInt(rows.length);
+        place += n === 3 || n === 4 ? 3 : 2;
+      }
+      frame.set([BigInt(fate), BigInt(rows.length)], LAYOUT.frame.FATE);
+      frame.set([BigInt(alerts), BigInt(most), BigInt(width)], LAYOUT.frame.ALERTS);
+      frame.set([BigInt(engine.seq), BigInt(done), BigInt(this.widestMs), BigInt(engine.lateMs), BigInt(engine.latePolicy)], LAYOUT.frame.FIRST_SEQ);
+      engine.call("evaluate");
+      done = Number(frame[DONE]);
+      const fired = Number(frame[FIRED]), numbers = memory.i64(alerts, width * fired);
+      for (let n = 0; n < fired; n++) {
+        const alert = numbers.slice(n * width, (n + 1) * width);
+        found(rows[Number(alert[LAYOUT.places.ROW])], this.rules[Number(alert[LAYOUT.places.RULE])], alert);
+      }
+    }
+    engine.seq += rows.length;
+    for (const each of memory.bytes(fate, rows.length)) this.counts[FATES[each]]++;
+    memory.give(alerts, 8 * width * most);
+    memory.give(fate, ROWS);
+  }
+
+  /** The rows that pass the filter and have a group. */
+  _rows(columns) {
+    const found = [], { byName } = this.engine.schema, valid = this.route.keys.map((name) => columns.valid[byName.get(name).number]);
+    const filters = this.route.filter.map(([name, values]) => {
+      const field = byName.get(name), pairs = columns.pairs[field.number];
+      const wanted = values.map((value) => field.numeric ? [Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n))] : [columns.texts.of(value), 0]);
+      return { valid: columns.valid[field.number], pairs, wanted, numeric: field.numeric };
+    });
+    next: for (let row = 0; row < columns.rows; row++) {
+      for (const each of valid) if (!each[row]) continue next;
+      for (const { valid: there, pairs, wanted, numeric } of filters)
+        if (!there[row] || !wanted.some(([low, high]) => pairs[2 * row] === low && (!numeric || pairs[2 * row + 1] === high))) continue next;
+      found.push(row);
+    }
+    return found;
+  }
+
+  /** Copies the rows' ids, times, keys and fields into the batch, as the loop takes them. */
+  _fill(columns, rows) {
+    const { engine, batch } = this, { schema } = engine;
+    engine.digestsOf(columns, this.route.keys, rows);
+    engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name)), rows);
+    this._copy(columns.pairs[schema.time.number], rows, batch.i32("time"), 0, 1);
+    this._copy(engine.ids(columns, rows), rows, batch.i32("id"), 0, 1);
+    const width = this.keyColumns.length;
+    let k = 0;
+    for (const name of this.route.keys) k += this._copyField(columns, schema.byName.get(name), rows, batch.i32("key"), k, width);
+    engine.keyGroupsOf(batch, rows.length, width);
+    const value = batch.i32("value"), size = this.columns.size;
+    value.fill(0);
+    this.fields.forEach((name, number) => {
+      if (!this.needed.has(name)) return;
+      const field = schema.byName.get(name), valid = columns.valid[field.number];
+      this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
+      const flag = 2 * this.columns.get(`not null/${Math.floor(number / 63)}`), bit = number % 63;
+      for (let n = 0; n < rows.length; n++) if (valid[rows[n]]) value[2 * n * size + flag + (bit >> 5)] |= 1 << (bit & 31);
+    });
+  }
+
+  /** Copies pairs of int32s into column `k` of a matrix of so many int64s a row. */
+  _copy(pairs, rows, into, k, width) {
+    for (let n = 0; n < rows.length; n++) {
+      into[2 * (n * width + k)] = pairs[2 * rows[n]];
+      into[2 * (n * width + k) + 1] = pairs[2 * rows[n] + 1];
+    }
+  }
+
+  /** A field into column `k`, or the halves of its digest into `k` and the next, nulls as zeros; how many columns that was. */
+  _copyField(columns, field, rows, into, k, width) {
+    const pairs = columns.pairs[field.number], valid = columns.valid[field.number], { digests } = columns.texts;
+    for (let n = 0; n < rows.length; n++) {
+      const row = rows[n], at = 2 * (n * width + k);
+      if (!valid[row]) continue;
+      if (field.numeric) { into[at] = pairs[2 * row]; into[at + 1] = pairs[2 * row + 1]; } else into.set(digests[pairs[2 * row]], at);
+    }
+    return field.numeric ? 1 : 2;
+  }
+
+  release() {
+    for (const arrays of [this.store, this.asArrays, this.batch]) arrays.release();
+  }
+}

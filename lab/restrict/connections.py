@@ -1,0 +1,68 @@
+"""The open connections of the enforcement service: nobody takes the places of others.
+
+Who has shown a token has places of their own; all others share some. A connection more, and the oldest of its kind is ended, so
+whoever comes can ask, and connections that ask nothing cost nobody anything.
+"""
+
+from asyncio import Transport
+from collections import defaultdict
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+STRANGERS, OF_A_CLIENT = 400, 100
+ACCEPTED_AT_ONCE = 100  # far fewer than strangers may be: a newcomer is read before it can be the oldest
+Address = tuple[str, int]
+
+
+class Connections:
+    """Connections by whose they are, the oldest first. They begin as a stranger's.
+
+    >>> class Line:
+    ...     def abort(self): print("ended")
+    >>> connections = Connections(strangers=1)
+    >>> connections.opened(("127.0.0.1", 1), Line()); connections.belongs(("127.0.0.1", 1), b"token")
+    >>> connections.opened(("127.0.0.1", 2), Line()); connections.opened(("127.0.0.1", 3), Line())
+    ended
+    """
+
+    def __init__(self, strangers: int = STRANGERS, of_a_client: int = OF_A_CLIENT):
+        self._strangers, self._of_a_client = strangers, of_a_client
+        self._open: defaultdict[bytes, dict[Address, Transport]] = defaultdict(dict)
+        self._owners: dict[Address, bytes] = {}
+
+    def opened(self, address: Address, transport: Transport, owner: bytes = b"") -> None:
+        """A connection is there; if that is one too many, the owner's oldest goes."""
+        self._owners[address] = owner
+        own = self._open[owner]
+        own[address] = transport
+        if len(own) > (self._of_a_client if owner else self._strangers):
+            oldest = next(iter(own))
+            self._owners.pop(oldest)
+            own.pop(oldest).abort()
+
+    def belongs(self, address: Address, owner: bytes) -> None:
+        """The connection has shown a token."""
+        if self._owners.get(address, owner) != owner:
+            self.opened(address, self._open[self._owners[address]].pop(address), owner)
+
+    def closed(self, address: Address) -> None:
+        """The connection has gone."""
+        if address in self._owners:
+            self._open[self._owners.pop(address)].pop(address)
+
+
+def protocol(connections: Connections) -> type[H11Protocol]:
+    """How uvicorn speaks HTTP over connections that are counted."""
+
+    class Counted(H11Protocol):
+        def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if self.client:
+                connections.opened(self.client, transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.client:
+                connections.closed(self.client)
+            super().connection_lost(exc)
+
+    return Counted

@@ -1,0 +1,53 @@
+"""The tokens with which the enforcement service knows its clients: from the environment or a file, never from a command line.
+
+A file has one token a line, one for each client. Without a file or a variable there is one of the user's own, which the service
+or its first client makes: who may read that user's files may ask.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from lab.model.datafolder import data_folder
+
+VARIABLE = "LAB_RESTRICT_TOKEN"
+SHORTEST = 32  # characters
+
+
+def new_token() -> str:
+    """One that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def read_tokens(file: Path | None = None) -> list[str]:
+    """The tokens of a file, of the environment, or of the user's own file, which is made if it is missing.
+
+    Raises ValueError for a file without a token, or a token that is too short; OSError if the file cannot be read.
+    """
+    if file is None and (token := os.environ.get(VARIABLE)):
+        return _checked([token], f"${VARIABLE}")
+    own = file or data_folder() / "restrict-token"
+    if file is None and not own.exists():
+        own.parent.mkdir(parents=True, exist_ok=True)
+        aside = own.with_suffix(f".{os.getpid()}")
+        with open(aside, "w", opener=_for_the_user) as made:
+            made.write(new_token() + "\n")
+        with suppress(FileExistsError):  # another process was first
+            os.link(aside, own)
+        aside.unlink()
+    return _checked(own.read_text("ascii").split(), str(own))
+
+
+def _for_the_user(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _checked(tokens: Iterable[str], where: str) -> list[str]:
+    found = list(tokens)
+    if not found or min(map(len, found)) < SHORTEST or not all(map(str.isascii, found)):
+        raise ValueError(
+            f"{where}: expected one token a line, each of at least {SHORTEST} characters of ASCII, such as of `openssl rand -hex 32`"
+        )
+    return found

@@ -1,0 +1,49 @@
+"""A checkpoint that was put back goes on from where it was copied: everything since is read and evaluated again.
+
+Logs know what they have of a checkpoint by its id and the number of the micro-batch. So it gets a new id, and is a new writer to
+them: none of its next micro-batches is taken for one from before it was put back.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.engine.checkpoint import Batches, mark, new_id, read_record, write_record
+from lab.engine.durable import Durable
+from lab.engine.lease import Lease
+
+
+@dataclass(frozen=True)
+class Reprocessed:
+    """From where a checkpoint goes on: after a micro-batch, which took what was logged before `log_time`, ms."""
+
+    checkpoint: Path | str
+    after: int | None
+    log_time: int
+
+    def to_dict(self) -> dict:
+        """As JSON."""
+        return {"checkpoint": str(self.checkpoint), "afterBatch": self.after, "logTime": self.log_time}
+
+    def summary(self) -> str:
+        """One line for people."""
+        begins = "from the beginning of its logs"
+        if self.after is not None:
+            since = datetime.fromtimestamp(self.log_time / 1000, UTC)
+            begins = (
+                f"after micro-batch {self.after}, with what was logged since {since:%Y-%m-%d %H:%M:%S} UTC"
+            )
+        return (
+            f"{self.checkpoint} has a new id and goes on {begins}. What its engine has written since then comes again, "
+            "alerts with the same alertId unless another version gave them: docs/operations.md, Upgrades"
+        )
+
+
+def reprocess(checkpoint: Path | str) -> Reprocessed:
+    """Gives a stopped engine's checkpoint a new id. Raises ValueError where there is none, and CheckpointInUse."""
+    if read_record(checkpoint) is None:
+        raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
+    with Lease(Durable(checkpoint), "a reprocess"):
+        write_record(checkpoint, read_record(checkpoint) | new_id())
+        done = Batches.read(checkpoint).done
+    return Reprocessed(checkpoint, done, 0 if done is None else mark(checkpoint, done)["cut"])

@@ -1,0 +1,66 @@
+"""A line under a cell that takes long: that it runs, and for how long.
+
+cell begins ──3 s──► "Running for 4 s …" ──every 2 s──► "Running for 12 s …" ──end──► "This cell took 13 s."
+"""
+
+import threading
+import time
+from typing import Any
+
+QUIET_S, EVERY_S = 3.0, 2.0
+
+
+class Clock:
+    """Tells below a cell how long it has been running; `before` and `after` are called by IPython around each cell."""
+
+    def __init__(self, show: Any):
+        self._show = show  # as IPython.display.display: text and display_id give a handle with `update`
+        self._ended, self._telling = threading.Event(), threading.Thread()
+
+    def before(self, *_: object) -> None:
+        """A cell begins."""
+        self._ended = threading.Event()
+        self._telling = threading.Thread(target=self._tell, args=(self._ended,), name="clock", daemon=True)
+        self._telling.start()
+
+    def after(self, *_: object) -> None:
+        """It has ended; what it took is told before the next one begins."""
+        self._ended.set()
+        if self._telling.is_alive():
+            self._telling.join(EVERY_S)
+
+    def _tell(self, ended: threading.Event) -> None:
+        began = time.monotonic()
+        if ended.wait(QUIET_S):
+            return
+        handle = self._show(Line(f"Running for {time.monotonic() - began:.0f} s …"), display_id=True)
+        while not ended.wait(EVERY_S):
+            handle.update(Line(f"Running for {time.monotonic() - began:.0f} s …"))
+        handle.update(Line(f"This cell took {time.monotonic() - began:.0f} s."))
+
+
+class Line(str):
+    """A text that a notebook shows small."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f'<small role="status" style="opacity:.75">{self}</small>'
+
+
+_clock: Clock | None = None
+
+
+def running_time() -> None:
+    """From the next cell on, each that takes longer than three seconds says so while it runs. In a notebook only."""
+    global _clock
+    from IPython import get_ipython
+    from IPython.display import display
+
+    shell = get_ipython()
+    if shell is None or _clock is not None:
+        return
+    _clock = Clock(display)
+    shell.events.register("pre_run_cell", _clock.before)
+    shell.events.register("post_run_cell", _clock.after)

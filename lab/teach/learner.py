@@ -1,0 +1,180 @@
+"""Learners' code and what it gives: called with a limit, and made plain before anybody compares or prints it.
+
+    function ──► within(2 s of computing) ──► plain() ──► numbers, texts, lists, dictionaries of Python's own
+                  └─ TooLong, an error ──► Raised
+
+An object may claim to equal everything, fail when printed, or print a gigabyte. `plain` therefore keeps the types of
+Python only, turns their subclasses into them, and of anything else keeps how it reads.
+"""
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+COMPUTING_S = 2.0  # for all calls of a check; a right answer takes a hundredth of it
+WAITING_S = 60.0  # of the clock: for what sleeps instead of computing
+LOOK_S = 0.02
+DEEP, MOST = 20, 10_000  # levels and entries of an answer
+MAX_SHOWN = 120  # characters of an answer
+AS_IT_IS = (type(None), type(...), bool, int, float, str, bytes, Decimal, Fraction)
+BASES: tuple[tuple[type, Callable], ...] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+)
+ARRAYS = ("numpy", "pandas")
+VIEWS = (type({}.keys()), type({}.values()))
+
+
+class Raised(str):
+    """What a function did in place of giving an answer: "raised …", "did not end …"."""
+
+
+class TooLong(BaseException):
+    """The function runs on and on; no `except Exception` of its own stops this."""
+
+
+class Odd:
+    """Something that is no plain value: it equals nothing, and reads as it did."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def within(seconds: float, function: Callable, *arguments: Any) -> Any:
+    """What a function gives. Raises TooLong in it when it has computed for so long, again and again until it ends.
+
+    Works in every thread and on every system. It stops Python code; a single call of compiled code ends by itself first.
+    """
+    thread, ended = threading.get_ident(), threading.Event()
+    end, latest = time.process_time() + seconds, time.monotonic() + WAITING_S
+    over = [False]
+
+    def watch() -> None:
+        while not ended.wait(LOOK_S) and not over[0]:
+            if time.process_time() > end or time.monotonic() > latest:
+                _raise_in(thread, ctypes.py_object(TooLong))
+
+    def stop() -> None:
+        ended.set()
+        watching.join()
+        _raise_in(thread, None)
+
+    watching = threading.Thread(target=watch, name="limit", daemon=True)
+    watching.start()
+    try:
+        return function(*arguments)
+    finally:
+        over[0] = (
+            True  # Python raises nothing at an assignment, only at calls and jumps: from here on two may still come
+        )
+        try:
+            stop()
+        except TooLong:
+            try:
+                stop()
+            except TooLong:
+                stop()
+
+
+def _raise_in(thread: int, error: Any) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+
+
+def called(function: Callable, *arguments: Any) -> Any:
+    """What a function gives, made plain, or what it did in place of that. TooLong passes."""
+    try:
+        return plain(function(*arguments))
+    except (TooLong, KeyboardInterrupt):
+        raise
+    except RecursionError:
+        return Raised("called itself without end")
+    except BaseException as error:  # noqa: BLE001  (a learner's code may raise anything, SystemExit too)
+        return Raised(f"raised {type(error).__name__}{said(error)}")
+
+
+def looked_at(answer: object) -> Any:
+    """An answer made plain, or `Raised` with what it did."""
+    try:
+        return within(COMPUTING_S, called, lambda: answer)
+    except TooLong:
+        return Raised("takes too long to inspect")
+
+
+def said(error: BaseException) -> str:
+    """An error's own words behind a colon, if it has any and they can be had.
+
+    >>> said(ValueError("no")), said(ValueError())
+    (': no', '')
+    """
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (as above)
+        return ""
+    return f": {text[:MAX_SHOWN]}" if text else ""
+
+
+def plain(answer: object) -> Any:
+    """An answer of Python's own types only.
+
+    >>> import numpy as np
+    >>> plain(np.arange(3)), plain({"a": (np.int64(1), range(2))}), plain(object).text
+    ([0, 1, 2], {'a': (1, [0, 1])}, "<class 'object'>")
+    """
+    return _plain(answer, DEEP, iter(range(MOST)))
+
+
+def _plain(answer: object, deeper: int, room: Iterator[int]) -> Any:
+    kind = type(answer)
+    if kind in AS_IT_IS:
+        return answer
+    for base, exactly in BASES:
+        if issubclass(kind, base):
+            return exactly(answer)
+    if deeper == 0 or next(room, None) is None:
+        return Odd("…")
+
+    def each(values: Iterable) -> list:
+        return [_plain(value, deeper - 1, room) for value in islice(values, MOST)]
+
+    if issubclass(kind, list):
+        return each(list.__iter__(answer))  # type: ignore[arg-type]
+    if issubclass(kind, tuple):
+        return tuple(each(tuple.__iter__(answer)))  # type: ignore[arg-type]
+    if kind is range or kind in VIEWS:
+        return each(answer)  # type: ignore[arg-type]
+    if issubclass(kind, dict):
+        items = list(islice(dict.items(answer), MOST))  # type: ignore[arg-type]
+        return dict(zip(each(_hashable(key) for key, _ in items), each(value for _, value in items)))
+    if kind in (set, frozenset):
+        return set(each(answer))  # type: ignore[arg-type, call-overload]
+    if kind.__module__.partition(".")[0] in ARRAYS and hasattr(kind, "tolist"):
+        return _plain(answer.tolist(), deeper, room)  # type: ignore[attr-defined]
+    return Odd(shown(answer))
+
+
+def _hashable(key: object) -> object:
+    return Odd(shown(key)) if type(key) not in AS_IT_IS and not isinstance(key, (str, int, tuple)) else key
+
+
+def shown(answer: object) -> str:
+    """An answer as it reads, its beginning if it is long, its type if it cannot be printed.
+
+    >>> shown([1, 2]), len(shown("x" * 1000)), shown(10**5000)
+    ('[1, 2]', 120, 'a very long int')
+    """
+    try:
+        text = str.__str__(repr(answer))
+    except ValueError:
+        return f"a very long {type(answer).__name__}"
+    except Exception as error:  # noqa: BLE001  (as above)
+        return f"a {type(answer).__name__} that cannot be printed ({type(error).__name__})"
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"

@@ -1,0 +1,45 @@
+"""The window behind an alert: its events, what they add up to, and where that is not what the engine saw."""
+
+from lab.model.alerts import Alert, id_text
+from lab.model.reference import Held, aggregate_of
+from lab.model.rules import Rule, meaning
+from lab.model.schema import Schema
+from lab.widgets.backtest import span
+
+
+def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
+    """What the picture shows, and where it is not what the engine saw."""
+    said = (
+        f"{meaning(rule)}: {len(events)} events in the window of {span(rule.window_ms)} that ends with "
+        f"event {id_text(alert.event_id)}, group {alert.key}. The alert's value was {alert.aggregate:,}."
+    )
+    if before := len(events) - len(counted):
+        said += (
+            f" The first {before}, in grey, no longer count: the rule alerted on them and reset its count."
+        )
+    adds_up = building_up(rule, counted)[-1]
+    if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
+        said += (
+            f" These events give {'no value' if adds_up is None else f'{adds_up:,.10g}'}: the rule or its window has changed "
+            "since, or some of the events are no longer in memory."
+        )
+    return said
+
+
+def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[float | None]:
+    """The rule's aggregate over the first event of a window, the first two, …, as the specification computes it.
+
+    Of many events only about `at_most` of these are computed, the last one always; the others are None.
+    """
+    held = [Held(n, 0, n, event) for n, event in enumerate(events)]
+    step = -(-len(held) // at_most)
+    so_far: list[float | None] = [None] * len(held)
+    for n in range(len(held), 0, -step):
+        counted = [e for e in held[:n] if all(e.fields[name] is not None for name in rule.needs)]
+        so_far[n - 1] = float(aggregate_of(rule, counted)[0]) if counted else None
+    return so_far
+
+
+def id_of(event: dict, schema: Schema) -> tuple:
+    """What tells an event from others: its id at its time."""
+    return schema.id_of(event), event[schema.time_field]

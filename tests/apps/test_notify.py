@@ -1,0 +1,235 @@
+"""`lab notify`: each alert reaches its target, in order, whatever fails; and nothing in an alert is obeyed there."""
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, signature
+from lab.cli.main import USAGE, main
+from lab.engine.ends import FileLogs
+from lab.logs.config import BadConfig, Target, read
+from lab.model.alerts import Alert
+from tests.waiting import PATIENCE_S, program, wait_until
+
+SECRET = "hush-hush"
+
+
+def alert(event_id: int, key: str = "{payeeId=25}", rule_id: int = 1) -> Alert:
+    return Alert(rule_id, 2, key, Decimal("51.10"), "GREATER", Decimal(50), event_id, 1_356_998_400_000)
+
+
+class Receiver:
+    """A server that keeps what it is sent, and answers with the statuses given, then with 204."""
+
+    def __init__(self):
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.statuses: list[int] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                status = outer.statuses.pop(0) if outer.statuses else 204
+                if status == 204:
+                    outer.requests.append(
+                        ({name.lower(): value for name, value in self.headers.items()}, body)
+                    )
+                self.send_response(status)
+                self.send_header("location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def event_ids(self) -> list[int]:
+        return [each["eventId"] for _, body in self.requests for each in json.loads(body)["alerts"]]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, receiver) -> FileLogs:
+    """A working directory with a lab.toml and logs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    Path("secret").write_text(SECRET + "\n")
+    Path("lab.toml").write_text(
+        f'[notify.audit]\nurl = "http://127.0.0.1:{receiver.port}/hook/{SECRET}"\nsecret = {{ file = "secret" }}\n'
+        f'[notify.oncall]\nurl = "json://oncall:{SECRET}@127.0.0.1:{receiver.port}"\nevery = "1h"\n'
+        f'[notify.first]\nurl = "json://127.0.0.1:{receiver.port}"\nevery = "1s"\nrules = [1]\n'
+    )
+    logs = FileLogs(tmp_path / "logs")
+    logs.create()
+    return logs
+
+
+def notifying(target: str, *arguments: str):
+    command = [sys.executable, "-m", "lab", "notify", "--to", target, "--logs", "logs", *arguments]
+    return program(command, stderr=Path("said").open("w"))
+
+
+def said() -> str:
+    return Path("said").read_text()
+
+
+def started(process) -> None:
+    wait_until(lambda: "until Ctrl-C" in said(), alive=lambda: process.poll() is None, said=said)
+
+
+def arrived(receiver: Receiver, count: int, process) -> None:
+    wait_until(lambda: len(receiver.event_ids()) >= count, alive=lambda: process.poll() is None, said=said)
+
+
+def test_a_webhook_gets_each_alert_signed_and_a_second_run_continues(place, receiver):
+    place.log("alerts").append([alert(0).to_json()])
+    with notifying("audit") as process:
+        started(process)
+        place.log("alerts").append([alert(1).to_json(), "not an alert", alert(2).to_json()])
+        arrived(receiver, 2, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    assert "2 alerts sent to audit, 1 unreadable line left out" in said() and SECRET not in said()
+    place.log("alerts").append([alert(3).to_json()])
+    with notifying("audit") as process:
+        arrived(receiver, 3, process)
+    assert receiver.event_ids() == [1, 2, 3]
+    for headers, body in receiver.requests:
+        id, timestamp = headers["webhook-id"], headers["webhook-timestamp"]
+        assert headers["webhook-signature"] == signature(SECRET, id, timestamp, body)
+    assert json.loads(receiver.requests[0][1])["alerts"][0] == json.loads(alert(1).to_json())
+
+
+def test_a_target_that_refuses_gets_the_alerts_again_and_a_redirect_is_not_followed(place, receiver):
+    receiver.statuses = [500, 302]
+    with notifying("audit", "--from", "0") as process:
+        place.log("alerts").append([alert(1).to_json()])
+        arrived(receiver, 1, process)
+    assert "audit: 127.0.0.1 answered 500, expected 2xx; the alerts are kept, trying again in 1 s" in said()
+    assert "answered 302" in said() and SECRET not in said()
+    assert receiver.event_ids() == [1]
+
+
+def test_killed_at_any_time_no_alert_is_missing_and_the_order_stays(place, receiver):
+    count, kills = 6_000, 4
+    for kill in range(kills):  # each has new ones to send, however fast the one before was
+        here = range(count * kill // kills, count * (kill + 1) // kills)
+        place.log("alerts").append([alert(number).to_json() for number in here])
+        with notifying("audit", *(["--from", "0"] if kill == 0 else [])) as process:
+            wait_until(
+                lambda: receiver.event_ids()[-1:] >= [here[0]],
+                alive=lambda: process.poll() is None,
+                said=said,
+            )
+    with notifying("audit") as process:
+        wait_until(lambda: count - 1 in receiver.event_ids(), alive=lambda: process.poll() is None, said=said)
+    first = list(dict.fromkeys(receiver.event_ids()))
+    assert first == list(range(count))
+
+
+def test_people_get_one_text_for_all_alerts_of_a_time_and_nothing_in_it_is_obeyed(place, receiver):
+    keys = ["{host=<!channel> @all\n\x1b[31m https://evil.example}", *(f"{{host={n}}}" for n in range(30))]
+    place.log("alerts").append([alert(number, keys[number % 31]).to_json() for number in range(62)])
+    with notifying("oncall", "--from", "0") as process:
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+        place.log("alerts").append([alert(99, keys[0]).to_json()])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    assert len(receiver.requests) == 1  # the next one an hour later
+    text = json.loads(receiver.requests[0][1])
+    lines = text["message"].splitlines()
+    assert text["title"] == "62 alerts of 31 groups" and len(lines) == 11
+    assert lines[0].startswith("2 alerts: 2013-01-01 00:00:00.000  rule 1 v2  {host=29}  51.10 GREATER 50")
+    assert lines[-1] == "and 42 of 21 other groups"
+    receiver.requests.clear()
+    with notifying("oncall") as process:  # what it had not sent when it was stopped
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+    message = json.loads(receiver.requests[0][1])["message"]
+    for obeyed in ("@all", "<!", "\x1b", "https://"):
+        assert obeyed not in message
+    assert "host=‹!channel›" in message
+
+
+def test_a_target_may_want_some_rules_only(place, receiver):
+    place.log("alerts").append([alert(1, rule_id=2).to_json(), alert(2).to_json()])
+    with notifying("first", "--from", "0") as process:
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+    assert json.loads(receiver.requests[0][1])["title"] == "1 alert of 1 group"
+
+
+def test_two_that_send_to_one_target_would_send_twice(place, receiver, capsys):
+    with notifying("audit") as process:
+        started(process)
+        assert main(["notify", "--to", "audit", "--logs", "logs"]) == USAGE
+    assert "another `lab notify --to audit` already sends the alerts of" in capsys.readouterr().err
+
+
+def test_a_target_that_is_none_is_named(place, capsys):
+    assert main(["notify", "--to", "nobody", "--logs", "logs"]) == USAGE
+    said = capsys.readouterr().err
+    assert "--to: nobody, expected a target of lab.toml" in said and "audit, first, oncall" in said
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("a = 1", "notify.x.a is not known"),
+        ("rules = [1]", "notify.x.url is missing"),
+        ('url = "http://example.com"\nsecret = "hush-hush"', "notify.x.url: expected https://"),
+        ('url = "https://e.com"\nsecret = "${NO_SUCH_SECRET}"', "the environment has no NO_SUCH_SECRET"),
+        ('url = "https://e.com"\nsecret = ""', "notify.x.secret is empty"),
+        ('url = "https://e.com"\nsecret = "hush-hush"\nevery = "1m"', "notify.x.every is for people"),
+        ('url = "slack://a"\nevery = "often"', "notify.x.every"),
+        ('url = "slack://a"\nrules = ["1"]', "notify.x.rules: expected a list"),
+    ],
+)
+def test_what_does_not_fit_in_lab_toml_is_named_without_a_secret(tmp_path, table, reason):
+    (tmp_path / "lab.toml").write_text(f"[notify.x]\n{table}\n")
+    with pytest.raises(BadConfig, match=reason) as error:
+        read(tmp_path / "lab.toml")
+    assert SECRET not in str(error.value)
+
+
+def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
+    with Path("lab.toml").open("a") as file:
+        file.write('[notify.odd]\nurl = "nonsense://hush-hush"\n')
+    assert main(["notify", "--to", "odd", "--logs", "logs"]) == USAGE
+    said = capsys.readouterr().err
+    assert "notify.odd.url: not a URL that apprise knows" in said and SECRET not in said
+
+
+def test_many_long_alerts_travel_in_several_requests(receiver):
+    message = SignedMessage(Target("x", f"http://127.0.0.1:{receiver.port}", secret=SECRET))
+    for number in range(40):
+        message.add(alert(number, f"{{k={'x' * 50_000}}}"))
+    message.send()
+    assert receiver.event_ids() == list(range(40)) and len(receiver.requests) > 5
+    assert max(len(body) for _, body in receiver.requests) <= MAX_BODY + 20
+
+
+def test_a_text_stands_for_any_number_of_groups_and_stays_short():
+    message = TextMessage(Target("x", "slack://"))
+    for number in range(50_000):
+        message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
+    title, body = message.text()
+    assert title == "50,000 alerts of 50,000 groups" and len(body) < 1_900
+    assert body.endswith("and 49,990 of 49,990 other groups")

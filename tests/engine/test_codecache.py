@@ -1,0 +1,53 @@
+import pytest
+
+from lab.engine import codecache
+from lab.engine.codecache import NoCodeCache, check_code_cache
+from lab.engine.settings import Settings
+from tests.machine.test_access import as_stranger, only_root
+
+
+@pytest.fixture
+def closed(monkeypatch, tmp_path):
+    """Modules and home that nobody can write to: files stand where folders would be."""
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(codecache, "__file__", str(file / "codecache.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    return file
+
+
+def test_without_a_folder_for_compiled_code_the_message_says_where_it_looked_and_what_helps(closed):
+    with pytest.raises(NoCodeCache) as error:
+        check_code_cache()
+    assert f"{closed}/__pycache__ (" in str(error.value) and f"{closed}/numba (" in str(error.value)
+    assert "set NUMBA_CACHE_DIR to a folder" in str(error.value)
+
+
+def test_an_engine_does_not_start_without_one(closed, spark, tmp_path):
+    from lab.engine import pipeline
+    from lab.engine.ends import FileLogs
+
+    with pytest.raises(NoCodeCache):
+        pipeline.start(spark, FileLogs(tmp_path / "logs"), tmp_path / "checkpoint", Settings())
+
+
+def test_the_folder_that_the_environment_names_is_enough(closed, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    check_code_cache()
+    assert not [*(tmp_path / "numba").iterdir()]
+
+
+@only_root
+def test_another_user_without_a_home_is_told(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nonexistent")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+
+    def told() -> str:
+        try:
+            check_code_cache()
+        except NoCodeCache as error:
+            return str(error)
+        return "fine"
+
+    assert as_stranger(told).endswith("set NUMBA_CACHE_DIR to a folder of this user's own")

@@ -1,0 +1,367 @@
+"""Sentences of docs/semantics.md, each tried on the reference with the smallest log that shows it.
+
+That the engine computes the same is what random logs are for: tests/engine/test_stages.py, tests/sim.
+"""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.model.reference import LATE_POLICIES, Reference, run
+from lab.model.schema import LOGINS
+from tests.strategies import MINUTE as MINUTE_MS
+from tests.strategies import logs
+
+Entry = tuple[str, bytes]
+MINUTE = 60
+
+
+def rule(rule_id: int = 1, function: str = "COUNT", field: str | None = None, **given: Any) -> Entry:
+    """COUNT per userId over 10 minutes > 0, unless told otherwise."""
+    attributes: dict[str, Any] = {
+        "ruleId": rule_id,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": ["userId"],
+        "aggregatorFunctionType": function,
+        "limitOperatorType": ">",
+        "limit": 0,
+        "window": "10m",
+    }
+    if field:
+        attributes["aggregateFieldName"] = field
+    return "control", json.dumps(attributes | given).encode()
+
+
+def state(rule_id: int, state: str) -> Entry:
+    return "control", json.dumps({"ruleId": rule_id, "ruleState": state}).encode()
+
+
+def command(name: str) -> Entry:
+    return "control", json.dumps({"ruleState": "CONTROL", "controlType": name}).encode()
+
+
+def login(event_id: int, minute: float, user: int | None = 1, **fields: Any) -> Entry:
+    event = {"eventId": event_id, "eventTime": round(minute * MINUTE * 1000), "userId": user, **fields}
+    return "event", json.dumps(event).encode()
+
+
+def evaluated(log: list[Entry], **settings: Any) -> Reference:
+    reference = run(LOGINS, log, **{"max_out_of_orderness_ms": 0, "key_groups": 1, **settings})
+    assert all(ack["status"] == "accepted" for ack in reference.acks)
+    return reference
+
+
+def aggregates(log: list[Entry], **settings: Any) -> list[tuple[Any, Any]]:
+    """(event id, aggregate) of each alert."""
+    return [(alert.event_id, alert.aggregate) for alert in evaluated(log, **settings).alerts]
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_window_has_both_of_its_ends_and_only_its_own_group():
+    log = [rule(), login(1, 20), login(2, 25, user=2), login(3, 30), login(4, 30.001)]
+    assert aggregates(log) == [(1, 1), (2, 1), (3, 2), (4, 2)]
+
+
+def test_an_event_is_evaluated_once_over_what_arrived_before_it():
+    log = [rule(), login(1, 20), login(2, 22), login(3, 21)]
+    assert aggregates(log, max_out_of_orderness_ms=MINUTE * 1000) == [(1, 1), (2, 2), (3, 2)]
+
+
+def test_without_keys_all_events_are_one_group():
+    log = [rule(groupingKeyNames=[]), login(1, 20), login(2, 21, user=2), login(3, 22, user=None)]
+    assert aggregates(log) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_an_event_that_does_not_pass_the_filter_neither_counts_nor_alerts():
+    log = [rule(filter={"action": "login"})]
+    log += [login(n, 20, action=action) for n, action in enumerate(("login", "payment", "login"), 1)]
+    assert aggregates(log) == [(1, 1), (3, 2)]
+
+
+def test_an_event_without_a_value_in_a_key_has_no_group():
+    assert aggregates([rule(), login(1, 20), login(2, 21, user=None), login(3, 22)]) == [(1, 1), (3, 2)]
+
+
+# -- duplicates --------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_with_id_and_time_of_one_that_its_group_holds_is_a_duplicate():
+    log = [rule(), login(1, 20), login(1, 20), login(1, 21), login(1, 20, user=2), login(2, 21)]
+    assert aggregates(log) == [(1, 1), (1, 2), (1, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
+def test_a_late_duplicate_is_a_duplicate(policy):
+    log = [rule(), login(1, 20), login(2, 25), login(1, 20), login(3, 25)]
+    reference = evaluated(log, late_policy=policy)
+    assert reference.counts["duplicates"] == 1 and reference.counts["droppedLate"] == 0
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(1, 1), (2, 2), (3, 3)]
+
+
+# -- aggregates --------------------------------------------------------------------------------------------------------
+
+AMOUNTS = [login(1, 20, amount="1"), login(2, 21), login(3, 22, amount="4"), login(4, 23, amount="-2.5")]
+
+
+@pytest.mark.parametrize(
+    "function, field, expected",
+    [
+        ("SUM", "amount", ["1", "5", "2.5"]),
+        ("AVG", "amount", ["1", "2.5", "0.833333"]),
+        ("MIN", "amount", ["1", "1", "-2.5"]),
+        ("MAX", "amount", ["1", "4", "4"]),
+        ("VARIANCE", "amount", ["0", "2.25", "7.055556"]),
+        ("STDDEV", "amount", ["0", "1.5", "2.656230"]),
+    ],
+)
+def test_an_event_without_a_value_does_not_count_and_raises_no_alert(function, field, expected):
+    log = [rule(1, function, field, limitOperatorType="!=", limit="-99"), *AMOUNTS]
+    assert aggregates(log) == list(zip([1, 3, 4], map(Decimal, expected)))
+
+
+def test_counts_take_every_event_and_distinct_values_only_those_that_are_there():
+    log = [login(1, 20, ip="a"), login(2, 21), login(3, 22, ip="b"), login(4, 23, ip="a")]
+    assert aggregates([rule(), *log]) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert aggregates([rule(1, "UNIQUE_COUNT", unique=["ip"]), *log]) == [(1, 1), (3, 2), (4, 2)]
+    pairs = [rule(1, "UNIQUE_COUNT", unique=["ip", "country"])]
+    pairs += [login(n, 20, ip=ip, country=at) for n, (ip, at) in enumerate(["ab", "ac", "bb", "ab"], 1)]
+    assert aggregates(pairs) == [(1, 1), (2, 2), (3, 3), (4, 3)]
+
+
+def test_an_average_is_compared_exactly_and_told_with_six_places():
+    thirds = [login(n, 20, amount=amount) for n, amount in enumerate(("0", "0", "1"), 1)]
+    at_limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.333333"}
+    assert aggregates([rule(1, "AVG", "amount", **at_limit), *thirds]) == [(3, Decimal("0.333333"))]
+    assert aggregates([rule(1, "AVG", "amount", **at_limit | {"limitOperatorType": "="}), *thirds]) == []
+
+
+def test_a_deviation_is_compared_by_the_variance_and_told_rounded():
+    two = [login(1, 20, amount="0"), login(2, 21, amount="2"), login(3, 22, amount="2")]
+    limit: dict[str, Any] = {"limitOperatorType": ">", "limit": "0.942809"}  # the deviation is 0.94280904…
+    assert aggregates([rule(1, "STDDEV", "amount", **limit), *two]) == [
+        (2, Decimal(1)),
+        (3, Decimal("0.942809")),
+    ]
+
+
+# -- a count that begins anew ------------------------------------------------------------------------------------------
+
+RESETTING: dict[str, Any] = {"limitOperatorType": ">=", "limit": 2}
+
+
+def test_a_count_with_reset_begins_anew_where_its_rule_fires():
+    log = [rule(1, "COUNT_WITH_RESET", **RESETTING), rule(2, limit=9)]
+    assert aggregates([*log, *(login(n, 20 + n) for n in range(1, 6))]) == [(2, 2), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        [rule(1, "COUNT_WITH_RESET", **RESETTING | {"limitOperatorType": "="})],
+        [rule(1, "COUNT_WITH_RESET", **RESETTING, window="9m")],
+        [rule(1), rule(1, "COUNT_WITH_RESET", **RESETTING)],
+        [state(1, "PAUSE"), state(1, "ACTIVE")],
+    ],
+    ids=["limit", "window", "function and back", "paused"],
+)
+def test_a_reset_outlives_an_update_of_its_rule(change):
+    log = [rule(1, "COUNT_WITH_RESET", **RESETTING), rule(2, limit=9), login(1, 20), login(2, 21)]
+    assert aggregates([*log, *change, login(3, 22), login(4, 23)]) == [(2, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("other", [{"groupingKeyNames": []}, {"filter": {"action": "login"}}])
+def test_a_reset_goes_with_its_rule_or_with_its_route(other):
+    log = [rule(1, "COUNT_WITH_RESET", **RESETTING), rule(2, limit=9), login(1, 20), login(2, 21)]
+    again = rule(1, "COUNT_WITH_RESET", **RESETTING)
+    for change in ([state(1, "DELETE"), again], [rule(1, "COUNT_WITH_RESET", **RESETTING, **other), again]):
+        assert aggregates([*log, *change, login(3, 22)]) == [(2, 2), (3, 3)]
+
+
+# -- routes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_sees_the_history_that_its_route_has():
+    log = [rule(1, limit=9), login(1, 20), rule(2), login(2, 21)]
+    assert aggregates(log) == [(2, 2)]
+    assert aggregates([*log[:2], rule(2, filter={"action": "login"}), login(2, 21, action="login")]) == [
+        (2, 1)
+    ]
+
+
+def test_events_from_before_a_rule_needed_a_field_have_no_value_for_it():
+    log = [rule(1, limit=9), login(1, 20, amount=1), rule(2, "SUM", "amount"), login(2, 21, amount=2)]
+    assert aggregates(log) == [(2, 2)]
+
+
+def test_a_paused_rule_keeps_its_fields_and_history_and_raises_no_alert():
+    log = [rule(1, "SUM", "amount"), state(1, "PAUSE"), login(1, 20, amount=1), state(1, "ACTIVE")]
+    assert aggregates([*log, login(2, 21, amount=2)]) == [(2, 3)]
+
+
+def test_an_update_keeps_the_history_while_keys_and_filter_stay():
+    log = [rule(limit=9), login(1, 20)]
+    assert aggregates([*log, rule(window="5m"), login(2, 21)]) == [(2, 2)]
+    other = rule(filter={"action": "login"})
+    assert aggregates([*log, other, login(2, 21, action="login")]) == [(2, 1)]
+
+
+def test_a_history_goes_with_the_last_rule_of_its_route():
+    log = [rule(1), rule(2, limit=9), login(1, 20), state(1, "DELETE")]
+    assert aggregates([*log, rule(1), login(2, 21)]) == [(1, 1), (2, 2)]
+    assert aggregates([*log, state(2, "DELETE"), rule(1), login(2, 21)]) == [(1, 1), (2, 1)]
+    assert aggregates([*log, command("DELETE_RULES_ALL"), rule(1), login(2, 21)]) == [(1, 1), (2, 1)]
+    elsewhere = rule(2, limit=9, groupingKeyNames=["ip"])
+    assert aggregates([*log, elsewhere, rule(1), login(2, 21)]) == [(1, 1), (2, 1)]
+
+
+def test_clearing_empties_every_window_once():
+    log = [rule(1), rule(2, "COUNT_WITH_RESET", **RESETTING), login(1, 20)]
+    assert aggregates([*log, command("CLEAR_STATE_ALL"), login(2, 21), login(3, 22)]) == [
+        *((1, 1), (2, 1)),
+        *((3, 2), (3, 2)),
+    ]
+    stopped = [*log, command("CLEAR_STATE_ALL_STOP"), login(2, 21)]
+    assert aggregates(stopped) == [(1, 1), (2, 2), (2, 2)]
+
+
+# -- late events -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "policy, alerts, fate",
+    [
+        ("evaluate", [(1, 1), (2, 2), (3, 1), (4, 4)], "evaluated"),
+        ("store", [(1, 1), (2, 2), (4, 4)], "storedLate"),
+        ("drop", [(1, 1), (2, 2), (4, 3)], "droppedLate"),
+    ],
+)
+def test_a_late_event_is_evaluated_stored_or_dropped(policy, alerts, fate):
+    log = [rule(), login(1, 20), login(2, 22), login(3, 19), login(4, 22)]
+    reference = evaluated(log, late_policy=policy, max_out_of_orderness_ms=2 * MINUTE * 1000)
+    assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == alerts
+    assert reference.counts[fate] == (4 if fate == "evaluated" else 1)
+
+
+def test_late_is_what_trails_the_newest_event_of_its_group_by_more_than_is_allowed():
+    log = [rule(), login(1, 22), login(2, 30, user=2), login(3, 20), login(4, 19.999)]
+    reference = evaluated(log, late_policy="drop", max_out_of_orderness_ms=2 * MINUTE * 1000)
+    assert [alert.event_id for alert in reference.alerts] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("policy", ["evaluate", "store", "drop"])
+def test_an_event_older_than_all_that_its_key_group_may_hold_is_dropped(policy):
+    slack = {"late_policy": policy, "max_out_of_orderness_ms": MINUTE * 1000}
+    log = [rule(), login(1, 31, user=3), login(2, 20), login(3, 19.999)]
+    reference = evaluated(log, **slack)
+    assert [alert.event_id for alert in reference.alerts] == [1, 2]
+    assert reference.counts["droppedLate"] == 1
+    assert evaluated(log, **slack, key_groups=16).counts["droppedLate"] == 0
+
+
+WIDENED = [
+    rule(window="60m", limit=1),
+    *(login(1, 100), login(2, 130, user=3)),
+    rule(window="1m", limit=1),
+    login(3, 140, user=3),
+    rule(window="60m", limit=1),
+]
+
+
+@pytest.mark.parametrize("key_groups", [1, 2, 4, 16])
+def test_a_window_that_grows_does_not_bring_back_what_the_narrower_one_did_not_reach(key_groups):
+    """Users 1 and 3 are in different key-groups, unless there is only one."""
+    assert aggregates([*WIDENED, login(4, 150)], key_groups=key_groups) == []
+    assert aggregates([*WIDENED, login(4, 150, user=3)], key_groups=key_groups) == [(4, 2)]
+
+
+def test_whatever_grows_no_event_from_before_the_log_s_newest_less_the_old_window_is_held():
+    log = [rule(window="10m", limit=1), login(1, 100), login(2, 110, user=3), rule(window="60m", limit=1)]
+    assert aggregates([*log, login(3, 120)]) == [(3, 2)], (
+        "the old window, back from the newest event, reaches it"
+    )
+    log[2] = login(2, 110.001, user=None)  # without a group, and the newest event nevertheless
+    assert aggregates([*log, login(3, 120)]) == []
+
+
+def test_a_key_group_of_which_nothing_is_held_after_a_window_grew_begins_anew():
+    old = login(4, 10)
+    assert evaluated([*WIDENED[:2], old], key_groups=16).counts["droppedLate"] == 1
+    assert evaluated([*WIDENED, old], key_groups=16).counts["droppedLate"] == 0
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_of_a_log_in_order_the_alerts_do_not_depend_on_the_number_of_key_groups(data):
+    slack = data.draw(st.sampled_from([0, MINUTE_MS // 2, 5 * MINUTE_MS]))
+    log = data.draw(logs(trailing_ms=slack))
+    given = {"late_policy": data.draw(st.sampled_from(LATE_POLICIES)), "max_out_of_orderness_ms": slack}
+    first, *others = (run(LOGINS, log, **given, key_groups=number) for number in (1, 2, 5, 16))
+    for other in others:
+        assert list(other.alerts) == list(first.alerts) and other.counts == first.counts
+
+
+# -- rules that change -------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_applies_to_the_events_after_it_and_to_none_before():
+    assert aggregates([login(1, 20), rule(), login(2, 21)]) == [(2, 1)]
+    assert aggregates([rule(), login(1, 20), state(1, "DELETE"), login(2, 21)]) == [(1, 1)]
+
+
+def test_every_control_message_is_answered_once():
+    reference = run(LOGINS, [rule(), ("control", b"nonsense"), state(1, "PAUSE"), state(7, "PAUSE")])
+    assert [ack["status"] for ack in reference.acks] == ["accepted", "rejected", "accepted", "rejected"]
+    assert [ack.get("version") for ack in reference.acks] == [1, None, 2, None]
+    assert reference.acks[1]["message"] == "nonsense"
+
+
+def test_an_alert_names_the_version_that_fired():
+    log = [rule(), login(1, 20), rule(limit="0.5"), login(2, 21), state(1, "PAUSE"), state(1, "ACTIVE")]
+    assert [alert.rule_version for alert in evaluated([*log, login(3, 22)]).alerts] == [1, 2, 4]
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+def test_max_future_is_counted_from_the_log_time_of_the_record():
+    reference = Reference(LOGINS, max_future_ms=1000)
+    reference.event(login(1, 1)[1], log_time=59_000)
+    reference.event(login(2, 1)[1], log_time=58_999)
+    reference.event(login(3, 1)[1])
+    assert [letter["reason"] for letter in reference.dead_letters] == [
+        "eventTime: 60000, expected at most 1000 ms after the log time of its record, which is 58999"
+    ]
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_becomes_of_an_event_is_counted_for_each_of_its_routes():
+    by_ip = {"groupingKeyNames": ["ip"], "window": "1m"}
+    log = [rule(1, window="1h"), rule(2, **by_ip)]
+    log += [login(1, 20, user=1, ip="x"), login(2, 37, user=2, ip="x"), login(3, 20.02, user=1, ip="x")]
+    reference = evaluated([*log, login(3, 20.02, ip=None)])
+    assert {route.id: +tally.counts for route, tally in reference.tallies.by_route.items()} == {
+        "userId": {"evaluated": 3, "duplicates": 1},
+        "ip": {"evaluated": 2, "droppedLate": 1},
+    }
+    assert {name: count for name, count in reference.counts.items() if count} == {
+        "records": 4,
+        "routed": 4,
+        "evaluated": 5,
+        "duplicates": 1,
+        "droppedLate": 1,
+    }
+
+
+def test_records_are_dead_letters_or_without_a_route_or_routed():
+    reference = evaluated([rule(), login(1, 20), login(2, 20, user=None), ("event", b"{}")])
+    counts = reference.counts
+    assert (counts["records"], counts["routed"], counts["unrouted"], counts["deadLetters"]) == (3, 1, 1, 1)
+    assert sum(tally.routed for tally in reference.tallies.by_route.values()) == counts["evaluated"] == 1

@@ -1,0 +1,132 @@
+"""Hints are right: compared with what rules can do at all, and absent for rules that mean what they say."""
+
+import json
+from decimal import Decimal
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.apps.demo import first_rules
+from lab.apps.replay import read_rules
+from lab.engine.ledger import Ledger
+from lab.model.aggregates import AGGREGATES
+from lab.model.hints import hints
+from lab.model.reference import Reference
+from lab.model.rule import OPERATORS
+from lab.model.rules import RuleBook, parse_message
+from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
+from lab.stream.datasets import dataset
+
+RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "window": "5m"}
+
+
+def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed) -> str:
+    rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
+    rule |= {} if AGGREGATES[function].of == "events" else {"aggregateFieldName": "amount"}
+    return "; ".join(hints(parse_message(json.dumps(rule | changed), schema).rule, schema))
+
+
+@pytest.mark.parametrize(
+    "function, operator, limit, says",
+    [
+        *(
+            (name, "=", 0, f"{name} = 0 is never true")
+            for name in ("COUNT", "COUNT_WITH_RESET", "UNIQUE_COUNT")
+        ),
+        *((name, "<", 1, "is never true") for name in ("COUNT", "COUNT_WITH_RESET", "UNIQUE_COUNT")),
+        ("COUNT", "<=", 0, "that event counts, so COUNT is at least 1"),
+        ("COUNT", "<", 0, "is never true"),
+        ("COUNT", "=", "2.5", "is never true: COUNT is a whole number"),
+        ("COUNT", ">=", 1, "is always true, so every event that counts alerts"),
+        ("COUNT", ">", 0, "is always true"),
+        ("COUNT", "!=", 0, "is always true"),
+        ("VARIANCE", "<", 0, "is never true: VARIANCE is never below 0"),
+        ("STDDEV", ">=", 0, "is always true"),
+        ("SUM", "=", "10.005", "is never true: SUM is a multiple of 0.01"),
+        ("AVG", "=", 10, "is almost never true: did you mean >= or <=?"),
+        ("COUNT", "=", 1, ""),
+        ("COUNT", ">", 1, ""),
+        ("COUNT", "<", 2, ""),
+        ("COUNT", ">", "2.5", ""),
+        ("VARIANCE", "=", 0, ""),  # all are the same
+        ("SUM", "=", "10.01", ""),
+        ("SUM", "<", -5, ""),
+        ("MIN", ">", "0.001", ""),
+        ("AVG", ">=", 10, ""),
+    ],
+)
+def test_a_limit_that_decides_nothing_is_said(function, operator, limit, says):
+    hint = hinted(function, operator, limit)
+    assert says in hint and bool(says) == bool(hint)
+
+
+def test_how_many_different_values_there_can_be_is_known_from_keys_and_filter():
+    ways = {
+        "unique": ["action", "userId"],
+        "aggregateFieldName": None,
+        "filter": {"action": ["login", "payment"]},
+    }
+    assert hinted("UNIQUE_COUNT", "=", 2, **ways) == ""
+    assert "is from 1 to 2 with these keys and this filter" in hinted("UNIQUE_COUNT", ">", 2, **ways)
+    assert "is always true" in hinted("UNIQUE_COUNT", "<=", 2, **ways)
+    assert hinted("UNIQUE_COUNT", ">", 2, **ways | {"unique": ["action", "ip"]}) == ""
+
+
+@pytest.mark.parametrize("value", ["!root", "~adm", "*", "*.example.org", "Chrome*"])
+def test_a_value_that_looks_like_an_operator_is_said(value):
+    hint = hinted("COUNT", ">", 5, filter={"device": ["phone", value]})
+    assert hint == f'device = "{value}" is compared literally: a filter has no wildcards and no negation'
+
+
+def test_hints_stay_short_whatever_a_rule_holds():
+    hint = hinted(
+        "COUNT", ">", 5, filter={"device": ["!" + "x" * n for n in range(200)] + ["!" + "y" * 1_900]}
+    )
+    assert len(hint) < 200
+    assert len(hinted("COUNT", "=", "-" + "9" * 24)) < 300
+
+
+def test_rules_that_are_shipped_have_no_hints():
+    for schema in (PAYMENTS, LOGINS, FLIGHTS):
+        for file in dataset(schema.name).glob("rules*.json"):
+            for message in read_rules(file):
+                if rule := parse_message(message, schema).rule:
+                    assert hints(rule, schema) == [], message
+    for message in first_rules(200):
+        assert hints(parse_message(json.dumps(message), PAYMENTS).rule, PAYMENTS) == []
+
+
+AMOUNTS = st.lists(st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100), min_size=1, max_size=4)
+
+
+@given(
+    function=st.sampled_from(list(AGGREGATES)),
+    operator=st.sampled_from(OPERATORS),
+    limit=st.sampled_from(["-1", "0", "0.5", "0.005", "1", "1.01", "2", "3"]),
+    values=AMOUNTS,
+)
+def test_what_never_holds_does_not_and_what_always_holds_does(function, operator, limit, values):
+    """Over windows of any values, as the reference aggregates them."""
+    hint = hinted(function, operator, limit)
+    rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
+    rule |= {} if AGGREGATES[function].of == "events" else {"aggregateFieldName": "amount"}
+    holds = parse_message(json.dumps(rule), LOGINS).rule.holds(AGGREGATES[function].measure(values))
+    assert not ("never holds" in hint or "is never true" in hint) or not holds
+    assert "is always true" not in hint or holds
+
+
+def test_a_hint_is_given_for_each_limit_at_which_counts_of_up_to_a_hundred_decide_nothing():
+    for operator, limit in product(OPERATORS, ("-1", "0", "0.5", "1", "1.5", "2")):
+        rule = RULE | {"aggregatorFunctionType": "COUNT", "limitOperatorType": operator, "limit": limit}
+        rule = parse_message(json.dumps(rule), LOGINS).rule
+        decided = {rule.holds(count) for count in range(1, 101)}
+        assert bool(hints(rule, LOGINS)) == (len(decided) == 1), rule.describe()
+
+
+def test_reference_and_engine_give_the_same_hint_with_the_acceptance():
+    message = b'{"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": "=", "limit": 0, "window": 1}'
+    ack = RuleBook(LOGINS).apply(message)
+    assert ack["status"] == "accepted" and "is never true" in ack["hint"]
+    assert Ledger(RuleBook(LOGINS)).apply(message) == Reference(LOGINS).control(message) == ack

@@ -1,0 +1,43 @@
+"""`docs/rules.md` has every attribute, function, operator, unit and spelling that a rule can have, and its examples are rules."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lab.model.messages import (
+    ACTIONS,
+    ATTRIBUTES,
+    CONTROLS,
+    COUNT_WORDS,
+    OPERATOR_ALIASES,
+    STATES,
+    parse_message,
+)
+from lab.model.rule import FUNCTIONS, OPERATORS, UNIT_SECONDS
+from lab.model.schema import PAYMENTS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
+QUOTED = set(re.findall(r"`([^`\n]+)`", PAGE))
+WORDS = (*ATTRIBUTES, *STATES, *CONTROLS, *ACTIONS, *COUNT_WORDS, *FUNCTIONS, *OPERATORS, *UNIT_SECONDS)
+
+
+@pytest.mark.parametrize("word", [*WORDS, *(alias.lower() for alias in OPERATOR_ALIASES)])
+def test_the_page_has_every_word_of_a_rule(word):
+    assert word in QUOTED
+
+
+@pytest.mark.parametrize("unit", UNIT_SECONDS)
+def test_units_are_as_long_as_the_page_says(unit):
+    assert f"| `{unit}` | {UNIT_SECONDS[unit]} |" in PAGE
+
+
+def test_both_spellings_of_the_example_are_the_same_rule():
+    [in_json] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    [in_text] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    assert parse_message(in_json, PAYMENTS).rule == parse_message(in_text.strip(), PAYMENTS).rule
+
+
+@pytest.mark.parametrize("change", re.findall(r'`(\{"ruleId".*?\})`', PAGE))
+def test_each_change_on_the_page_is_a_message(change):
+    assert parse_message(change, PAYMENTS).rule_id == 1

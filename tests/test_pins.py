@@ -1,0 +1,72 @@
+"""What is installed is what was tried: pins, their hashes, jars of one Spark, licences of what is copied."""
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from lab.machine import doctor, jars
+
+ROOT = Path(__file__).parents[1]
+
+
+def pins(text: str) -> set[str]:
+    """`name==version ; marker` of a file of requirements, spelled as pip compares them."""
+    found = re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
+    return {f"{re.sub('[-_.]+', '-', name).lower()}=={version}" for name, version in found}
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def test_each_pin_has_its_hashes_and_no_index_is_named(name):
+    text, lock = (ROOT / f"{name}.txt").read_text(), (ROOT / f"{name}.lock").read_text()
+    more = (ROOT / "requirements.txt").read_text() if "-r requirements.txt" in text else ""
+    assert pins(lock) == pins(text) | pins(more), "make hashes"
+    blocks = re.split(r"^(?=\w)", lock, flags=re.MULTILINE)[1:]
+    assert len(blocks) > 100 and all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in lock and "--index" not in lock
+
+
+def test_the_oldest_python_that_is_named_is_one_that_all_pins_take():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    wanted = {
+        each.name: each.metadata["Requires-Python"]
+        for each in metadata.distributions()
+        if f"{re.sub('[-_.]+', '-', each.name).lower()}=={each.version}"
+        in pins((ROOT / "requirements.txt").read_text() + (ROOT / "requirements-dev.txt").read_text())
+    }
+    assert len(wanted) > 100
+    too_new = {name: text for name, text in wanted.items() if oldest not in SpecifierSet(text or "")}
+    assert not too_new, f"{too_new} do not take Python {oldest}"
+    assert ".".join(map(str, doctor.OLDEST_PYTHON)) == oldest
+    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
+    assert f"sys.version_info < {doctor.OLDEST_PYTHON}" in makefile
+    assert f"--python-version {oldest} " in makefile
+    assert f"Python {oldest} or newer" in makefile and f"Python {oldest} or newer" in readme
+
+
+def test_the_jars_of_spark_are_of_the_installed_spark():
+    versions = {c for group in jars.GROUPS.values() for c in group if c.startswith("org.apache.spark:")}
+    assert versions and {c.split(":")[2] for c in versions} == {metadata.version("pyspark")}
+
+
+def test_what_the_package_imports_is_declared():
+    """By the engine without extras: the doctor's `packaging` came along with others' for years."""
+    declared = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[0]
+    assert '"packaging>=' in declared
+
+
+def test_scripts_that_were_copied_have_their_licence_beside_them():
+    copied = [
+        path
+        for folder in ("notebooks", "docker", "lab")
+        for kind in ("*.js", "*.css")
+        for path in (ROOT / folder).rglob(kind)
+        if len(path.read_text()) > 20_000 and "node_modules" not in path.parts and ".venv" not in path.parts
+    ]
+    assert {path.name for path in copied} == {"notes.js", "reveal.js", "reveal.css"}
+    for path in copied:
+        assert "Permission is hereby granted" in (path.parent / "LICENSE").read_text()
