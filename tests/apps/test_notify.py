@@ -136,7 +136,7 @@ def test_killed_at_any_time_no_alert_is_missing_and_the_order_stays(place, recei
         place.log("alerts").append([alert(number).to_json() for number in here])
         with notifying("audit", *(["--from", "0"] if kill == 0 else [])) as process:
             wait_until(
-                lambda: receiver.event_ids()[-1:] >= [here[0]],
+                lambda new=here[0]: receiver.event_ids()[-1:] >= [new],
                 alive=lambda: process.poll() is None,
                 said=said,
             )
