@@ -44,6 +44,10 @@ class NotAccepted(Exception):
     """A target did not accept a message. The text gives the reason, and none of the target's secrets."""
 
 
+class TooLarge(NotAccepted):
+    """A target says that a request is too large (413)."""
+
+
 class SignedMessage:
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
@@ -55,7 +59,8 @@ class SignedMessage:
     """
 
     def __init__(self, target: Target):
-        self._target, self._alerts = target, []
+        self._target, self._alerts, self._most = target, [], MAX_BODY
+        self.left_out = 0  # alerts that are too large for the target
 
     @property
     def count(self) -> int:
@@ -69,13 +74,21 @@ class SignedMessage:
         self._alerts.append((alert.alert_id, alert.to_json()))
 
     def send(self) -> None:
-        """Raises NotAccepted."""
+        """Sends less at once to a target for which a request is too large. Raises NotAccepted."""
         while self._alerts:
             size = length = 0
-            while size < self.count and (not size or length + len(self._alerts[size][1]) < MAX_BODY):
+            while size < self.count and (not size or length + len(self._alerts[size][1]) < self._most):
                 length += len(self._alerts[size][1]) + 1
                 size += 1
-            self._post(self._alerts[:size])
+            try:
+                self._post(self._alerts[:size])
+            except TooLarge as error:
+                if size > 1:
+                    self._most = length // 2
+                    continue
+                # it would be refused for ever, and nothing behind it would arrive
+                self.left_out += 1
+                print(visible(f"left out: alert {self._alerts[0][0]}: {error}"), file=sys.stderr, flush=True)
             del self._alerts[:size]
 
     def _post(self, alerts: list[tuple[str, str]]) -> None:
@@ -99,6 +112,8 @@ class SignedMessage:
                 status = answer.status_code
         except requests.RequestException as error:
             raise NotAccepted(f"{host} does not answer ({type(error).__name__})") from None
+        if status == 413:
+            raise TooLarge(f"{host} answered 413 to a request of {len(body):,} bytes")
         if not 200 <= status < 300:
             raise NotAccepted(f"{host} answered {status}, expected 2xx")
 
@@ -134,7 +149,7 @@ class TextMessage:
     """
 
     def __init__(self, target: Target):
-        self._target, self.count = target, 0
+        self._target, self.count, self.left_out = target, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert]] = {}
         self._others: dict[bytes, int] = {}
@@ -197,7 +212,7 @@ def harmless(text: str) -> str:
 def notify(options: Namespace) -> None:
     """Sends the alerts of a log to one target until a signal. Raises Usage for a target that lab.toml lacks, BadConfig."""
     target, log = _target(options), existing(logs_of(options), "alerts")
-    reader, left_out, sent = f"notify {target.name}", LeftOut(), 0
+    reader, left_out, sent, too_large = f"notify {target.name}", LeftOut(), 0, 0
     with _alone(log, reader), stop_signals() as stopped:
         start = options.start or bookmark(log, reader)
         with closing(log.tail(start is None, start)) as tail:
@@ -210,10 +225,12 @@ def notify(options: Namespace) -> None:
                 count = message.count
                 if count and not _delivered(message, target, stopped):
                     break
-                sent += count
+                sent += count - message.left_out
+                too_large += message.left_out
                 set_bookmark(log, tail.positions, reader)
                 stopped.wait(target.every_ms / 1000 if count and not target.secret else POLL_S)
-    print(f"{sent:,} alerts sent to {visible(target.name)}{left_out}", file=sys.stderr)
+    refused = f", {too_large:,} too large for it" if too_large else ""
+    print(f"{sent:,} alerts sent to {visible(target.name)}{left_out}{refused}", file=sys.stderr)
 
 
 def _target(options: Namespace) -> Target:

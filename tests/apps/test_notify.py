@@ -31,12 +31,13 @@ class Receiver:
     def __init__(self):
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.statuses: list[int] = []
+        self.most = float("inf")  # bytes of a body; of a longer one it says 413
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
-                status = outer.statuses.pop(0) if outer.statuses else 204
+                status = outer.statuses.pop(0) if outer.statuses else 204 if len(body) <= outer.most else 413
                 if status == 204:
                     outer.requests.append(
                         ({name.lower(): value for name, value in self.headers.items()}, body)
@@ -127,6 +128,23 @@ def test_a_target_that_refuses_gets_the_alerts_again_and_a_redirect_is_not_follo
     assert "audit: 127.0.0.1 answered 500, expected 2xx; the alerts are kept, trying again in 1 s" in said()
     assert "answered 302" in said() and SECRET not in said()
     assert receiver.event_ids() == [1]
+
+
+def test_an_alert_that_is_too_large_for_its_target_is_left_out_by_name_and_those_behind_it_arrive(
+    place, receiver
+):
+    alerts = [
+        alert(number, "{payeeId=" + "9" * (5_000 if number == 20 else 10) + "}") for number in range(50)
+    ]
+    receiver.most = 2_000
+    place.log("alerts").append([each.to_json() for each in alerts])
+    with notifying("audit", "--from", "0") as process:
+        arrived(receiver, 49, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    assert receiver.event_ids() == [number for number in range(50) if number != 20]
+    assert f"left out: alert {alerts[20].alert_id}: 127.0.0.1 answered 413 to a request of" in said()
+    assert "49 alerts sent to audit, 1 too large for it" in said()
 
 
 def test_killed_at_any_time_no_alert_is_missing_and_the_order_stays(place, receiver):
