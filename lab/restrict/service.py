@@ -40,6 +40,7 @@ SETTINGS: dict[str, Any] = {
     "log_level": "warning",
     "access_log": False,
     "timeout_keep_alive": 60,
+    "timeout_graceful_shutdown": 2,  # s; else one who keeps a connection open keeps the service from stopping
     "backlog": ACCEPTED_AT_ONCE,
 }
 
