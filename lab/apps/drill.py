@@ -23,7 +23,7 @@ from lab.engine.cut import Mark, Planner
 from lab.engine.job import Job
 from lab.engine.settings import Settings
 from lab.engine.task import alone
-from lab.engine.windows import Lines
+from lab.engine.windows import TaskOutput
 from lab.logs.files import FileLog, joined
 from lab.logs.index import OtherBatch
 from lab.model.reference import Reference
@@ -75,7 +75,7 @@ class Drill(Traffic):
         self.end: Mark | None = None
         if batches.planned is not None and batches.planned > self.done:
             self.end = mark(self.job.checkpoint, batches.planned)
-        self.lines: Lines = {}
+        self.lines: TaskOutput = {}
         self.next = "evaluate" if self.end else "cut"
         self.in_memory: int | None = None  # the batch whose windows shared memory holds
 

@@ -24,7 +24,7 @@ from lab.engine.ends import READ
 from lab.engine.job import Job
 
 if TYPE_CHECKING:
-    from lab.engine.windows import Lines
+    from lab.engine.windows import TaskOutput
 
 OUTPUT = StructType().add("topic", StringType()).add("key", StringType()).add("value", BinaryType())
 SENT = StructType().add("task", IntegerType()).add("payload", BinaryType())
@@ -117,7 +117,7 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
         yield output(job, received(job, task, batch_id(), sent_to_it))
 
 
-def output(job: Job, lines: "Lines") -> pa.RecordBatch:
+def output(job: Job, lines: "TaskOutput") -> pa.RecordBatch:
     """A task's lines as rows."""
     topics, keys, values = [], [], []
     for log, of_log in lines.items():

@@ -18,7 +18,7 @@ from lab.engine.feeds import FileFeed
 from lab.engine.job import Job
 from lab.engine.settings import Settings
 from lab.engine.task import alone, received, sent
-from lab.engine.windows import Lines
+from lab.engine.windows import TaskOutput
 from lab.model.schema import MAX_TIME
 
 Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
@@ -83,7 +83,7 @@ class Stages:
         self.mark, self.batch_id = end, self.batch_id + 1
         return True
 
-    def run(self, start: Mark, end: Mark) -> list[Lines]:
+    def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
         """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
         works = self.planner.works(start, end)
         if self.settings.parallelism == 1:

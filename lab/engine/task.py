@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from lab.engine import lease, ledger, shared
-from lab.engine.columns import pack, unpack
+from lab.engine.batchstats import BatchStats
+from lab.engine.columns import BEFORE_ALL, pack, unpack
 from lab.engine.cut import Work
 from lab.engine.decode import decode
 from lab.engine.job import Job
 from lab.engine.route import by_task, route
-from lab.engine.windows import Envelope, Lines, opened
+from lab.engine.windows import Envelope, TaskOutput
+from lab.engine.windowstate import opened
 from lab.model.keygroups import flink_range
 from lab.model.times import now_ms
 
@@ -41,17 +43,33 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
 
 def evaluated(
     job: Job, task: int, batch_id: int, work: Work, envelopes: Iterable[Envelope], told: dict
-) -> Lines:
+) -> TaskOutput:
     """Evaluates what one task owns of a micro-batch. Raises Fenced if another engine has taken over since it was planned."""
     settings = job.settings
     if job.lease:
         lease.check(job.folder, job.lease)
     owned = flink_range(task, settings.key_groups, settings.parallelism)
-    windows = opened(settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
-    return windows.process(batch_id, work.before, work.after, envelopes, told | {"engine": job.engine})
+    low, high = owned[0], owned[-1]
+    state = opened(settings, job.folder, shared.private_folder(job.start), low, high)
+    rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
+    if work.after != work.before:
+        rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
+    stats = BatchStats(told | {"engine": job.engine}, settings.key_groups)
+    with state.batch(batch_id, rules) as windows:
+        newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
+        alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
+    letters = told.get("deadLetters", [])
+    output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
+    if low == 0:  # one task answers for all
+        output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
+    if stats.counts or low == 0:
+        head = {"batch": batch_id, "keyGroups": [low, high]}
+        line = stats.line(head, windows.stores.values(), state.chain)
+        output["stats"] = [str(low)], [line]
+    return {log: lines for log, lines in output.items() if lines[1]}
 
 
-def alone(job: Job, batch_id: int, work: Work) -> Lines:
+def alone(job: Job, batch_id: int, work: Work) -> TaskOutput:
     """A whole micro-batch in one task."""
     return evaluated(job, 0, batch_id, work, *routed(job, work))
 
@@ -71,7 +89,7 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
             yield task, pack(part.columns, [number, part.after, part.store])
 
 
-def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> Lines:
+def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> TaskOutput:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
     told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []

@@ -12,7 +12,7 @@ from lab.engine.ends import FileLogs
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
 from lab.engine.task import evaluated, routed
-from lab.engine.windows import Lines
+from lab.engine.windows import TaskOutput
 from tests.bench.data import Payments, logs_of
 
 STAGES = ("read, decode, route", "evaluate, store")
@@ -25,7 +25,7 @@ class TimedStages(Stages):
         super().__init__(settings, logs)
         self.seconds: dict[str, float] = defaultdict(float)
 
-    def run(self, start: Mark, end: Mark) -> list[Lines]:
+    def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
         (work,) = self.planner.works(start, end)
         with self._timed(STAGES[0]):
             envelopes, told = routed(self.job, work)

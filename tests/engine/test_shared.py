@@ -12,7 +12,7 @@ import pytest
 from lab.engine import shared
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
-from lab.engine.windows import opened
+from lab.engine.windowstate import opened
 from lab.model.schema import LOGINS, PAYMENTS
 
 HOLDS = "import sys; from lab.engine import shared; print(shared.private_folder(sys.argv[1]), flush=True); input()"
@@ -78,7 +78,7 @@ def test_a_second_start_in_one_process_has_its_own_settings(parents):
     checkpoint = Durable(parents / "checkpoint")
     one = opened(first, checkpoint, shared.private_folder("first"), 0, 15)
     other = opened(second, checkpoint, shared.private_folder("second"), 0, 15)
-    assert (one.settings, other.settings) == (first, second)
+    assert (one.windows.settings, other.windows.settings) == (first, second)
     assert opened(first, checkpoint, shared.private_folder("first"), 0, 15) is one
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lab.engine import shared, statefiles, windows
+from lab.engine import shared, statefiles, windowstate
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
@@ -49,7 +49,7 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
         stages.job = replace(stages.job, settings=stages.settings)
         stages.planner.settings = stages.settings
         stages.batch(log[40:50])
-        one = windows.opened(
+        one = windowstate.opened(
             stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
         )
         assert [(file.first, file.last) for file in one.chain] == [(0, 4)]

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from lab.engine import layout, shared, statefiles, store, windows
+from lab.engine import layout, shared, statefiles, store, windowstate
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.engine.store import RouteStore
@@ -86,7 +86,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
     ):
         for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
             stages.batch(entries)
-            stores = next(reversed(windows._open.values())).stores.values()
+            stores = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append([len(each.arrays["event"]) for each in stores])
         whole = [*log, login(99, 300), login(100, 301)]
         assert_same(stages, run(LOGINS, whole, max_out_of_orderness_ms=0))
@@ -102,7 +102,7 @@ def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
     ):
         for entries in (log[:16], log[16:]):
             stages.batch(entries)
-            (held,) = next(reversed(windows._open.values())).stores.values()
+            (held,) = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append(len(held.arrays["event"]))
     assert rooms == [16, 32]
 
@@ -114,7 +114,7 @@ class Worker:
         self.windows: dict = {}
 
     def __enter__(self):
-        self.patch = patch.object(windows, "_open", self.windows)
+        self.patch = patch.object(windowstate, "_open", self.windows)
         self.patch.start()
 
     def __exit__(self, *_):
@@ -148,7 +148,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
         stages.batch(COUNTED[:2])
         before = stages.mark
         stages.batch(COUNTED[2:3])
-        with Worker(), patch.object(windows.RouteStore, "load", side_effect=KeyboardInterrupt):
+        with Worker(), patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt):
             stages.batch_id -= 1
             with pytest.raises(KeyboardInterrupt):
                 stages.run(before, stages.mark)
@@ -167,7 +167,7 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             stages.batch(COUNTED[2:3])
             stages.batch_id -= 1
             with (
-                patch.object(windows.RouteStore, "evaluate", side_effect=OSError("no space")),
+                patch.object(windowstate.RouteStore, "evaluate", side_effect=OSError("no space")),
                 pytest.raises(OSError),
             ):
                 stages.run(before, stages.mark)

@@ -14,6 +14,7 @@ from lab.engine.cut import Planner
 from lab.engine.ledger import Ledger
 from lab.engine.store import RouteStore
 from lab.engine.windows import Windows
+from lab.engine.windowstate import WindowState
 from tests.sim.topics import SimFeed
 
 Mutant = Callable[[], AbstractContextManager]
@@ -152,7 +153,7 @@ def events_come_before_control_of_the_same_log_time():
 
 @mutant
 def resets_are_not_filtered_by_when_a_rule_joined():
-    fill = Windows._fill
+    fill = WindowState._fill
 
     def mutated(self, store, rows, joined):
         if "joined" in rows.column_names:
@@ -160,7 +161,7 @@ def resets_are_not_filtered_by_when_a_rule_joined():
             rows = rows.set_column(rows.column_names.index("joined"), "joined", known)
         fill(self, store, rows, joined)
 
-    with patch.object(Windows, "_fill", mutated):
+    with patch.object(WindowState, "_fill", mutated):
         yield
 
 
@@ -180,8 +181,9 @@ def what_a_narrow_window_let_go_comes_back():
     change = Windows._change
 
     def mutated(self, changes):
-        change(self, changes)
-        self.rewrite = False
+        acks = change(self, changes)
+        self.forgot = False
+        return acks
 
     with patch.object(Windows, "_change", mutated):
         yield

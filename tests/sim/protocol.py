@@ -20,7 +20,7 @@ from lab.engine.job import Job
 from lab.engine.restored import check_not_put_back
 from lab.engine.settings import Settings
 from lab.engine.task import alone, received, sent
-from lab.engine.windows import Lines
+from lab.engine.windows import TaskOutput
 from lab.logs.index import Batch, writer_id
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs
@@ -47,7 +47,7 @@ class Sink:
     deliveries: int = 0
     last: dict[tuple[str, int], Batch] = field(default_factory=dict)  # of each log and writer
 
-    def deliver(self, batch: Batch, lines: Lines, world: World) -> None:
+    def deliver(self, batch: Batch, lines: TaskOutput, world: World) -> None:
         self.deliveries = delivery = self.deliveries + 1
         for name, (_, values) in lines.items():
             log = self.logs.setdefault(name, [])
@@ -181,7 +181,7 @@ class Driver:
         self.world.step("committed")
         return True
 
-    def _stages(self, batch: int, works: list, rng: random.Random, faults: list) -> Lines:
+    def _stages(self, batch: int, works: list, rng: random.Random, faults: list) -> TaskOutput:
         tasks = self.settings.parallelism
         if tasks == 1:
             results = [self._task(lambda: alone(self.job, batch, works[0]), 0, rng, faults)]
@@ -199,7 +199,7 @@ class Driver:
                 results.append(
                     self._task(lambda t=task, m=mine: received(self.job, t, batch, m), task, rng, faults)
                 )
-        lines: Lines = {}
+        lines: TaskOutput = {}
         for result in results:
             for name, (keys, values) in result.items():
                 of = lines.setdefault(name, ([], []))
@@ -284,7 +284,7 @@ def _fail() -> None:
     raise Failed
 
 
-def _plain(lines: Lines) -> dict:
+def _plain(lines: TaskOutput) -> dict:
     return {
         log: [line.rsplit(',"alertTime"', 1)[0] for line in of[1]]
         for log, of in lines.items()

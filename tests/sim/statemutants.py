@@ -4,10 +4,10 @@ import json
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from lab.engine import task, windows
+from lab.engine import task, windowstate
 from lab.engine.statefiles import StateFiles
 from lab.engine.store import RouteStore
-from lab.engine.windows import Windows
+from lab.engine.windowstate import WindowState
 from tests.sim import protocol
 from tests.sim.mutants import mutant
 from tests.sim.world import SimNote, World
@@ -17,33 +17,33 @@ from tests.sim.world import SimNote, World
 
 @mutant
 def memory_is_rebuilt_before_the_note_is_emptied():
-    open_, write = Windows._open, SimNote.write
+    open_, write = WindowState._open, SimNote.write
 
     def mutated(self, noted):
-        note = SimNote(f"{self.folder}/lock")
+        note = SimNote(f"{self.windows.folder}/lock")
         World.current.notes[note.path] = noted
         open_(self, noted)
         write(note, "")
 
-    with patch.object(Windows, "_open", mutated):
+    with patch.object(WindowState, "_open", mutated):
         yield
 
 
 @mutant
 def windows_at_hand_are_trusted():
-    with patch.object(windows, "uuid4", lambda: SimpleNamespace(hex="")):
+    with patch.object(windowstate, "uuid4", lambda: SimpleNamespace(hex="")):
         yield
 
 
 @mutant
 def a_window_file_that_is_gone_is_an_empty_window():
-    open_ = Windows._open
+    open_ = WindowState._open
 
     def mutated(self, noted):
-        with patch.object(windows, "all", lambda of: True, create=True):
+        with patch.object(windowstate, "all", lambda of: True, create=True):
             open_(self, noted)
 
-    with patch.object(Windows, "_open", mutated):
+    with patch.object(WindowState, "_open", mutated):
         yield
 
 
@@ -54,16 +54,16 @@ def the_note_is_written_before_the_state_file():
     It does harm only if a task on another host then wrote that file, merged more into it than this host's next merge covers, and
     removed what it replaced: rare, so it takes many histories.
     """
-    save = Windows._save
+    save = WindowState._save
 
     def early(self):
         chain = [file[:-1] for file in self.chain]
-        SimNote(f"{self.folder}/lock").write(
-            json.dumps({"batch": self.batch_id, "chain": chain, "garbage": []})
+        SimNote(f"{self.windows.folder}/lock").write(
+            json.dumps({"batch": self.number, "chain": chain, "garbage": []})
         )
         save(self)
 
-    with patch.object(Windows, "_save", early):
+    with patch.object(WindowState, "_save", early):
         yield
 
 
@@ -86,15 +86,15 @@ def a_file_serves_all_that_it_holds():
 
 
 def _removing_garbage_after(step: str):
-    """Patches a step of `Windows`."""
-    original = getattr(Windows, step)
+    """Patches a step of `WindowState`."""
+    original = getattr(WindowState, step)
 
     def mutated(self, *args):
         original(self, *args)
         for name in self.garbage:
             self.files.folder.remove(name)
 
-    return patch.object(Windows, step, mutated)
+    return patch.object(WindowState, step, mutated)
 
 
 @mutant
@@ -112,7 +112,7 @@ def garbage_goes_before_a_newer_file_is_there():
 
 @mutant
 def a_file_of_other_tasks_goes_when_mine_replaces_it():
-    save = Windows._save
+    save = WindowState._save
 
     def mutated(self):
         before = list(self.chain)
@@ -120,7 +120,7 @@ def a_file_of_other_tasks_goes_when_mine_replaces_it():
         kept = {file.name for file in self.chain}
         self.garbage += [file.name for file in before if file.name not in kept]
 
-    with patch.object(Windows, "_save", mutated):
+    with patch.object(WindowState, "_save", mutated):
         yield
 
 
@@ -129,12 +129,15 @@ def a_file_expires_by_the_newest_time_of_all_key_groups():
     def mutated(self, file):
         mine = (file.low, file.high) == (self.low, self.high)
         return mine and all(
-            newest < self.stores[number].newest.max() - self.stores[number].widest_ms - self.late_ms
+            newest
+            < self.windows.stores[number].newest.max()
+            - self.windows.stores[number].widest_ms
+            - self.windows.late_ms
             for number, _, newest in self.files.newest(file)
-            if number in self.stores
+            if number in self.windows.stores
         )
 
-    with patch.object(Windows, "_expired", mutated):
+    with patch.object(WindowState, "_expired", mutated):
         yield
 
 
@@ -167,22 +170,22 @@ def a_rewritten_file_hides_only_those_of_its_own_chain():
     """What a narrow window let go comes back out of a file of before a rescale, when the own one has expired."""
 
     def mutated(self, last, first, *more):
-        own = [file.first for file in mutated.windows.chain]
-        return write(self, last, min([*own, last]) if mutated.windows.rewrite else first, *more)
+        own = [file.first for file in mutated.state.chain]
+        return write(self, last, min([*own, last]) if mutated.state.windows.forgot else first, *more)
 
-    save, write = Windows._save, StateFiles.write
+    save, write = WindowState._save, StateFiles.write
 
     def saving(self):
-        mutated.windows = self
+        mutated.state = self
         save(self)
 
-    with patch.object(StateFiles, "write", mutated), patch.object(Windows, "_save", saving):
+    with patch.object(StateFiles, "write", mutated), patch.object(WindowState, "_save", saving):
         yield
 
 
 @mutant
 def a_file_that_another_machine_removed_stops_the_engine():
-    with patch.object(windows, "FileGone", KeyError):
+    with patch.object(windowstate, "FileGone", KeyError):
         yield
 
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from lab.engine import shared, statefiles, store, windows
+from lab.engine import shared, statefiles, store, windowstate
 from lab.engine.durable import Durable
 from lab.engine.store import RouteStore
 from lab.model import rules
@@ -37,7 +37,7 @@ class Context:
     """Who runs: on which host, in which worker, and after how many more steps what happens to it."""
 
     host: int = 0
-    worker: dict = field(default_factory=dict)  # `windows._open` of the worker
+    worker: dict = field(default_factory=dict)  # `windowstate._open` of the worker
     fuse: int | None = None
     blows: Callable[[], None] | None = None
     suspended: "Suspended | None" = None  # the run that stops where the fuse blows
@@ -69,12 +69,12 @@ class World:
     def running(self, context: Context) -> Iterator[None]:
         """As this context."""
         before, self.context = self.context, context
-        windows._open = context.worker
+        windowstate._open = context.worker
         try:
             yield
         finally:
             self.context = before
-            windows._open = before.worker
+            windowstate._open = before.worker
 
     def forget_memory(self, folder: str) -> None:
         """Empties a folder of shared memory."""
@@ -123,7 +123,7 @@ class Suspended:
         self.others.release()
         self.mine.acquire()
         self.world.context = before
-        windows._open = before.worker
+        windowstate._open = before.worker
         if self.killed:
             raise Killed
 
@@ -135,7 +135,7 @@ class Suspended:
         self.mine.release()
         self.others.acquire()
         self.world.context = outer
-        windows._open = outer.worker
+        windowstate._open = outer.worker
 
 
 # -- what the engine finds in place of a disk and of shared memory -----------------------------------------------------
@@ -254,7 +254,7 @@ def installed() -> Iterator[None]:
             (shared, "release", lambda: None),
             (shared, "locked", _locked),
             (shared, "private_folder", _private_folder),
-            (windows, "_open", {}),
+            (windowstate, "_open", {}),
             # a worker of another process has not looked into the files that this one has
             (statefiles, "_meta", statefiles._meta.__wrapped__),
             (RouteStore, "load", _stepped(RouteStore.load)),
