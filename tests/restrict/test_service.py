@@ -208,13 +208,12 @@ def test_a_request_that_trickles_in_is_ended(log, monkeypatch):
 
 def test_who_never_ends_a_request_does_not_keep_the_service_from_stopping(log, monkeypatch):
     monkeypatch.setattr(service, "BODY_S", 10 * PATIENCE_S)
-    with ExitStack() as still_open:
-        with serving(log) as port:
-            slow = still_open.enter_context(socket.create_connection((HOST, port), timeout=PATIENCE_S))
-            slow.sendall(
-                f"POST /may HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n{{".encode()
-            )
-            assert may(port, action="login")[0] == 200
+    with ExitStack() as still_open, serving(log) as port:
+        slow = still_open.enter_context(socket.create_connection((HOST, port), timeout=PATIENCE_S))
+        slow.sendall(
+            f"POST /may HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n{{".encode()
+        )
+        assert may(port, action="login")[0] == 200
 
 
 def test_a_request_that_is_large_is_refused_also_without_a_length(log):
