@@ -1,19 +1,33 @@
 """The engine in a thread of this process: for notebooks and rooms that have no Java."""
 
+import os
+import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
+from shutil import rmtree
+from uuid import uuid4
 
 import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
 
-from lab.engine.ends import FileLogs
+from lab.engine import shared
+from lab.engine.cut import Planner
+from lab.engine.ends import READ, FileLogs
+from lab.engine.job import Job
+from lab.engine.loop import epoch
 from lab.engine.settings import Settings
-from lab.engine.stages import Stages, compile_kernels
+from lab.engine.stages import compile_kernels
 from lab.stream.background import Background
+
+EPOCH_S = 10.0  # state is saved so often
 
 
 class Inside(Background):
-    """The engine's own stages on file logs in a thread of this process: micro-batches without Spark, hence without Java.
+    """The engine's loop on file logs in a thread of this process: without Spark, hence without Java.
 
-    Nothing is durable: state lives as long as the thread.
+    State and checkpoint live as long as the thread.
     """
 
     def __init__(self, logs: FileLogs, settings: Settings, every_s: float):
@@ -22,11 +36,17 @@ class Inside(Background):
         self._logs, self._settings, self._every_s = logs, settings, every_s
 
     def steps(self) -> Iterator[float]:
-        """Micro-batches, endlessly."""
-        with Stages(self._settings, self._logs) as stages:
-            while True:
-                yield self._every_s
-                while stages.step():
-                    for name, lines in stages.out.items():
-                        self._logs.log(name).append(lines)
-                    stages.out.clear()
+        """Cuts, endlessly."""
+        start = f"{os.getpid()}-{uuid4().hex[:8]}"
+        with tempfile.TemporaryDirectory(prefix="lab-inside-") as checkpoint, ExitStack() as until_stopped:
+            job = Job(self._settings, self._logs, checkpoint, start)
+            until_stopped.callback(rmtree, shared.private_folder(start), ignore_errors=True)
+            events, control = map(self._logs.feed, READ)
+            planner = Planner(events, control, job.folder, self._settings)
+            for number in count():
+                ends = time.monotonic() + EPOCH_S
+                with epoch(job, planner, number, partial(self._logs.put, start)) as running:
+                    while time.monotonic() < ends:
+                        yield self._every_s
+                        while running.step():
+                            pass

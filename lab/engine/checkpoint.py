@@ -6,6 +6,7 @@ checkpoint/
   rules/       the ledger after each cut that had control messages (`lab.engine.ledger`)
   state/       what the batches stored (`lab.engine.statefiles`)
   offsets/17   Spark: micro-batch 17 is planned, between these two marks (`lab.engine.cut`)
+  cuts/        the cuts of an epoch that has several (`lab.engine.cuts`)
   commits/17   Spark: micro-batch 17 is done
 """
 
@@ -16,6 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from uuid import uuid4
 
+from lab.engine import cuts
 from lab.engine.durable import Durable
 from lab.model.times import now_ms
 
@@ -87,6 +89,8 @@ def mark(checkpoint: Path | str, batch_id: int) -> dict:
     if version not in ("v1", "v2"):
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
     found = json.loads(marks[0])
+    if "epoch" in found:
+        return cuts.end_of(Durable(checkpoint) / cuts.FOLDER, found["epoch"])[0]
     return found if "ledger" in found else next(iter(found.values()))
 
 

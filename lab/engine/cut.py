@@ -51,12 +51,17 @@ class Planner:
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
         self.held = held  # the lease, if there is one
         self._checked, self._looked = False, 0.0
+        self.needed: str | None = None  # the oldest ledger that the running epoch needs
 
     def initial(self) -> Mark:
         """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
         if (self.checkpoint / "offsets").read("0") is not None:
             planned = mark(self.checkpoint.where, 0)
             return planned.get("begin", planned)  # Spark runs a first batch also of nothing
+        return self.beginning()
+
+    def beginning(self) -> Mark:
+        """Before the first record that is there now."""
         return _mark(0, 0, self.events.starts(), self.control.starts(), "")
 
     def target(self) -> tuple[Positions, Positions]:
@@ -158,7 +163,7 @@ class Planner:
             after = ledger.load(self.checkpoint, name, self.settings.schema)[0].copy()
             for change in changes:
                 after.apply(change.message)
-            name = ledger.save(self.checkpoint, name, changes, after)
+            name = ledger.save(self.checkpoint, name, changes, after, self.needed)
         return _mark(cut, now_ms(), *ends, name)
 
     def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:

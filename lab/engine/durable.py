@@ -3,6 +3,7 @@
 What the engine itself keeps beside Spark's logs in a checkpoint goes through here: a name gets its bytes at once or not at all.
 """
 
+import fcntl
 import os
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -102,6 +103,39 @@ class Durable:
     def _write_local(path: str, data: bytes) -> None:
         with open(path, "wb", opener=opener) as file:
             file.write(data)
+
+    def append(self, name: str, size: int, whole: int, data: bytes) -> bool:
+        """Puts data behind the first `whole` bytes of a file if that is `size` bytes long still; returns whether it was.
+
+        Only in a folder of this machine. A name that is not there has 0 bytes.
+
+        >>> import tempfile
+        >>> folder = Durable(tempfile.mkdtemp())
+        >>> folder.append("cuts", 0, 0, b"one to"), folder.append("cuts", 0, 0, b"two"), folder.append("cuts", 6, 4, b"two")
+        (True, False, True)
+        >>> folder.read("cuts"), folder.size("cuts")
+        (b'one two', 7)
+        """
+        make_folder(self.path)
+        file = opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_size != size:
+                return False
+            os.ftruncate(file, whole)
+            while data:
+                written = os.pwrite(file, data, whole)
+                data, whole = data[written:], whole + written
+            return True
+        finally:
+            os.close(file)
+
+    def size(self, name: str) -> int:
+        """How many bytes a file of this machine has, 0 if it is not there."""
+        try:
+            return os.stat(self.path / name).st_size
+        except FileNotFoundError:
+            return 0
 
     def names(self) -> list[str]:
         """The names there are, sorted; none where there is no folder."""

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from lab.engine.cuts import Cut
     from lab.engine.feeds import Feed
     from lab.engine.kafkafeed import KafkaFeed
+    from lab.engine.windows import TaskOutput
     from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
 
@@ -85,6 +87,14 @@ class FileLogs:
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
             self.log(name).put(writer, batch_id, b"".join(map(_unpressed, values)), of)
+
+    def put(self, writer: str, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
+        """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
+
+        Raises OtherBatch if a log has another cut of its number.
+        """
+        for name, (_, lines) in output.items():
+            self.log(name).put(writer, cut.number, joined(lines), fingerprint(cut.end), again)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple[FileLog, Batch]]:
         """Each log that has micro-batches of a checkpoint, and its last one; they are known however long ago they were."""

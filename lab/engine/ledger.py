@@ -176,18 +176,31 @@ class Change:
     message: bytes
 
 
-def save(folder: Durable, before: str, changes: list[Change], ledger: Ledger) -> str:
-    """Writes what holds after some changes, under a name that is the same only for the same content; returns the name."""
+def save(
+    folder: Durable, before: str, changes: list[Change], ledger: Ledger, needed: str | None = None
+) -> str:
+    """Writes what holds after some changes, under a name that is the same only for the same content; returns the name.
+
+    Now and then the oldest files go, but for KEPT and those from `needed` on.
+    """
     messages = [[change.log_time, change.source, change.place, change.message.hex()] for change in changes]
     data = json.dumps({"before": before, "messages": messages, "ledger": ledger.to_dict()}).encode()
-    number = int(before.split("-")[0]) + 1 if before else 0
+    number = _number(before) + 1
     name = f"{number:09d}-{blake2b(data, digest_size=4).hexdigest()}.json"
     (folder / FOLDER).write(name, data)
     if number % KEPT == 0:
+        oldest = number - KEPT + 1
+        if needed is not None:
+            oldest = min(oldest, _number(needed))
         for old in (folder / FOLDER).names():
-            if int(old.split("-")[0]) <= number - KEPT:
+            if _number(old) < oldest:
                 (folder / FOLDER).remove(old)
     return name
+
+
+def _number(name: str) -> int:
+    """Of a ledger's file; -1 before the first."""
+    return int(name.split("-")[0]) if name else -1
 
 
 def load(folder: Durable, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:

@@ -14,8 +14,8 @@ from lab.engine.cut import Work
 from lab.engine.decode import decode
 from lab.engine.job import Job
 from lab.engine.route import by_task, route
-from lab.engine.windows import Envelope, TaskOutput
-from lab.engine.windowstate import opened
+from lab.engine.windows import Envelope, TaskOutput, Windows
+from lab.engine.windowstate import WindowState, opened
 from lab.model.keygroups import flink_range
 from lab.model.times import now_ms
 
@@ -41,32 +41,49 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     return envelopes, told | {"times": times, "cut": work.cut, "newest": newest}
 
 
+def state_of(job: Job, task: int) -> WindowState:
+    """The windows of one task's key-groups."""
+    owned = flink_range(task, job.settings.key_groups, job.settings.parallelism)
+    return opened(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
+
+
+def answered(
+    job: Job, windows: Windows, work: Work, envelopes: Iterable[Envelope], told: dict
+) -> tuple[TaskOutput, BatchStats]:
+    """What comes of a cut's events and control messages, and the counts."""
+    changes = []
+    if work.after != work.before:
+        changes = ledger.load(job.folder, work.after, job.settings.schema)[1]
+    stats = BatchStats(told | {"engine": job.engine}, job.settings.key_groups)
+    newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
+    alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
+    letters = told.get("deadLetters", [])
+    output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
+    output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
+    return output, stats
+
+
+def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: WindowState) -> TaskOutput:
+    """A task's output with its line of the stats log; logs that get nothing are left out."""
+    if state.low > 0:  # one task speaks for all
+        del output["acks"]
+    if stats.counts or state.low == 0:
+        head = {"batch": number, "keyGroups": [state.low, state.high]}
+        line = stats.line(head, state.windows.stores.values(), state.chain)
+        output["stats"] = [str(state.low)], [line]
+    return {log: lines for log, lines in output.items() if lines[1]}
+
+
 def evaluated(
     job: Job, task: int, batch_id: int, work: Work, envelopes: Iterable[Envelope], told: dict
 ) -> TaskOutput:
     """Evaluates what one task owns of a micro-batch. Raises Fenced if another engine has taken over since it was planned."""
-    settings = job.settings
     if job.lease:
         lease.check(job.folder, job.lease)
-    owned = flink_range(task, settings.key_groups, settings.parallelism)
-    low, high = owned[0], owned[-1]
-    state = opened(settings, job.folder, shared.private_folder(job.start), low, high)
-    rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
-    if work.after != work.before:
-        rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
-    stats = BatchStats(told | {"engine": job.engine}, settings.key_groups)
-    with state.batch(batch_id, rules) as windows:
-        newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
-        alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
-    letters = told.get("deadLetters", [])
-    output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
-    if low == 0:  # one task answers for all
-        output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
-    if stats.counts or low == 0:
-        head = {"batch": batch_id, "keyGroups": [low, high]}
-        line = stats.line(head, windows.stores.values(), state.chain)
-        output["stats"] = [str(low)], [line]
-    return {log: lines for log, lines in output.items() if lines[1]}
+    state, rules = state_of(job, task), ledger.load(job.folder, work.before, job.settings.schema)[0]
+    with state.batch(batch_id, rules if work.after == work.before else rules.copy()) as windows:
+        output, stats = answered(job, windows, work, envelopes, told)
+    return with_stats(output, stats, batch_id, state)
 
 
 def alone(job: Job, batch_id: int, work: Work) -> TaskOutput:

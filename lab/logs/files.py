@@ -75,14 +75,22 @@ class FileLog:
         name, _, first = self.place(position).rpartition(":")
         return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
-    def put(self, writer: str, number: int, data: bytes, fingerprint: int) -> None:
+    def put(
+        self,
+        writer: str,
+        number: int,
+        data: bytes,
+        fingerprint: int,
+        since: frozenset[tuple[int, int]] = frozenset(),
+    ) -> None:
         """Appends batch `number`, `joined` lines, of a writer that counts upwards; nothing if the log has it.
 
         `fingerprint`: of what the batch was made of, 31 bits; `data` may have other times when it is put again. Raises
-        OtherBatch if the log has another batch of this number, or a later one.
+        OtherBatch if the log has another batch of this number, or a later one that is not in `since`: (number, fingerprint)
+        of those that the writer puts again.
         """
         if data:
-            self._writer.write(data, None, Batch(writer_id(writer), number, fingerprint))
+            self._writer.write(data, None, Batch(writer_id(writer), number, fingerprint, since))
 
     def last_batch(self, writer: str) -> Batch | None:
         """The last batch of a writer that the log has; None if it has none."""

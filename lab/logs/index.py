@@ -42,11 +42,16 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """An append that its writer has numbered. `fingerprint`: of what it was made of, 31 bits; None: nobody knows."""
+    """An append that its writer has numbered. `fingerprint`: of what it was made of, 31 bits; None: nobody knows.
+
+    `since`: (number, fingerprint) of appends that its writer puts again, as it may have put them all before: a log that has a
+    later one of them has this one.
+    """
 
     writer: int
     number: int
     fingerprint: int | None = None
+    since: frozenset[tuple[int, int]] = frozenset()
 
     def is_in(self, last: "Batch | None") -> bool:
         """Whether a log has it whose last batch of the writer is `last`. Raises OtherBatch: writers count upwards.
@@ -55,12 +60,16 @@ class Batch(NamedTuple):
         (False, False, True)
         >>> Batch(1, 7, 99).is_in(Batch(1, 7))  # as an earlier version wrote it
         True
+        >>> Batch(1, 7, 99, since=frozenset({(8, 11)})).is_in(Batch(1, 8, 11))
+        True
         >>> Batch(1, 7, 99).is_in(Batch(1, 8, 99))
         Traceback (most recent call last):
         lab.logs.index.OtherBatch: has batch 8 of this writer already, so it does not take batch 7
         """
         if last is None or last.number < self.number:
             return False
+        if last.number > self.number and (last.number, last.fingerprint) in self.since:
+            return True
         if last.number > self.number:
             raise OtherBatch(
                 f"has batch {last.number} of this writer already, so it does not take batch {self.number}"

@@ -15,7 +15,7 @@ from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.held import Held
 from lab.engine.lease import Lease
-from lab.engine.stages import Stages
+from lab.engine.loop import Epoch
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -67,7 +67,7 @@ def test_a_message_of_several_lines_is_one_message():
 
 def test_what_an_engine_that_died_says_is_shown(monkeypatch):
     with Studio(rate=100) as studio:
-        monkeypatch.setattr(Stages, "step", lambda stages: 1 / 0)
+        monkeypatch.setattr(Epoch, "step", lambda running: 1 / 0)
         wait_until(studio, lambda: studio.state()[0] == "bad")
         assert studio.state()[1] == "the engine ended: division by zero"
 

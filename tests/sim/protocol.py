@@ -13,8 +13,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.engine import cuts
 from lab.engine.checkpoint import Batches, fingerprint, mark, read_record, write_record
-from lab.engine.cut import Mark, Planner
+from lab.engine.cut import Ends, Mark, Planner
 from lab.engine.ends import READ
 from lab.engine.job import Job
 from lab.engine.restored import check_not_put_back
@@ -88,6 +89,10 @@ class Shop:
     # of each batch: how many records each source had when it was planned
     had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)
+    loop: bool = False  # does a task run the engine's loop?
+
+    def __post_init__(self) -> None:
+        self.world.had = self.had
 
     def copied(self) -> tuple[dict, list]:
         """The checkpoint as it is now, for `put_back`."""
@@ -103,8 +108,17 @@ class Shop:
 
     def planned(self) -> list[tuple[Mark, dict]]:
         """The mark at the end of each batch, and how many records each source had when it was planned."""
+        if self.loop:
+            ends = [record["cut"] for record in self.records() if "cut" in record]
+            return list(zip(ends, self.had, strict=True))
         found = self.world.disk.get(f"{self.checkpoint}/offsets", {})
         return [(json.loads(found[str(batch)].splitlines()[2]), had) for batch, had in enumerate(self.had)]
+
+    def records(self) -> list[dict]:
+        """What was ever written of cuts."""
+        disk, folder = self.world.disk, f"{self.checkpoint}/{cuts.FOLDER}"
+        files = disk.get(folder, {}) | disk.get(f"{folder} removed", {})
+        return [record for name in sorted(files) for record in cuts._records(files[name], name)[0]]
 
     def resume(self, kill: bool = False) -> None:
         """All that is suspended goes on to its end, or dies."""
@@ -127,8 +141,13 @@ class Driver:
         self.upto = self.planner.target() if once else None
         self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
         self.writer = read_record(shop.checkpoint)["id"]
-        sink: Any = shop.sink
+        self.find()
+
+    def find(self) -> None:
+        """Where the driver goes on, as the checkpoint tells."""
+        sink: Any = self.shop.sink
         check_not_put_back(sink, self.job.folder, self.writer)
+        shop = self.shop
         batches = Batches.read(shop.checkpoint)
         self.done = -1 if batches.done is None else batches.done
         self.pending = batches.planned is not None and batches.planned > self.done
@@ -142,6 +161,14 @@ class Driver:
             raise Fenced(f"another driver has made entry {batch} of {log}")
         entries[str(batch)] = text.encode()
 
+    def had(self, upto: Ends) -> dict[tuple[str, int], int]:
+        """How many records each source has up to its end."""
+        return {
+            (log, source): self.shop.logs.before(log, source, position)
+            for log, of in zip(READ, upto)
+            for source, position in of.items()
+        }
+
     def plan(self) -> bool:
         """Writes the next batch ahead; False if there is nothing to do."""
         batch = self.done + 1
@@ -149,11 +176,7 @@ class Driver:
             if self.epoch < self.shop.epoch:  # as the lease tells
                 raise Fenced
             upto = self.upto or self.planner.target()
-            had = {
-                (log, source): self.shop.logs.before(log, source, position)
-                for log, of in zip(READ, upto)
-                for source, position in of.items()
-            }
+            had = self.had(upto)
             end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto)
             if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False

@@ -17,6 +17,7 @@ from lab.logs import writer
 from lab.logs.segments import LogExpired
 from lab.model.schema import LOGINS
 from tests.sim import protocol
+from tests.sim.epochs import LoopDriver
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
 from tests.sim.oracle import differences
@@ -60,6 +61,7 @@ class Simulation:
         self.driver: Driver | None = None
         self.was_put_back = False
         self.saved: dict[int, tuple] = {}  # host -> a snapshot of its memory
+        self.shop.loop = given["loop"]
         settings.bind(checkpoint)
         self.copied = self.shop.copied()  # until there is another
 
@@ -129,6 +131,8 @@ class Simulation:
         self._set_clock()
 
     def _started(self) -> Driver:
+        if self.driver is None and self.shop.loop:
+            self.driver = LoopDriver(self.shop, self.shop.settings)
         if self.driver is None:
             parallelism = read_record(self.shop.checkpoint)["parallelism"]
             settings = replace(self.shop.settings, parallelism=parallelism)
@@ -166,12 +170,12 @@ class Simulation:
     def once(self, skew: int) -> None:
         """It ends when it has read what was there."""
         self.restart(skew)
-        self.until_read = True
+        self.until_read = not self.shop.loop
 
     def rescale(self, to: int) -> None:
         self.gone()
         record = read_record(self.shop.checkpoint)
-        to = min(to, record["key_groups"])
+        to = 1 if self.shop.loop else min(to, record["key_groups"])
         if record["parallelism"] != to:
             new_parallelism(self.shop, to, record)
 
@@ -185,8 +189,9 @@ class Simulation:
         """The copy takes the place of the checkpoint of a stopped engine."""
         self.gone()
         self.shop.resume()
-        self.shop.put_back(self.copied)
-        self.was_put_back = True
+        if not self.shop.loop:
+            self.shop.put_back(self.copied)
+            self.was_put_back = True
 
     def partition(self, expired: int) -> None:
         if not self.shop.logs.divisible:
@@ -217,6 +222,8 @@ class Simulation:
 
     def _begun(self) -> Mark | None:
         """The mark at which the next batch begins; None before the first start."""
+        if self.shop.loop:
+            return self._started().mark
         if (done := Batches.read(self.shop.checkpoint).done) is not None:
             return mark(self.shop.checkpoint, done)
         if self.shop.had:
@@ -271,7 +278,7 @@ class Simulation:
             if driver.upto:
                 self.gone()
                 continue
-            if not driver.run(step, [], None, ""):
+            if not driver.run(-1 - step, [], None, ""):
                 if overtaken:
                     raise Stuck("the driver died of nothing")
                 overtaken = True  # by one that was taken for dead, and did a batch at the last moment

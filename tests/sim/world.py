@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from lab.engine import shared, statefiles, store, windowstate
+from lab.engine import cuts, shared, statefiles, store, windowstate
 from lab.engine.durable import Durable
 from lab.engine.store import RouteStore
 from lab.model import rules
@@ -41,6 +41,7 @@ class Context:
     fuse: int | None = None
     blows: Callable[[], None] | None = None
     suspended: "Suspended | None" = None  # the run that stops where the fuse blows
+    had: dict = field(default_factory=dict)  # how many records each source had when it last chose a cut
 
 
 class World:
@@ -55,6 +56,15 @@ class World:
         self.locked: dict[str, Any] = {}  # who has a lock
         self.folders: set[str] = set()
         self.context = Context()
+        self.had: list[dict] = []  # of each cut: how many records each source had when it was chosen
+
+    def tears(self) -> bool:
+        """Whether who runs is killed in the middle of what it writes; who is suspended there has the file's lock."""
+        context = self.context
+        if isinstance(getattr(context.blows, "__self__", None), Suspended) or context.fuse is None:
+            return False
+        context.fuse -= 1
+        return context.fuse < 0
 
     def step(self, what: str) -> None:
         """Something may happen here."""
@@ -217,7 +227,30 @@ def _write(folder: Durable, name: str, data) -> None:
 def _remove(folder: Durable, name: str) -> None:
     world = World.current
     world.step("before a removal")
-    world.disk.get(folder.where, {}).pop(name, None)
+    removed = world.disk.get(folder.where, {}).pop(name, None)
+    if removed is not None and folder.where.endswith(f"/{cuts.FOLDER}"):  # the oracle reads them all
+        world.disk.setdefault(f"{folder.where} removed", {}).setdefault(name, removed)
+
+
+def _append(folder: Durable, name: str, size: int, whole: int, data: bytes) -> bool:
+    world = World.current
+    world.step("before an append")
+    files = world.disk.setdefault(folder.where, {})
+    if len(files.get(name, b"")) != size:
+        return False
+    before = files.get(name, b"")[:whole]
+    if world.tears():
+        files[name] = before + data[: len(data) // 2]
+        world.context.blows()
+    files[name] = before + data
+    if data[9:].startswith(b'{"cut"'):
+        world.had.append(world.context.had)
+    world.step("after an append")
+    return True
+
+
+def _size(folder: Durable, name: str) -> int:
+    return len(World.current.disk.get(folder.where, {}).get(name, b""))
 
 
 def _names(folder: Durable) -> list[str]:
@@ -248,6 +281,8 @@ def installed() -> Iterator[None]:
             (Durable, "write", _write),
             (Durable, "remove", _remove),
             (Durable, "names", _names),
+            (Durable, "append", _append),
+            (Durable, "size", _size),
             (shared, "create", _create),
             (shared, "attach", lambda path: World.current.memory[str(path)]),
             (shared, "forget", lambda path: path.unlink()),
