@@ -6,9 +6,10 @@ epoch ─► offsets/N ─► a task, with retries and twins: cut, write ahead, 
 import json
 import random
 
+from lab.engine import cuts
 from lab.engine.checkpoint import Batches, fingerprint
 from lab.engine.cut import Mark, Planner
-from lab.engine.cuts import FOLDER, Cut, end_of
+from lab.engine.cuts import Cut
 from lab.engine.ends import READ
 from lab.engine.loop import Again, epoch
 from lab.engine.windows import TaskOutput
@@ -43,7 +44,7 @@ class LoopDriver(Driver):
         if self.number < 0 and (records := self.shop.records()):
             self.mark = records[0]["begin"]
         if self.number >= 0:
-            self.mark, self.done = end_of(self.job.folder / FOLDER, self.number)
+            self.mark, self.done = cuts.end_of(self.job.folder / cuts.FOLDER, self.number)
 
     def batch(self, seed: int, faults: list) -> bool:
         number, rng = self.number + 1, random.Random(seed)

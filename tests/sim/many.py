@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from tests.sim import logmutants, statemutants  # noqa: F401 - they add to MUTANTS
+from tests.sim import logmutants, loopmutants, statemutants  # noqa: F401 - they add to MUTANTS
 from tests.sim.history import BEGIN, Action, History, random_history
 from tests.sim.mutants import MUTANTS
 from tests.sim.shrink import shrunk

@@ -19,7 +19,16 @@ def test_a_history_is_the_same_each_time():
 
 
 @pytest.mark.parametrize(
-    "name", ["a limit cuts events but not control", "all that is there is taken", "the floor is ignored"]
+    "name",
+    [
+        "a limit cuts events but not control",
+        "all that is there is taken",
+        "the floor is ignored",
+        "a cut is used before it is durable",
+        "an epoch that runs again takes other cuts",
+        "a twin adds cuts and delivers",
+        "what failed half way through an epoch is saved",
+    ],
 )
 def test_a_planted_fault_is_found(name: str):
     assert any(planted(name, range(SOON)))

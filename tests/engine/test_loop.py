@@ -1,0 +1,130 @@
+"""The loop on file logs: epochs of many cuts, runs that break off and begin again."""
+
+import json
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from lab.engine import shared
+from lab.engine.cut import Planner
+from lab.engine.cuts import TakenOver
+from lab.engine.durable import Durable
+from lab.engine.ends import READ, FileLogs
+from lab.engine.job import Job
+from lab.engine.ledger import FOLDER as RULES
+from lab.engine.loop import epoch
+from lab.engine.settings import Settings
+from lab.engine.stages import Entry
+from lab.model.reference import run
+from lab.model.schema import LOGINS
+from tests.engine.test_stages import count_rule, login
+
+LOG = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
+
+
+class Engine:
+    """An engine that one runs by hand."""
+
+    def __init__(self, folder: Path):
+        self.logs, self.starts, self.checkpoint = FileLogs(folder / "logs"), 0, folder / "checkpoint"
+        self.start()
+
+    def start(self) -> None:
+        """As a process that finds nothing but the disk."""
+        self.starts += 1
+        name = f"test-loop-{id(self)}-{self.starts}"
+        self.job = Job(Settings(LOGINS), self.logs, str(self.checkpoint), name)
+
+    def epoch(self, number: int):
+        events, control = map(self.logs.feed, READ)
+        planner = Planner(events, control, self.job.folder, self.job.settings)
+        return epoch(self.job, planner, number, partial(self.logs.put, "test"))
+
+    def log(self, entry: Entry) -> None:
+        self.logs.log("events" if entry[0] == "event" else entry[0]).append([entry[1]])
+
+    def out(self, name: str) -> list[dict]:
+        return [json.loads(line) for line in self.logs.log(name).read()]
+
+    def close(self) -> None:
+        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = Engine(tmp_path)
+    yield engine
+    engine.close()
+
+
+def cut(running, engine: Engine, entry: Entry) -> None:
+    """Logs an entry and has it taken as soon as the clock is past it."""
+    engine.log(entry)
+    while not running.step():
+        pass
+
+
+def assert_same(engine: Engine) -> None:
+    alerts = [(alert.alert_id, alert.aggregate) for alert in run(LOGINS, LOG).alerts]
+    assert [(alert["alertId"], int(alert["aggregate"])) for alert in engine.out("alerts")] == alerts
+    assert [line["batch"] for line in engine.out("stats")] == list(range(len(LOG)))
+
+
+def test_an_epoch_has_many_cuts_and_one_state_file(engine):
+    for number in range(2):
+        with engine.epoch(number) as running:
+            for entry in LOG[5 * number : 5 * number + 5]:
+                cut(running, engine, entry)
+            assert len((engine.job.folder / "state").names()) == number
+    assert (engine.job.folder / "state").names() == [
+        f"{number:09d}-{number:09d}-00000-00015.arrow" for number in range(2)
+    ]
+    assert_same(engine)
+
+
+def test_what_was_killed_in_an_epoch_takes_the_same_cuts_and_goes_on(engine):
+    for part in (LOG[:3], LOG[3:6], LOG[6:]):
+        with pytest.raises(KeyboardInterrupt), engine.epoch(0) as running:
+            for entry in part:
+                cut(running, engine, entry)
+            raise KeyboardInterrupt
+        engine.close()
+        engine.start()
+    assert (engine.job.folder / "state").names() == []
+    with engine.epoch(0):
+        pass
+    assert_same(engine)
+
+
+def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
+    with engine.epoch(0) as running:
+        for entry in LOG[:5]:
+            cut(running, engine, entry)
+    late = Engine(engine.checkpoint.parent)
+    with pytest.raises(TakenOver), late.epoch(1) as lingering:
+        cut(lingering, engine, LOG[5])
+        with engine.epoch(1) as running:
+            for entry in LOG[6:]:
+                cut(running, engine, entry)
+        lingering.step()
+        lingering.cuts.check()
+    late.close()
+    assert_same(engine)
+
+
+def test_the_ledgers_that_a_long_epoch_needs_are_kept_until_the_next(engine, monkeypatch):
+    monkeypatch.setattr("lab.engine.ledger.KEPT", 2)
+    with pytest.raises(KeyboardInterrupt), engine.epoch(0) as running:
+        for minutes in range(1, 6):
+            cut(running, engine, count_rule(">", 0, f"{minutes}m"))
+        raise KeyboardInterrupt
+    assert len((Durable(engine.checkpoint) / RULES).names()) == 5
+    with engine.epoch(0):
+        pass
+    with engine.epoch(1) as running:
+        for minutes in range(6, 9):
+            cut(running, engine, count_rule(">", 0, f"{minutes}m"))
+    assert [ack["version"] for ack in engine.out("acks")] == list(range(1, 9))
+    assert len((Durable(engine.checkpoint) / RULES).names()) < 8
