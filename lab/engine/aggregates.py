@@ -70,7 +70,8 @@ RUNNING = {
     "COUNT_WITH_RESET": Running(COUNT_SINCE, 3),
     "UNIQUE_COUNT": Running(DISTINCT, 2),
 }
-SCRATCH = LIMBS + max(running.lanes for running in RUNNING.values())
+LANES = max(running.lanes for running in RUNNING.values())
+SCRATCH = LIMBS + LANES
 
 
 @bare
@@ -113,7 +114,7 @@ def enter(store, rules, a, running, j):
     """Event `j` comes into the running window; into one with a queue at the newer end."""
     if counts(store, rules, a, running, j):
         if has_queue(rules, a):
-            append(store, rules, a, running, j)
+            link_in_queue(store, rules, a, running, j, running[TAIL], NOTHING, True)
         else:
             move(store, rules, a, running, j, 1)
 
@@ -247,46 +248,15 @@ def beats(store, rules, a, i, j):
 
 
 @bare
-def append(store, rules, a, running, j):
-    """The newest event comes into the queue."""
+def link_in_queue(store, rules, a, running, j, older, newer, inside):
+    """Event `j`, which `newer` does not beat, comes into the queue between two neighbours; it beats the older ones that it can.
+
+    NOTHING as `newer`: it comes to the newer end. `inside`: whether it is in the running window.
+    """
     q = rules.aggregate[a, QUEUE]
-    older = running[TAIL]
     while older != NOTHING and beats(store, rules, a, j, older):
         older = store.queue[older, q, OLDER]
     store.queue[j, q, OLDER] = older
-    store.queue[j, q, NEWER] = NOTHING
-    if older != NOTHING:
-        store.queue[older, q, NEWER] = j
-    running[TAIL] = j
-    if running[HEAD] == NOTHING or beats(store, rules, a, j, running[HEAD]):
-        running[HEAD] = j
-
-
-@bare
-def insert(store, rules, a, running, j, inside):
-    """An event that is not the newest comes into the queue; `inside`: whether it is in the running window."""
-    if not counts(store, rules, a, running, j):
-        return
-    q, t = rules.aggregate[a, QUEUE], store.event[j, TIME]
-    older = store.event[j, PREV]
-    while older != NOTHING and not counts(store, rules, a, running, older):
-        older = store.event[older, PREV]
-    if older != NOTHING and store.event[older, TIME] < running[KNOWN]:
-        older = NOTHING
-    while older != NOTHING and beats(store, rules, a, j, older):
-        older = store.queue[older, q, OLDER]
-    store.queue[j, q, OLDER] = older
-    newer = NOTHING
-    i = store.event[j, NEXT]
-    while i != NOTHING:
-        if counts(store, rules, a, running, i):
-            if beats(store, rules, a, i, j):
-                return
-            beyond = store.queue[i, q, OLDER]
-            if beyond == NOTHING or store.event[beyond, TIME] <= t:
-                store.queue[i, q, OLDER] = j
-                newer = i
-        i = store.event[i, NEXT]
     store.queue[j, q, NEWER] = newer
     if older != NOTHING:
         store.queue[older, q, NEWER] = j
@@ -297,8 +267,41 @@ def insert(store, rules, a, running, j, inside):
 
 
 @bare
-def best(store, rules, a, running, j, oldest):
-    """The event with the smallest or largest value from time `oldest` up to event `j`."""
+def insert(store, rules, a, running, j, inside):
+    """An event that is not the newest comes into the queue; `inside`: whether it is in the running window. Returns the steps."""
+    steps = 0
+    if not counts(store, rules, a, running, j):
+        return steps
+    q, t = rules.aggregate[a, QUEUE], store.event[j, TIME]
+    older = store.event[j, PREV]
+    while older != NOTHING and not counts(store, rules, a, running, older):
+        older = store.event[older, PREV]
+        steps += 1
+    if older != NOTHING and store.event[older, TIME] < running[KNOWN]:
+        older = NOTHING
+    while older != NOTHING and beats(store, rules, a, j, older):
+        older = store.queue[older, q, OLDER]
+        steps += 1
+    store.queue[j, q, OLDER] = older
+    newer = NOTHING
+    i = store.event[j, NEXT]
+    while i != NOTHING:
+        if counts(store, rules, a, running, i):
+            if beats(store, rules, a, i, j):
+                return steps
+            beyond = store.queue[i, q, OLDER]
+            if beyond == NOTHING or store.event[beyond, TIME] <= t:
+                store.queue[i, q, OLDER] = j
+                newer = i
+        i = store.event[i, NEXT]
+        steps += 1
+    link_in_queue(store, rules, a, running, j, older, newer, inside)
+    return steps
+
+
+@bare
+def best(store, rules, a, running, j, oldest, most):
+    """The event with the smallest or largest value from time `oldest` up to event `j`; NOTHING if that takes more than `most` steps."""
     q, head = rules.aggregate[a, QUEUE], running[HEAD]
     found = j
     if head != NOTHING and store.event[head, TIME] <= store.event[j, TIME]:
@@ -307,4 +310,7 @@ def best(store, rules, a, running, j, oldest):
     while older != NOTHING and store.event[older, TIME] >= oldest:
         found = older
         older = store.queue[found, q, OLDER]
+        most -= 1
+        if most == 0:
+            return NOTHING
     return found

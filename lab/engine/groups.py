@@ -3,7 +3,9 @@
 import numpy as np
 
 from lab.engine.aggregates import mixed
+from lab.engine.blocks import LIMIT, add_to_block, block_of, has_blocks, make_blocks, neighbour_by_blocks
 from lab.engine.layout import (
+    BLOCK,
     EVENTS,
     GROUP,
     GROUPS,
@@ -13,6 +15,7 @@ from lab.engine.layout import (
     NEWEST,
     NEXT,
     NOTHING,
+    OLDEST,
     PREV,
     RESET_GROUP,
     RESET_RULE,
@@ -69,6 +72,7 @@ def group_of(store, key_group, key, i):
     store.table[place] = g
     store.group[g, NEWEST] = NOTHING
     store.group[g, KEY_GROUP] = key_group
+    store.group[g, BLOCK] = NOTHING
     for k in range(key.shape[1]):
         store.group[g, KEY + k] = key[i, k]
     store.place[g, :] = NOTHING
@@ -127,9 +131,14 @@ def same_key(key, i, j):
 @bare
 def older_neighbour(store, g, t):
     """The group's last event, in time order, that is not newer than `t`."""
-    p = store.group[g, NEWEST]
+    if has_blocks(store, g):
+        return neighbour_by_blocks(store, g, t)
+    p, steps = store.group[g, NEWEST], 0
     while p != NOTHING and store.event[p, TIME] > t:
         p = store.event[p, PREV]
+        steps += 1
+    if steps > LIMIT:
+        make_blocks(store, g)
     return p
 
 
@@ -208,6 +217,8 @@ def link(store, g, p, seq, batch, i):
         store.event[j, VALUES + c] = batch.value[i, c]
     q = store.group[g, NEWEST] if p == NOTHING else store.event[p, NEXT]  # the newer neighbour
     if p == NOTHING:
+        if has_blocks(store, g):
+            q = store.block[block_of(store, g, batch.time[i]), OLDEST]
         while q != NOTHING and store.event[q, PREV] != NOTHING:
             q = store.event[q, PREV]
     else:
@@ -219,6 +230,8 @@ def link(store, g, p, seq, batch, i):
     store.event[j, PREV] = p
     store.event[j, NEXT] = q
     store.event[j, GROUP] = g
+    if has_blocks(store, g):
+        add_to_block(store, g, j)
     add_to_run(store, j)
     return j
 

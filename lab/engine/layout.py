@@ -21,7 +21,10 @@ LOW_BITS = 0xFFFFFFFF
 
 # columns of Store.event; PREV, NEXT: the group's neighbours in time order
 TIME, ID, SEQ, PREV, NEXT, GROUP, VALUES = range(7)
-NEWEST, KEY_GROUP, KEY = range(3)  # columns of Store.group: the event at the newer end; from KEY on the key
+# columns of Store.group: the event at the newer end; the newest block, NOTHING for a group without; from KEY on the key
+NEWEST, KEY_GROUP, BLOCK, KEY = range(4)
+# columns of Store.block: its oldest event and that event's time, how many events it has, the last one to arrive, its neighbours
+OLDEST, OLDEST_TIME, LENGTH, LATEST, OLDER_BLOCK, NEWER_BLOCK = range(6)
 OLDER, NEWER = range(2)  # columns of Store.queue
 
 # lanes of a running aggregate. Of all: the event where the window starts, NOTHING while it is not followed
@@ -36,7 +39,7 @@ HEAD, TAIL, KNOWN = 1, 2, 3
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
 # places in Store.size; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `twin`
-EVENTS, GROUPS, LANES, RESETS, SALT, TWINS = range(6)
+EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS = range(7)
 
 # columns of Rules.aggregate
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
@@ -51,7 +54,7 @@ ROW, RULE, IN_GROUP, HIGH_PART, LOW_PART, PART, PARTS = range(7)
 class Store(NamedTuple):
     """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
 
-    # [6] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`
+    # [7] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`, blocks
     size: np.ndarray
     # [key-groups] newest event time, ms
     newest: np.ndarray
@@ -73,6 +76,10 @@ class Store(NamedTuple):
     reset: np.ndarray
     # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, so that it costs no memory
     twin: np.ndarray
+    # [blocks, 6] int64: the events of long groups, divided in time order: see `lab.engine.blocks`
+    block: np.ndarray
+    # [blocks, aggregates, lanes] int64: what a block's events add up to; START: its LATEST + 1 at that time
+    total: np.ndarray
     # [SCRATCH] int64: room to calculate
     scratch: np.ndarray
 
@@ -112,7 +119,7 @@ class Batch(NamedTuple):
     group: np.ndarray
 
 
-LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "groups.py", "window.py")
+LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py", "window.py")
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine import groups, layout, shared, window
-from lab.engine.aggregates import SCRATCH
+from lab.engine.aggregates import LANES, SCRATCH
+from lab.engine.blocks import HALF
 from lab.engine.columns import Columns, take
 from lab.engine.layout import NOTHING, Batch, Store
 from lab.engine.rulenumbers import Key, halves, not_null, numbers, value_columns
@@ -84,10 +85,12 @@ class RouteStore:
     def _create(self, room: dict[str, int]) -> shared.Arrays:
         queues = sum(key.has_queue for key in self.keys)
         distinct = sum(bool(key.unique) for key in self.keys)
+        # a block has more than HALF events, but for one of each group, which has more than LIMIT
+        blocks = 2 * room["event"] // HALF + 1
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (6,)),
+                "size": ("int64", (layout.BLOCKS + 1,)),
                 "newest": ("int64", (self.key_groups,)),
                 "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
                 "queue": ("int32", (room["event"], queues, 2)),
@@ -98,6 +101,8 @@ class RouteStore:
                 "counted": ("int32", (_power_of_two(2 * room["event"] * distinct), 3)),
                 "reset": ("int64", (room["reset"], 3)),
                 "twin": ("int32", (_power_of_two(2 * room["event"]),)),
+                "block": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
+                "total": ("int64", (blocks, len(self.keys), LANES)),
                 "scratch": ("int64", (SCRATCH,)),
             },
         )
@@ -119,6 +124,8 @@ class RouteStore:
         kept = np.flatnonzero(renamed != NOTHING)
         new["size"][: layout.LANES] = n, g
         new["newest"][:] = old["newest"]
+        new["size"][layout.BLOCKS] = old["size"][layout.BLOCKS]
+        new["block"][: len(old["block"])] = old["block"]
         new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
         new["group"][:g] = old["group"][:g]
         if before == self.keys:

@@ -12,6 +12,8 @@ length. For a late event a copy of the running window moves back until it ends t
    in order     ┤━━━━━━━━━━━━━━━━━━━━┤
    late, at l  ┤━━━━━━━━━━━━━━━━━━l           ◄     what lies between l and the newest event leaves, as much enters
 
+Where that would take many steps, `lab.engine.blocks` adds up whole blocks of events instead.
+
 `lab.engine.aggregates` says how events enter and leave, `lab.engine.limits` which rules fire. Numba compiles this plain Python.
 """
 
@@ -28,9 +30,9 @@ from lab.engine.aggregates import (
     insert,
     leave,
     measured,
-    of_value,
     tally,
 )
+from lab.engine.blocks import LIMIT, has_blocks, insert_by_blocks, make_blocks, sum_up
 from lab.engine.groups import (
     group_of,
     is_held,
@@ -43,11 +45,12 @@ from lab.engine.groups import (
 )
 from lab.engine.layout import (
     AGGREGATE,
-    COLUMN,
     COUNTED,
+    EVENTS,
     EXAMPLE,
     GROUP,
     GROUPS,
+    HEAD,
     HIGH_PART,
     IN_GROUP,
     KIND,
@@ -134,8 +137,13 @@ def take_in_late(store, rules, a, running, j, oldest):
     first = t < store.event[running[START], TIME]
     inside = not first or t >= oldest
     if has_queue(rules, a):
-        if t >= running[KNOWN]:
-            insert(store, rules, a, running, j, inside)
+        g = store.event[j, GROUP]
+        if has_blocks(store, g):
+            if inside:
+                sums = store.scratch[LIMBS : LIMBS + len(running)]
+                insert_by_blocks(store, rules, a, running, j, sums)
+        elif t >= running[KNOWN] and insert(store, rules, a, running, j, inside) > LIMIT:
+            make_blocks(store, g)
     elif inside:
         enter(store, rules, a, running, j)
     if first and inside:
@@ -144,13 +152,19 @@ def take_in_late(store, rules, a, running, j, oldest):
 
 
 @bare
-def step_back(store, rules, a, running, g, j, oldest):
-    """Moves a window that ends with the newest event back, to end with the late event `j` and start at time `oldest`."""
+def step_back(store, rules, a, running, g, j, oldest, most):
+    """Moves a window that ends with the newest event back, to end with the late event `j` and start at time `oldest`.
+
+    Returns whether it came there in `most` steps.
+    """
     started = store.event[running[START], TIME]
     i = store.group[g, NEWEST]
     while i != j and store.event[i, TIME] >= started:
         leave(store, rules, a, running, i)
         i = store.event[i, PREV]
+        most -= 1
+        if most == 0:
+            return False
     if store.event[j, TIME] < started:
         running[START] = j
         enter(store, rules, a, running, j)
@@ -159,6 +173,10 @@ def step_back(store, rules, a, running, g, j, oldest):
         enter(store, rules, a, running, i)
         running[START] = i
         i = store.event[i, PREV]
+        most -= 1
+        if most == 0:
+            return False
+    return True
 
 
 @bare
@@ -268,19 +286,30 @@ def judge(store, rules, a, g, j, horizon, row, alerts, fired):
     if j == newest:
         return alert(store, rules, a, running, j, measured(store, rules, a, running), row, alerts, fired)
     oldest = window_start(store, rules, a, j, horizon)
-    if has_queue(rules, a):
-        if oldest < running[KNOWN]:
-            follow(store, rules, a, running, g, horizon, start)
-        value = store.event[best(store, rules, a, running, j, oldest), rules.aggregate[a, COLUMN]]
-        return alert(store, rules, a, running, j, of_value(value, 0, 1), row, alerts, fired)
     moved = store.scratch[LIMBS : LIMBS + len(running)]
     for lane in range(len(running)):
         moved[lane] = running[lane]
-    step_back(store, rules, a, moved, g, j, oldest)
-    fired = alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
-    if rules.aggregate[a, KIND] == DISTINCT:  # only a copy of the lanes was moved, but the table itself
+    if rules.aggregate[a, KIND] == DISTINCT:
+        step_back(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
+        fired = alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
+        # only a copy of the lanes was moved, but the table itself
         step_forth(store, rules, a, moved, j, running[START])
-    return fired
+        return fired
+    if has_queue(rules, a):
+        found = NOTHING
+        if not has_blocks(store, g):
+            if oldest < running[KNOWN]:
+                follow(store, rules, a, running, g, horizon, start)
+            found = best(store, rules, a, running, j, oldest, LIMIT)
+        moved[HEAD] = found
+        there = found != NOTHING
+    else:
+        there = step_back(store, rules, a, moved, g, j, oldest, LIMIT)
+    if not there:
+        if not has_blocks(store, g):
+            make_blocks(store, g)
+        sum_up(store, rules, a, running, g, store.event[j, TIME], oldest, moved)
+    return alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
 
 
 @bare

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.engine import aggregates, layout
+from lab.engine import aggregates, blocks, layout
 from lab.model.aggregates import AGGREGATES, signed_square
 from lab.model.messages import COUNT_WORDS
 from lab.page import loop
@@ -17,7 +17,7 @@ FRAME = (
     *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
     *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
 )
-SIZES = layout.TWINS + 1
+SIZES = layout.BLOCKS + 1
 
 
 def page_layout() -> dict[str, Any]:
@@ -31,6 +31,9 @@ def page_layout() -> dict[str, Any]:
         "countWords": COUNT_WORDS,
         "sizes": SIZES,
         "scratch": aggregates.SCRATCH,
+        "halfBlock": blocks.HALF,
+        "block": layout.NEWER_BLOCK + 1,
+        "lanes": aggregates.LANES,
         "never": str(layout.NEVER),
         "frame": frame,
     }

@@ -51,6 +51,8 @@ STORE_ARRAYS = {
     "counted": (4, 2),
     "reset": (8, 2),
     "twin": (4, 1),
+    "block": (8, 2),
+    "total": (8, 3),
     "scratch": (8, 1),
 }
 RULES_ARRAYS = {

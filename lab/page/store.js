@@ -98,12 +98,13 @@ class Route {
   }
 
   _create(room) {
-    const { memory, keyGroups } = this.engine, { queues, distinct, aggregates } = this.numbers, at = LAYOUT.places;
+    const { memory, keyGroups } = this.engine, { queues, distinct, aggregates } = this.numbers, at = LAYOUT.places, blocks = 2 * Math.floor(room.event / LAYOUT.halfBlock) + 1;
     const store = new Arrays(memory, {
       size: [8, LAYOUT.sizes], newest: [8, keyGroups], event: [8, room.event, at.VALUES + this.columns.size], queue: [4, room.event, queues, 2],
       group: [8, room.group, at.KEY + this.keyColumns.length], table: [4, powerOfTwo(2 * room.group)], place: [4, room.group, aggregates],
       running: [8, Math.max(room.running, ROOM_AT_FIRST)], counted: [4, powerOfTwo(2 * room.event * distinct), 3],
-      reset: [8, powerOfTwo(room.reset), 3], twin: [4, powerOfTwo(2 * room.event)], scratch: [8, LAYOUT.scratch],
+      reset: [8, powerOfTwo(room.reset), 3], twin: [4, powerOfTwo(2 * room.event)],
+      block: [8, blocks, LAYOUT.block], total: [8, blocks, aggregates, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
     });
     store.i64("size")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
     store.i64("newest").fill(LAYOUT.never);

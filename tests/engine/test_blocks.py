@@ -1,0 +1,125 @@
+"""Late events of long groups: exact whatever their order, and no event is looked at as often as there are others.
+
+Blocks of 256 events need logs that the reference takes long for. So the loop also runs uncompiled, in a process of its own, with
+blocks of two events: `python -m tests.engine.test_blocks LOGS`.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numba
+import numpy as np
+import pytest
+
+from lab.engine import blocks, groups, layout, store, window
+from lab.model.reference import run
+from lab.model.schema import LOGINS
+from tests.engine.direct import MINUTE, Direct, Entry, difference
+
+LOGS = int(os.environ.get("LAB_EXAMPLES", "60"))
+EVENTS = 300
+ORDERS = {
+    "the oldest last": lambda n: [n - i for i in range(n)],
+    "between two": lambda n: [i // 2 if i % 2 else n - i // 2 for i in range(n)],
+    "any": lambda n: random.Random(n).sample(range(n), n),
+    "far ahead, then late": lambda n: [5000, *range(n)],
+    "all at one time, behind one": lambda n: [n, *[0] * n],
+    "one ahead of a window of others": lambda n: [*range(n // 2), n + 30 * 60, *(n for _ in range(n // 2))],
+}
+FUNCTIONS = ("SUM", "AVG", "MIN", "MAX", "COUNT", "COUNT_WITH_RESET", "VARIANCE", "STDDEV")
+
+
+def rule(rule_id: int, function: str, window: str = "30m", limit: int = 1) -> bytes:
+    return f"{rule_id},(active),(userId),,(amount),({function}),(>),({limit}),({window})".encode()
+
+
+def late_log(order: str, count: int, functions=FUNCTIONS) -> list[Entry]:
+    """One group; the amounts go down with event time, so that a queue of largest values never gets shorter."""
+    rules = [("control", rule(number, function)) for number, function in enumerate(functions, 1)]
+    seconds = ORDERS[order](count)
+    top = max(seconds)
+    events = [
+        {"eventId": n, "eventTime": 10**9 + 1000 * second, "userId": 1, "amount": top - second}
+        for n, second in enumerate(seconds)
+    ]
+    return [*rules, *(("event", json.dumps(event).encode()) for event in events)]
+
+
+def alerts_of(log: list[Entry], folder: Path, late_ms: int) -> Direct:
+    direct = Direct(LOGINS, folder, 4, "evaluate", late_ms)
+    for kind, text in log:
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    return direct
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path):
+    log = late_log(order, 800, (*FUNCTIONS[:6], "UNIQUE_COUNT"))
+    direct = alerts_of(log, tmp_path, 120 * MINUTE)
+    (held,) = direct.stores.values()
+    assert held.arrays["size"][layout.BLOCKS] > 2 or order not in (
+        "the oldest last",
+        "any",
+        "far ahead, then late",
+    )
+    alerts = run(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE).alerts
+    assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
+
+
+def test_with_blocks_of_two_events_random_logs_give_the_alerts_of_the_reference_and_reads_stay_few():
+    command = [sys.executable, "-m", "tests.engine.test_blocks", str(LOGS)]
+    done = subprocess.run(
+        command, check=False, env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    reads = json.loads(done.stdout)
+    assert reads.keys() == ORDERS.keys()
+    for order, (once, twice) in reads.items():
+        assert twice < 1.7 * once, (order, once, twice)
+
+
+class Counted(np.ndarray):
+    """An array that counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, place):
+        Counted.reads += 1
+        return super().__getitem__(place)
+
+
+def reads_of(order: str, count: int) -> float:
+    """How often the loop reads an event, for each event: blocks are as long as the root of how many events there are."""
+    set_half(int(count**0.5) // 2)
+    whole = store.RouteStore.store
+    counted = property(lambda self: (found := whole.fget(self))._replace(event=found.event.view(Counted)))
+    Counted.reads = 0
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store.RouteStore, "store", counted)
+        alerts_of(late_log(order, count), Path(folder), 10**6 * MINUTE)
+    return Counted.reads / count
+
+
+def set_half(half: int) -> None:
+    blocks.HALF = store.HALF = half
+    blocks.LIMIT = groups.LIMIT = window.LIMIT = 2 * half
+
+
+def main(logs: int) -> None:
+    assert numba.config.DISABLE_JIT
+    set_half(2)
+    with TemporaryDirectory() as folder:
+        found = [difference(seed, Path(folder)) for seed in range(logs)]
+    if any(found):
+        sys.exit("\n".join(filter(None, found)))
+    print(json.dumps({order: [reads_of(order, EVENTS), reads_of(order, 2 * EVENTS)] for order in ORDERS}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
