@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numba
 import numpy as np
@@ -97,7 +98,7 @@ class Counted(np.ndarray):
 def reads_of(order: str, count: int) -> float:
     """How often the loop reads an event, for each event: blocks are as long as the root of how many events there are."""
     set_half(int(count**0.5) // 2)
-    whole = store.RouteStore.store
+    whole: Any = store.RouteStore.store
     counted = property(lambda self: (found := whole.fget(self))._replace(event=found.event.view(Counted)))
     Counted.reads = 0
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
