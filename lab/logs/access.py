@@ -1,6 +1,7 @@
-"""Who may read what the kit writes: its user alone, whatever the umask, or a team whose folder says so. And whose files it obeys.
+"""Permissions of the files that the kit writes, and checks of the files that it trusts.
 
-A folder with the set-group-ID bit (`chmod g+s`) is a team's: what is made in it gets the permissions that its group has there.
+New files are readable by their owner only, whatever the umask. A folder with the set-group-ID bit (`chmod g+s`) belongs to a
+team: new files in it get the permissions that its group has on the folder.
 """
 
 import os
@@ -11,7 +12,7 @@ GROUP, SET_GROUP_ID = 0o070, stat.S_ISGID
 
 
 def make_folder(folder: Path | str) -> None:
-    """Makes a folder and those above it, as far as they are not there; what is there keeps its permissions.
+    """Creates a folder and its missing parents. Existing folders keep their permissions.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -28,16 +29,16 @@ def make_folder(folder: Path | str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: a file that it makes is for its user, or the team, to read and to write."""
+    """An `opener` for `open`: only the user, or the team, can read and write a new file."""
     return os.open(path, flags, 0o600 | _of_group(os.path.dirname(path)) & 0o060)
 
 
 class NotTrusted(PermissionError):
-    """A file that is not obeyed, as somebody else wrote it, or may; the text says what helps."""
+    """A file that another user wrote, or could write. The message says how to fix that."""
 
 
 def read_trusted(file: Path) -> str:
-    """The text of a file that says what to do, or has a password. Raises NotTrusted unless it is this user's, or root's, alone."""
+    """Reads a configuration or password file. Raises NotTrusted if anybody but this user and root can write it."""
     with open(file, encoding="utf-8", opener=_at_once) as opened:
         for found in (os.fstat(opened.fileno()), os.lstat(file)):
             if found.st_uid not in (0, os.geteuid()):
@@ -52,11 +53,11 @@ def read_trusted(file: Path) -> str:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """For `open`: does not wait for somebody who writes into what is a pipe, as whoever made it might never."""
+    """An `opener` for `open` that does not block on a pipe: its creator might never write to it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _of_group(folder: str) -> int:
-    """The permissions that the group of a team's folder has there; none if it is not a team's."""
+    """The group's permissions on a team's folder; 0 for any other folder."""
     mode = os.stat(folder or ".").st_mode
     return mode & GROUP if mode & SET_GROUP_ID else 0

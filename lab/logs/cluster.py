@@ -1,4 +1,4 @@
-"""A Kafka cluster as clients reach it: one set of properties, in librdkafka's spelling and in Java's, and what its errors mean.
+"""How clients connect to a Kafka cluster: one set of properties for librdkafka and for Java, and the meaning of errors.
 
 lab.toml ──► Cluster ──► librdkafka   (the engine's source, people's tools)
                 └──────► Java         (Spark's sink)
@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 ANSWER_S = 10.0  # how long brokers may take to answer
 RECENT_S = 30.0
 NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
-# a property as librdkafka spells it, and as Java does; what only makes up another one: ""
+# librdkafka's name of a property -> Java's; "": only a part of another Java property
 SPELLINGS = {
     "security.protocol": "security.protocol",
     "client.id": "client.id",
@@ -35,7 +35,7 @@ LOGINS = {"PLAIN": "plain.PlainLoginModule"} | dict.fromkeys(
     ("SCRAM-SHA-256", "SCRAM-SHA-512"), "scram.ScramLoginModule"
 )
 PATIENT = {"delivery.timeout.ms": str((1 << 31) - 1), "max.block.ms": str((1 << 31) - 1)}
-# a broker is away, or is back and nobody leads its partitions yet (_NOENT)
+# the broker is unavailable, or it is back and its partitions have no leader yet (_NOENT)
 AWAY_NAMES = """
 _ALL_BROKERS_DOWN _AUTHENTICATION _MSG_TIMED_OUT _NOENT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD
 BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE FENCED_LEADER_EPOCH KAFKA_STORAGE_ERROR
@@ -46,18 +46,18 @@ AWAY = {getattr(KafkaError, name) for name in AWAY_NAMES.split()}
 
 
 class NoBroker(ConnectionError):
-    """No Kafka broker answers at an address; the message says what to do."""
+    """No Kafka broker answers at an address. The message says what to do."""
 
 
 class BadTopic(ValueError):
-    """A topic does not fit its use; the message says how."""
+    """A topic's settings do not fit its purpose. The message says why."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Brokers, how clients reach them, how topics are made there, and the consumer group that follows the engine.
+    """A cluster's brokers, the settings of clients and of new topics, and the consumer group that shows the engine's progress.
 
-    `client`: librdkafka's properties, as far as SPELLINGS has them; never shown.
+    `client`: librdkafka properties, limited to those in SPELLINGS; never printed.
 
     >>> Cluster("b1:9093,b2:9093", (("sasl.password", "secret"),))
     Cluster(address='b1:9093,b2:9093', replication=-1, keep_ms=604800000, group='lab')
@@ -71,12 +71,12 @@ class Cluster:
 
     @property
     def librdkafka(self) -> dict[str, str]:
-        """For confluent-kafka."""
+        """Properties for confluent-kafka."""
         return {"bootstrap.servers": self.address, **dict(self.client)}
 
     @property
     def java(self) -> dict[str, str]:
-        """For Spark's sink, which waits for brokers that are away rather than fail."""
+        """Properties for Spark's sink. It waits for unavailable brokers instead of failing."""
         given = dict(self.client)
         java = {SPELLINGS[name]: value for name, value in given.items() if SPELLINGS[name]}
         if "sasl.username" in given:
@@ -94,13 +94,13 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """The client for questions about topics; one for all who ask in this process."""
+        """The admin client, shared within this process."""
         return _admin(self)[0]
 
     def away(self, error: object) -> NoBroker:
-        """What to say when nobody answers."""
+        """The exception to raise when no broker answers."""
         admin, said = _admin(self)
-        admin.poll(0)  # lets it tell why
+        admin.poll(0)  # delivers the errors that wait
         why = [text for at, text in said if at > time.monotonic() - RECENT_S]
         hints = [] if self.client else [NOT_SAID]
         if self.address.startswith(("127.0.0.1:", "localhost:")):
@@ -112,7 +112,7 @@ class Cluster:
 
     @contextmanager
     def answering(self, topic: str) -> Iterator[None]:
-        """Raises NoBroker where the brokers do not answer, BadTopic where there is no such topic."""
+        """Raises NoBroker if the brokers do not answer, and BadTopic if the topic does not exist."""
         try:
             yield
         except KafkaException as failure:
@@ -127,7 +127,7 @@ class Cluster:
 
 
 def cluster_of(where: str | Cluster) -> Cluster:
-    """A cluster, or one that is no more than its address (host:port)."""
+    """Returns a cluster unchanged; turns an address (host:port) into a cluster without properties."""
     return where if isinstance(where, Cluster) else Cluster(where)
 
 
@@ -140,7 +140,7 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
     said: deque[tuple[float, str]] = deque(maxlen=1)
 
     def heard(error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # says less than what came before
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # the error before it says more
             said.append((time.monotonic(), error.str()))
 
     settings: dict[str, Any] = {**cluster.librdkafka, "error_cb": heard, "log_level": 0}

@@ -1,4 +1,4 @@
-"""`lab.toml`: the Kafka cluster of a company, its topics' names, and whom alerts are sent to. Secrets come from the environment or files.
+"""`lab.toml`: a company's Kafka cluster, its topic names, and the receivers of alerts. Secrets come from the environment or files.
 
 [kafka]
 bootstrap = ["b1.example.com:9093", "b2.example.com:9093"]
@@ -42,19 +42,19 @@ LOGS = (
 )
 KEYS = ("bootstrap", "topics", "client", "group", "replication", "retention")
 PEM = {f"ssl.{what}.location": f"ssl.{what}.pem" for what in ("ca", "certificate", "key")}
-_named: set[Path] = set()  # files that this process told of
+_named: set[Path] = set()  # files that this process has already mentioned
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class BadConfig(ValueError):
-    """What is wrong in a lab.toml; never a value of a client's property."""
+    """An error in a lab.toml. The message never contains the value of a client property."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Whom `lab notify` sends alerts to: a webhook if there is a secret to sign with, else a URL of apprise's.
+    """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
-    `every_ms`: people get at most one message in so long. `rules`: only alerts of these; empty: of all.
+    `every_ms`: the shortest time between two messages to people. `rules`: the ids whose alerts are sent; empty: all.
 
     >>> Target("audit", "https://example.com/alerts", secret="hush")
     Target(name='audit', every_ms=60000, rules=())
@@ -80,7 +80,7 @@ class Config:
     notify: Mapping[str, Target] = field(default_factory=dict)  # name -> target
 
     def cluster(self, address: str) -> "Cluster":
-        """The cluster at an address: the file's, if the address is "" or one of its brokers, else one without properties."""
+        """The cluster at an address: the one in this file if the address is "" or one of its brokers, otherwise one without properties."""
         from lab.logs.cluster import Cluster
 
         if self.kafka and set(address.split(",")) <= {"", *self.kafka.address.split(",")}:
@@ -93,7 +93,7 @@ class Config:
 
 
 def found(named: Path | None) -> Config:
-    """The file named, or `lab.toml` in the working directory, if there is one. Raises BadConfig, OSError."""
+    """Reads the given file, or `lab.toml` in the working directory if it exists. Raises BadConfig, OSError."""
     path = (named or Path(NAME)).absolute()
     if not named and not path.is_file():
         return Config()
@@ -105,7 +105,7 @@ def found(named: Path | None) -> Config:
 
 
 def read(path: Path) -> Config:
-    """A lab.toml. Raises BadConfig, OSError."""
+    """Reads a lab.toml. Raises BadConfig, OSError."""
     try:
         tables = tomllib.loads(read_trusted(path))
     except NotTrusted as error:
@@ -210,7 +210,7 @@ def _only(table: dict, names: tuple[str, ...], where: str) -> None:
 
 
 def _properties(client: dict, folder: Path) -> Iterator[tuple[str, str]]:
-    """Names with dots and their values; of files with keys and certificates, what is in them."""
+    """Dotted property names and their values. Key and certificate files are replaced by their contents."""
     from lab.logs.cluster import SPELLINGS
 
     known = (set(SPELLINGS) - set(PEM.values())) | set(PEM)
@@ -233,7 +233,7 @@ def _flat(table: dict, before: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _text(name: str, value: object, folder: Path) -> str:
-    """A text with `${NAME}` replaced by what the environment has, or the content of `{ file = "…" }`."""
+    """A text with `${NAME}` replaced by environment variables, or the contents of `{ file = "…" }`."""
     if isinstance(value, dict) and list(value) == ["file"]:
         return _content(name, _text(name, value["file"], folder), folder).rstrip("\r\n")
     if not isinstance(value, str):
@@ -261,7 +261,7 @@ def _content(name: str, file: str, folder: Path) -> str:
 
 
 def _check(client: dict[str, str]) -> None:
-    """Raises BadConfig for properties that do not fit together."""
+    """Raises BadConfig for properties that contradict each other."""
     from lab.logs.cluster import LOGINS
 
     protocol, mechanism = client.get("security.protocol", "PLAINTEXT"), client.get("sasl.mechanism")

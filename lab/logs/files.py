@@ -1,12 +1,12 @@
-"""Logs as folders of files that grow: readable JSON lines, no server needed.
+"""Logs in folders: append-only files of JSON lines. They need no server.
 
-    events/00000000000000000000.jsonl    the lines; a segment is named by the position of its first byte in the whole log
-    events/00000000000000000000.index    how far the log went with each append, and when, see `lab.logs.index`
-    events/00000000000008388700.jsonl    the next segment, begun after 8 MiB or a day
+    events/00000000000000000000.jsonl    the lines; a segment is named after the position of its first byte in the log
+    events/00000000000000000000.index    end and time of each append, see `lab.logs.index`
+    events/00000000000008388700.jsonl    the next segment, started after 8 MiB or a day
 
-A position is a byte of the whole log. Writers come one at a time; readers take no lock and look no further than the index says. So
-positions and log times are one order, whatever the number of writers, and what is appended, tailed or asked for costs only itself.
-What was appended outlives its process, not a power cut: as with Kafka, nothing waits for the disk.
+A position is a byte offset in the whole log. One writer at a time holds the lock. Readers take no lock and read only what the index
+covers. So positions and log times are in the same order, however many writers there are, and the cost of an append or a read depends
+on its own size only. Appended lines survive the end of the process, but not a power failure: as with Kafka, nothing waits for the disk.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 WEEK_MS = 7 * DAY_MS
-BYTES_A_RECORD = 128  # of lines count as one record
+BYTES_A_RECORD = 128  # so many bytes of lines count as one record
 T = TypeVar("T")
 
 
 class FileLog:
-    """A log in a folder, for any number of writers and readers, in threads and processes. Reading makes no folder.
+    """A log in a folder, for any number of writers and readers in threads and processes. Reading does not create the folder.
 
-    `keep_ms`: when a segment begins, those go whose lines are all older than the newest line by more than that; None: none goes.
-    Raises ValueError for a folder of an older layout.
+    `keep_ms`: a new segment removes old segments whose lines are all older than the newest line by more than this; None: keeps all.
+    Raises ValueError for a folder with an older layout.
 
     >>> import tempfile
     >>> log = FileLog(Path(tempfile.mkdtemp()) / "control")
@@ -49,29 +49,29 @@ class FileLog:
         self.folder = Path(folder)
         self._segments = Segments(self.folder)
         self._writer = Writer(self.folder, self._segments, keep_ms)
-        self._counted = (0, 0, 1)  # segment, a position in it, the number of the line that begins there
+        self._counted = (0, 0, 1)  # a segment, a position in it, and the number of the line that begins there
 
     def __repr__(self) -> str:
         return str(self.folder)
 
     def create(self) -> None:
-        """Makes the folder unless it is there."""
+        """Creates the folder unless it exists."""
         make_folder(self.folder)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file stays open."""
 
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
-        """Writes lines, all or none; returns the position of the first. Log time is now, or as told, but never goes back."""
+        """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
         data = joined(lines)
         return self._writer.write(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
-        """Appends; returns the place of each line, as `place` gives it. Files have no keys."""
+        """Appends; returns the place of each line in the form of `place`. Files have no keys."""
         return self.places(self.append(lines), len(lines)) if lines else []
 
     def places(self, position: int, count: int) -> list[str]:
-        """The places of the lines of one append, which begins at a position."""
+        """The places of the lines of an append that begins at a position."""
         name, _, first = self.place(position).rpartition(":")
         return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
@@ -83,39 +83,39 @@ class FileLog:
         fingerprint: int,
         since: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        """Appends batch `number`, `joined` lines, of a writer that counts upwards; nothing if the log has it.
+        """Appends batch `number` (`joined` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
-        `fingerprint`: of what the batch was made of, 31 bits; `data` may have other times when it is put again. Raises
-        OtherBatch if the log has another batch of this number, or a later one that is not in `since`: (number, fingerprint)
-        of those that the writer puts again.
+        `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
+        OtherBatch if the log has a different batch with this number, or a later one that is not in `since`, the (number,
+        fingerprint) of the batches that the writer puts again.
         """
         if data:
             self._writer.write(data, None, Batch(writer_id(writer), number, fingerprint, since))
 
     def last_batch(self, writer: str) -> Batch | None:
-        """The last batch of a writer that the log has; None if it has none."""
+        """The last batch of a writer in the log; None if there is none."""
         return self._writer.last_batch(writer_id(writer))
 
     def expire(self, keep_ms: int) -> None:
-        """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
+        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `keep_ms`."""
         self._writer.expire(keep_ms)
 
     def start(self) -> int:
-        """The oldest position that is kept."""
+        """The oldest position that has not expired."""
         return self._segments.kept().bases[0]
 
     def end(self, before_ms: int | None = None) -> int:
-        """The position up to which all was logged before `before_ms`, or all; `start()` if nothing that is kept was."""
+        """The end of the log, or of the lines logged before `before_ms`; `start()` if there are none."""
         last = self._segments.look().last
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
     def settled_end(self) -> int:
-        """The end, once what is being written is there: all that was given its log time before the call."""
+        """The end, after running appends have finished: includes every line that got its log time before the call."""
         self._writer.wait()
         return self.end()
 
     def spans(self, start: int, end: int) -> "tuple[np.ndarray, np.ndarray]":
-        """End positions and log times of the appends that lie between two positions, if only in part, so the last may go further.
+        """End positions and log times of the appends that overlap a range of positions; the last one may end beyond it.
 
         Raises LogExpired, or ValueError beyond the end of the log.
         """
@@ -123,11 +123,11 @@ class FileLog:
 
         tables = [np.empty((0, 4), np.int64), *self._rows(start, end, Index.table)]
         ends, log_times = np.concatenate(tables)[:, :2].T
-        appends = np.diff(ends, prepend=-1) > 0  # but no rows without lines
+        appends = np.diff(ends, prepend=-1) > 0  # without rows that have no lines
         return ends[appends], log_times[appends]
 
     def appends(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The same as pairs of numbers, for readers of a few lines.
+        """The same as pairs, for readers of a few lines.
 
         >>> import tempfile
         >>> log = FileLog(Path(tempfile.mkdtemp()))
@@ -136,21 +136,21 @@ class FileLog:
         >>> log.appends(0, 14)
         [(8, 5), (14, 7)]
         """
-        found: dict[int, int] = {}  # by end: a row without lines ends where the one before does
+        found: dict[int, int] = {}  # found by end: a row without lines has the same end as the row before
         for rows in self._rows(start, end, Index.rows):
             for row in rows:
                 found.setdefault(row.end, row.log_time)
         return list(found.items())
 
     def _rows(self, start: int, end: int, get: Callable[[Index, int, int], T]) -> Iterator[T]:
-        """What `get` gives of the rows of each segment's index that lie between two positions."""
+        """Applies `get` to the index rows of each segment that overlap a range of positions."""
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:
                 rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
                 yield get(index, *rows)
 
     def data(self, start: int, end: int) -> bytes:
-        """The bytes between two positions. Raises LogExpired, or ValueError beyond the end."""
+        """The bytes between two positions. Raises LogExpired, or ValueError beyond the end of the log."""
         parts = []
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), open(self._segments.file(base, "jsonl"), "rb") as file:
@@ -163,7 +163,7 @@ class FileLog:
         return b"".join(parts)
 
     def place(self, position: int) -> str:
-        """The line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises LogExpired."""
+        """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises LogExpired."""
         base = self._segments.look().base_of(position)
         of, at, number = self._counted
         if of != base or at > position:
@@ -181,13 +181,13 @@ class FileLog:
         return self.tail().read()
 
     def newest(self, at_most: int) -> list[str]:
-        """Some of the newest lines: what the last `at_most` KiB hold whole."""
+        """The newest lines: those that lie completely in the last `at_most` KiB."""
         begins, end = self.start(), self.end()
         start = max(begins, end - at_most * 1024)
         return _lines(self.data(start, end))[start > begins :]
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
-        """A reader that starts at the oldest line; `new`: at the next one to come; `at`: at a position, else raises ValueError."""
+        """A reader that starts at the oldest line; with `new` at the end; with `at` at that position (ValueError if there is none)."""
         position = self.end() if new else self.start()
         if at is not None:
             position = checked_positions(self, at, {0: self.start()}, {0: self.end()})[0]
@@ -197,18 +197,18 @@ class FileLog:
 
 
 class Tail:
-    """Reads a log as it grows, each line once. Where lines expire before they are read, it goes on with those that are kept."""
+    """Reads a growing log, each line once. If lines expire before they are read, it continues with the oldest line that is kept."""
 
     def __init__(self, log: FileLog, position: int):
         self._log, self._position = log, position
 
     @property
     def positions(self) -> Positions:
-        """Where the next call begins."""
+        """Where the next call starts to read."""
         return {0: self._position}
 
     def records(self, at_most: int | None = None) -> list[Record]:
-        """As `read`, with the log time of each line's append and its place."""
+        """Like `read`, with the log time and the place of each line."""
         return [record for records in self._new(self._appends, at_most) for record in records]
 
     def _appends(self, start: int, end: int) -> list[Record]:
@@ -221,11 +221,11 @@ class Tail:
         return found
 
     def read(self, at_most: int | None = None) -> list[str]:
-        """The lines that came since the last call; about `at_most`, if there are more: whole appends."""
+        """The lines appended since the last call; if there are many, about `at_most`, in whole appends."""
         return [line for data in self._new(self._log.data, at_most) for line in _lines(data)]
 
     def _new(self, get: Callable[[int, int], T], at_most: int | None = None) -> list[T]:
-        """What there is to get of what is new, if anything is."""
+        """Calls `get` with the new range, if there is one."""
         while (end := self._log.end()) > self._position:
             try:
                 if at_most:
@@ -240,11 +240,11 @@ class Tail:
         return []
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file stays open."""
 
 
 def joined(lines: Iterable[str | bytes]) -> bytes:
-    r"""Lines as they stand in a segment. Raises ValueError for one that is several.
+    r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break.
 
     >>> joined(["one", b"two\n"])
     b'one\ntwo\n'

@@ -1,12 +1,12 @@
-"""The index of a log's segment: a row for each append, and the row is what commits it.
+"""The index of a log segment: one row for each append. Writing the row commits the append.
 
-    end position │ log time, ms │ writer │ number        four little-endian int64; writer 0: one that does not number
+    end position │ log time, ms │ writer │ number        four little-endian int64; writer 0 does not number its appends
 
-Before the row of a numbered append stands one without lines, of the writer's complement: the same number, and above its 32 bits
-a fingerprint of what the append was made of. Logs of earlier versions have no such rows.
+The row of a numbered append follows a row without lines, whose writer is the complement: it has the same number and, above its
+32 bits, a fingerprint of the append's input. Logs of earlier versions do not have these rows.
 
-The first rows tell how things stood where the segment begins: the log time of its first append, then the last number of each
-writer that numbers what it puts. So the newest segment tells all that a writer has to know.
+The first rows hold the state at the beginning of the segment: the log time of its first append, then the last number of each
+numbering writer. So a writer needs the newest segment only.
 `numpy.fromfile("events/00000000000000000000.index", "<i8").reshape(-1, 4)` shows one.
 """
 
@@ -29,11 +29,11 @@ ROWS_AT_ONCE = 64  # that are looked through for a writer's last ones
 
 
 class OtherBatch(ValueError):
-    """A log has another batch of this number, or a later one."""
+    """A log has a different batch with this number, or a later batch."""
 
 
 class Row(NamedTuple):
-    """The log ends at `end` with log time `log_time` (ms); the append was `number` of `writer`."""
+    """An append: the log then ends at `end`, at log time `log_time` (ms); it was append `number` of `writer`."""
 
     end: int
     log_time: int
@@ -42,10 +42,10 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """An append that its writer has numbered. `fingerprint`: of what it was made of, 31 bits; None: nobody knows.
+    """A numbered append. `fingerprint`: 31 bits that identify its input; None: unknown.
 
-    `since`: (number, fingerprint) of appends that its writer puts again, as it may have put them all before: a log that has a
-    later one of them has this one.
+    `since`: (number, fingerprint) of the appends that the writer puts again. It may have put all of them before: a log that has
+    a later one of them also has this one.
     """
 
     writer: int
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
     since: frozenset[tuple[int, int]] = frozenset()
 
     def is_in(self, last: "Batch | None") -> bool:
-        """Whether a log has it whose last batch of the writer is `last`. Raises OtherBatch: writers count upwards.
+        """Whether a log contains this append, given the writer's last one in the log. Raises OtherBatch.
 
         >>> Batch(1, 7, 99).is_in(None), Batch(1, 7, 99).is_in(Batch(1, 6, 99)), Batch(1, 7, 99).is_in(Batch(1, 7, 99))
         (False, False, True)
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
         return True
 
     def rows(self, start: int, end: int, log_time: int) -> list[Row]:
-        """The rows of its append.
+        """The index rows of this append.
 
         >>> [row.number for row in Batch(5, 7, fingerprint=3).rows(0, 9, log_time=100)] == [3 * 2**32 + 7, 7]
         True
@@ -91,9 +91,9 @@ class Batch(NamedTuple):
 
 
 class Index:
-    """The whole rows of an index as a sequence: each is read from the file when asked for, so `bisect` reads few.
+    """The complete rows of an index, as a sequence. A row is read from the file when it is accessed, so `bisect` reads few.
 
-    Not mapped into memory: a writer that mends a log may cut the file, and a map would then end the process.
+    It is not memory-mapped: a writer that repairs a log may truncate the file, and accessing a map would then kill the process.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/0.index"
@@ -110,7 +110,7 @@ class Index:
 
     @staticmethod
     def create(path: str, rows: Iterable[Row]) -> None:
-        """Makes an index with its first rows; it appears whole. One writer at a time."""
+        """Creates an index with its first rows, atomically. One writer at a time."""
         aside = Path(path).with_name(".next")
         with open(aside, "wb", opener=opener) as file:
             file.write(b"".join(ROW.pack(*row) for row in rows))
@@ -130,7 +130,7 @@ class Index:
         return Row._make(ROW.unpack(os.pread(self._file, ROW.size, at)))
 
     def table(self, first: int, end: int) -> "np.ndarray":
-        """The rows from one to before another, as an array of four columns."""
+        """Rows `first` up to, but not including, `end`, as an array with four columns."""
         import numpy as np
 
         return np.frombuffer(self._raw(first, end), "<i8").reshape(-1, 4)
@@ -143,7 +143,7 @@ class Index:
         return os.pread(self._file, (end - first) * ROW.size, first * ROW.size)
 
     def numbers(self) -> dict[int, int]:
-        """The last number of each writer.
+        """The last number of each numbering writer.
 
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/0.index"
@@ -156,7 +156,7 @@ class Index:
         return {writer: number for _, _, writer, number in rows if writer != NOBODY}
 
     def last_batch(self, writer: int) -> Batch | None:
-        """The last batch of a writer; looks through the newest rows first, as it mostly is there."""
+        """The last batch of a writer. Searches the newest rows first, where it usually is."""
         batch, end = None, self._rows
         while end:
             first = max(end - ROWS_AT_ONCE, 0)
@@ -171,21 +171,21 @@ class Index:
         return batch
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Writes rows behind the last whole one. Each lies in one page of memory, so readers see it whole or not at all."""
+        """Writes rows after the last complete one. Each row lies in one memory page, so readers see all of it or nothing."""
         write_at(self._file, b"".join(ROW.pack(*row) for row in rows), self._rows * ROW.size)
 
     def cut(self, rows: int) -> None:
-        """Leaves so many rows, and nothing behind them."""
+        """Truncates the index to so many rows."""
         os.ftruncate(self._file, rows * ROW.size)
 
 
 def writer_id(name: str) -> int:
-    """The number that stands for a writer in an index."""
+    """The number that identifies a writer in an index."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True) or 1
 
 
 def write_at(file: int, data: bytes, at: int) -> None:
-    """Writes all of the data at a place of an open file; in one go below 2 GiB."""
+    """Writes all data at an offset of an open file, below 2 GiB in one call."""
     rest = memoryview(data)
     while rest:
         written = os.pwrite(file, rest, at)

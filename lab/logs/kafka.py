@@ -1,9 +1,9 @@
-"""Logs as Kafka topics, for people's tools and tests; the engine reads them by `lab.engine.kafkafeed`.
+"""Logs in Kafka topics, for tools and tests. The engine reads topics through `lab.engine.kafkafeed`.
 
-    events        transactions/0  ─────●──●───●●──►      append time by the broker, kept for a week
-    control       control/0       ──●────────●────►      one partition (its order counts), compacted by rule id
+    events        transactions/0  ─────●──●───●●──►      log append time, kept for a week
+    control       control/0       ──●────────●────►      one partition, because the order matters; compacted by rule id
 
-The order of evaluation is the topics' log time, then partition, then offset.
+Events are evaluated in the order of log time, then partition, then offset.
 """
 
 import time
@@ -23,8 +23,8 @@ from lab.logs.positions import Positions, Record, checked_positions
 
 DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
-KEPT = APPEND_TIME | {"cleanup.policy": "delete"}  # for as long as the cluster's settings say
-# an engine that was down for less than the lag still sees each change of a rule at its place among the events
+KEPT = APPEND_TIME | {"cleanup.policy": "delete"}  # retention is set by the cluster's settings
+# an engine that was down for less than this lag still sees every rule change at its place among the events
 COMPACTED = APPEND_TIME | {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -33,17 +33,17 @@ COMPACTED = APPEND_TIME | {
 NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 WRITING = {
     "enable.idempotence": True,
-    "partitioner": "murmur2_random",  # as Java's clients
+    "partitioner": "murmur2_random",  # like Java's clients
     "linger.ms": 5,
     "queue.buffering.max.messages": 500_000,
     "message.timeout.ms": 120_000,
     "log_level": 0,
 }
-ROOM_S = 0.1  # a full queue is looked at this often
+ROOM_S = 0.1  # how often a full queue is checked
 
 
 class KafkaLog:
-    """A topic as a log, for any number of writers and readers. `where`: host:port, or a cluster."""
+    """A topic as a log, for any number of writers and readers. `where`: host:port or a cluster."""
 
     def __init__(self, where: str | Cluster, topic: str):
         self.cluster, self.topic = cluster_of(where), topic
@@ -53,7 +53,7 @@ class KafkaLog:
         return f"{KAFKA}{self.cluster.address}/{self.topic}"
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
-        """Makes the topic unless it is there. Raises NoBroker, and BadTopic for one that does not fit or may not be made."""
+        """Creates the topic unless it exists. Raises NoBroker, and BadTopic if it does not fit or must not be created."""
         try:
             found = len(Partitions(self.cluster, self.topic).numbers())
         except BadTopic:
@@ -76,7 +76,7 @@ class KafkaLog:
                     f"have it made, with {partitions} partition{'s' * (partitions > 1)} and {wanted}"
                 ) from None
         deadline = time.monotonic() + clusters.ANSWER_S
-        while time.monotonic() < deadline:  # until all brokers have heard of it
+        while time.monotonic() < deadline:  # until all brokers know it
             with suppress(BadTopic):
                 Partitions(self.cluster, self.topic).numbers()
                 return
@@ -86,7 +86,7 @@ class KafkaLog:
         if config is COMPACTED and partitions > 1:
             raise BadTopic(f"topic {self.topic}: has several partitions, expected one: rules have one order")
         found = self.config()
-        # who sends rules without keys (the Flink demo) needs a topic that is not compacted: one that keeps everything will do
+        # a producer of rules without keys (the Flink demo) needs a topic that is not compacted; one that keeps everything will do
         keeps_all = config is COMPACTED and found.get("retention.ms") == "-1"
         policy, wanted = found.get("cleanup.policy"), config.get("cleanup.policy")
         if wanted and policy and policy != wanted and not keeps_all:
@@ -96,7 +96,7 @@ class KafkaLog:
             )
 
     def config(self) -> dict[str, str]:
-        """How the topic is set up; nothing if this user may not know. Raises NoBroker, BadTopic."""
+        """The topic's configuration; empty if this user is not allowed to read it. Raises NoBroker, BadTopic."""
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
         try:
             with self.cluster.answering(self.topic):
@@ -108,7 +108,7 @@ class KafkaLog:
             raise
 
     def append(self, lines: Iterable[str | bytes], keys: Iterable[str] | None = None) -> None:
-        """Sends records without waiting, unless very many wait; `flush` does. Raises for one sent earlier that was lost."""
+        """Sends records without waiting for the broker, unless the queue is full; `flush` waits. Raises if an earlier record was lost."""
         self._raise_lost()
         for line, key in zip(lines, keys or repeat(None)):
             self._send(line, key)
@@ -135,7 +135,7 @@ class KafkaLog:
         return places
 
     def flush(self) -> None:
-        """Waits until the brokers have all that was sent. Raises NoBroker or KafkaException if they lost any."""
+        """Waits until the brokers have acknowledged all records. Raises NoBroker or KafkaException if any was lost."""
         self._producer.flush()
         self._raise_lost()
 
@@ -149,7 +149,9 @@ class KafkaLog:
 
     @cached_property
     def _producer(self) -> Producer:
-        Partitions(self.cluster, self.topic).numbers()  # says what is wrong: a producer would go on trying
+        Partitions(
+            self.cluster, self.topic
+        ).numbers()  # raises with the reason: a producer would retry for ever
         return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:
@@ -158,7 +160,7 @@ class KafkaLog:
             return tail.read()
 
     def newest(self, at_most: int) -> list[str]:
-        """Some of the newest records: the last `at_most`, or fewer, each partition its share."""
+        """The newest records: at most `at_most`, an equal share from each partition."""
         partitions = Partitions(self.cluster, self.topic)
         starts, ends = partitions.starts(), partitions.ends()
         share = max(at_most // len(ends), 1)
@@ -166,18 +168,18 @@ class KafkaLog:
             return tail.read()
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
-        """A reader that starts at the oldest record; `new`: at the next one to come; `at`: at offsets, else raises ValueError."""
+        """A reader that starts at the oldest record; with `new` at the end; with `at` at those offsets (ValueError if there are none)."""
         return Tail(self, new, at)
 
     def close(self) -> None:
-        """Sends what is still waiting and lets go of the connection."""
+        """Sends the waiting records and closes the connection."""
         if "_producer" in self.__dict__:
             self.flush()
             del self._producer
 
 
 class Tail:
-    """Reads a topic as it grows; each record once. All it does raises NoBroker where nobody answers, BadTopic."""
+    """Reads a growing topic, each record once. All methods raise NoBroker and BadTopic."""
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
         self._partitions = Partitions(log.cluster, log.topic)
@@ -188,11 +190,11 @@ class Tail:
 
     @property
     def positions(self) -> Positions:
-        """Where the next call begins."""
+        """Where the next call starts to read."""
         return dict(self._next)
 
     def records(self, at_most: int | None = None) -> list[Record]:
-        """The records up to now that came since the last call, in order of log time; the first `at_most` of each partition."""
+        """The records appended since the last call, in order of log time; at most `at_most` of each partition."""
         ends = self._partitions.ends()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
@@ -212,11 +214,11 @@ class Tail:
         return sorted(found, key=lambda record: record.append_ms)
 
     def read(self, at_most: int | None = None) -> list[str]:
-        """The lines that came since the last call, the first `at_most` of each partition."""
+        """The lines appended since the last call, at most `at_most` of each partition."""
         return [record.line for record in self.records(at_most)]
 
     def end(self) -> int:
-        """How many records have been appended in all, read or not."""
+        """The number of records appended so far, read or not."""
         return sum(self._partitions.ends().values())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A log by its place, whatever it lies on."""
+"""Opens a log by its place, in a folder or on Kafka."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def opened(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog":
-    """The log at a place: a folder, or `kafka://host:port/topic`. What is appended is kept for a week. Raises ValueError."""
+    """The log at a place: a folder, or `kafka://host:port/topic`. Appended lines are kept for a week. Raises ValueError."""
     if "://" in where:
         from lab.logs.config import Config
         from lab.logs.kafka import KafkaLog

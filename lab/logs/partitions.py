@@ -1,4 +1,4 @@
-"""The partitions of a topic: where they begin and end, and what is in ranges of them, by confluent-kafka (librdkafka)."""
+"""The partitions of a topic: first and last offsets, and reading ranges of offsets, with confluent-kafka (librdkafka)."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +14,14 @@ from lab.logs.cluster import Cluster, NoBroker
 
 T = TypeVar("T")
 AGAIN_S = 0.2
-AT_ONCE = 250  # messages that are taken at once; by the next, their memory is free and still near: a third of the time of 20,000
-LISTED_S = 30.0  # new partitions are looked for this often
+AT_ONCE = 250  # messages taken at once. Their memory is reused from the CPU cache for the next ones: a third of the time of 20,000
+LISTED_S = 30.0  # how often new partitions are looked for
 READING = {
     "enable.auto.commit": False,
-    "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may never come
-    "auto.offset.reset": "error",  # what is no longer there must not be passed over
-    "fetch.message.max.bytes": 8 << 20,  # a longer record comes alone
-    "fetch.queue.backoff.ms": 5,  # after its queue was full; else a second, in which a backlog stands still
+    "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may not exist
+    "auto.offset.reset": "error",  # expired records must not be skipped
+    "fetch.message.max.bytes": 8 << 20,  # a longer record is fetched alone
+    "fetch.queue.backoff.ms": 5,  # when its queue was full; the default of a second would stop a backlog for that long
     "receive.message.max.bytes": 1 << 30,
     "check.crcs": False,
     "log_level": 0,
@@ -29,14 +29,14 @@ READING = {
 
 
 class Partitions:
-    """How far the partitions of a topic are. All it does raises NoBroker where nobody answers, BadTopic without the topic."""
+    """The offsets of a topic's partitions. All methods raise NoBroker, and BadTopic if the topic does not exist."""
 
     def __init__(self, cluster: Cluster, topic: str):
         self.cluster, self.topic = cluster, topic
         self._listed, self._numbers = 0.0, []
 
     def numbers(self) -> list[int]:
-        """The partitions there are."""
+        """The numbers of the partitions."""
         if time.monotonic() > self._listed + LISTED_S or not self._numbers:
             self._numbers = self._answer(self._list)
             self._listed = time.monotonic()
@@ -48,7 +48,7 @@ class Partitions:
         return sorted(partition.id for partition in asked[self.topic].result().partitions)
 
     def _answer(self, ask: Callable[[], T]) -> T:
-        """What brokers say. They have a while for it, also if one says at once that nobody leads a partition."""
+        """The result of a request. Retries it for ANSWER_S if the brokers do not answer, or if a partition has no leader yet."""
         deadline = time.monotonic() + clusters.ANSWER_S
         while True:
             try:
@@ -61,7 +61,7 @@ class Partitions:
                 self._leaders_anew()
 
     def _leaders_anew(self) -> None:
-        """Asks who leads the partitions. A client that asks for offsets takes what it knew, for 15 minutes, whatever it is told."""
+        """Refreshes the client's metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
         with suppress(KafkaException):
             self.cluster.admin.list_topics(self.topic, timeout=1.0)
 
@@ -76,32 +76,32 @@ class Partitions:
 
     def _known(self, spec: OffsetSpec) -> dict[int, int]:
         offsets = {number: found.offset for number, found in self._offsets(spec).items()}
-        if min(offsets.values()) < 0:  # a broker that has just come back does not know yet
+        if min(offsets.values()) < 0:  # a broker that has just restarted does not know yet
             raise self.cluster.away(f"nobody knows the offsets of {self.topic}")
         return offsets
 
     def starts(self) -> dict[int, int]:
-        """The offset of the oldest record of each."""
+        """The offset of the oldest record of each partition."""
         return self._answer(lambda: self._known(OffsetSpec.earliest()))
 
     def ends(self) -> dict[int, int]:
-        """The offset that comes next in each."""
+        """The offset of the next record of each partition."""
         return self._answer(lambda: self._known(OffsetSpec.latest()))
 
     def since(self, log_time: int) -> dict[int, int]:
-        """The offset of the first record logged then (ms) or later; -1: there is none."""
+        """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
         return {
             number: found.offset
             for number, found in self._offsets(OffsetSpec.for_timestamp(log_time)).items()
         }
 
     def newest(self) -> int:
-        """The newest log time of all, ms; -1 where there are no records."""
+        """The newest log time of all partitions, ms; -1 without records."""
         return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
 
 
 class Reader:
-    """Reads ranges of a topic's partitions. Between readings it goes on fetching, `queue_kb` at most, so that the next finds its records here."""
+    """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here."""
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
         self.cluster, self.topic = cluster, topic
@@ -117,9 +117,9 @@ class Reader:
     def read(
         self, ranges: Mapping[int, tuple[int, int]], patience_s: float = float("inf")
     ) -> Iterator[tuple[int, list[Message]]]:
-        """(partition, records) in order within each partition.
+        """Yields (partition, records), in offset order within each partition.
 
-        Raises KafkaException, also for records that are gone; NoBroker when nothing has come for `patience_s`.
+        Raises KafkaException, also for records that have expired, and NoBroker if no record arrives for `patience_s`.
         """
         if any(self._next.get(number) != start for number, (start, _) in ranges.items()):
             self._seek({number: start for number, (start, _) in ranges.items()})
@@ -138,7 +138,7 @@ class Reader:
                 self._fill(sum(end - self._next[number] for number, (_, end) in open_.items()))
                 waited = time.monotonic() - came
                 if waited > min(anew_s, patience_s):
-                    # a consumer may wait for ever for a broker that is back; a long record takes its time, so not too often
+                    # a consumer may wait for ever for a broker that has restarted. Long records are slow, so it is replaced less and less often
                     anew_s *= 2
                     self._seek({number: self._next[number] for number in open_})
                 if waited > patience_s:
@@ -155,7 +155,7 @@ class Reader:
         return taken
 
     def _fill(self, missing: int) -> None:
-        """Takes what has come; `missing` at most, as the consumer waits until it has so many."""
+        """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many."""
         came = self._consumer.consume(min(missing, AT_ONCE), timeout=0.1)
         for message in filter(Message.error, came):
             error = message.error()
@@ -172,7 +172,7 @@ class Reader:
             if self._waiting[number]:
                 self._next[number] = self._waiting[number][0].offset()
         if self._waiting:
-            # it may have asked for what comes after the end, and asks for nothing else until it has the answer: half a second
+            # it may be waiting for the records after the end, and would send no other request for half a second
             self._consumer.close()
             self._consumer = Consumer(self._settings)
         self._waiting = {number: [] for number in self._next}
@@ -182,5 +182,5 @@ class Reader:
         )
 
     def close(self) -> None:
-        """Lets go of the connection."""
+        """Closes the connection."""
         self._consumer.close()

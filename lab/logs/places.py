@@ -1,10 +1,10 @@
-"""How people name logs: a folder, or kafka://HOST:PORT/TOPIC."""
+"""Parses the places of logs: a folder, or kafka://HOST:PORT/TOPIC."""
 
 KAFKA = "kafka://"
 
 
 def checked_address(address: str) -> str:
-    """`host:port` as it is. Raises ValueError, which never shows credentials."""
+    """Returns `host:port` unchanged. Raises ValueError; the message never shows credentials."""
     if "@" in address:
         raise ValueError(
             "an address with credentials in it, which everybody on this machine can read: expected HOST:PORT, "
@@ -17,9 +17,9 @@ def checked_address(address: str) -> str:
 
 
 def kafka_place(where: str) -> tuple[str, str]:
-    """`kafka://host:port/topic` as address and topic; without a topic it is "". Raises ValueError.
+    """Splits `kafka://host:port/topic` into address and topic ("" if there is none). Raises ValueError.
 
-    There may be several addresses with commas between them; none, as in `kafka:///topic`, is the cluster of lab.toml.
+    Several addresses are separated by commas. No address, as in `kafka:///topic`, means the cluster of lab.toml.
 
     >>> kafka_place("kafka://127.0.0.1:9092/transactions")
     ('127.0.0.1:9092', 'transactions')

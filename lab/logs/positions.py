@@ -1,23 +1,23 @@
-"""Records as they are read, and how far a reader has come."""
+"""Records, and the positions of readers."""
 
 from dataclasses import dataclass, field
 
-# partition -> offset of the record that comes next; a folder is partition 0, its offsets are bytes
+# partition -> offset of the next record; a folder is partition 0, its offsets are bytes
 Positions = dict[int, int]
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it was read: when it was appended (ms), its key, its value as text, its place in the log."""
+    """A record: its log time (ms), its key, its value as text, and its place in the log."""
 
     append_ms: int
     key: str
     line: str
-    place: str = field(default="", compare=False)  # as `publish` returned it
+    place: str = field(default="", compare=False)  # in the form that `publish` returns
 
 
 def position_text(positions: Positions) -> str:
-    """How far a reader has come, for people and `positions_of`: an offset, or one for each of several partitions.
+    """Formats positions for people and for `positions_of`: one offset, or one for each partition.
 
     >>> position_text({0: 17}), position_text({0: 17, 1: 5})
     ('17', '0:17,1:5')
@@ -28,7 +28,7 @@ def position_text(positions: Positions) -> str:
 
 
 def positions_of(text: str) -> Positions:
-    """What `position_text` wrote. Raises ValueError.
+    """Parses the output of `position_text`. Raises ValueError.
 
     >>> positions_of("17"), positions_of("0:17,1:5")
     ({0: 17}, {0: 17, 1: 5})
@@ -43,7 +43,7 @@ def positions_of(text: str) -> Positions:
 
 
 def checked_positions(log: object, wanted: Positions, starts: Positions, ends: Positions) -> Positions:
-    """Where a reader that asks for positions begins: what is no longer kept is passed over. Raises ValueError beyond an end."""
+    """Moves positions of expired records to the oldest one that is kept. Raises ValueError for a position beyond the end."""
     for partition, offset in wanted.items():
         if offset > ends.get(partition, -1):
             raise ValueError(

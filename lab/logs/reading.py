@@ -1,4 +1,4 @@
-"""Reading logs that anybody may have written to: a line that is not what it should be is named, and the reader goes on."""
+"""Reads logs that others can write to: an invalid line is named and skipped."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ NAMED = 20
 def parsed(
     records: Iterable[Record], parse: Callable[[str], T], bad: Callable[[Record, str], None]
 ) -> Iterator[tuple[Record, T]]:
-    """Records with what `parse` makes of their lines; those for which it raises ValueError go to `bad`, with the reason."""
+    """Yields each record with its parsed line. Records for which `parse` raises ValueError go to `bad` with the reason."""
     for record in records:
         try:
             value = parse(record.line)
@@ -25,7 +25,7 @@ def parsed(
 
 
 class LeftOut:
-    """Lines that a command leaves out: names the first 20 on stderr, with place and reason, and counts all.
+    """Counts the lines that a command skips, and prints the first 20 to stderr, with place and reason.
 
     >>> left_out = LeftOut(print)
     >>> list(parsed([Record(0, "", "x", "alerts/a:1")], int, left_out)), str(left_out)
@@ -44,10 +44,10 @@ class LeftOut:
             self._say("more lines are left out and counted, but not named")
 
     def say_total(self, say: Callable[[str], None] | None = None) -> None:
-        """Says how many there were, if any, where nothing else is said at the end; `say`: other than what names them."""
+        """Prints the total, if there is any, for commands without a last line of their own. `say` replaces the function that names the lines."""
         if self.count:
             (say or self._say)(str(self).removeprefix(", "))
 
     def __str__(self) -> str:
-        """For the end of a sentence; nothing if none was left out."""
+        """The total as the end of a sentence; empty if no line was skipped."""
         return f", {self.count:,} unreadable line{'s' * (self.count > 1)} left out" if self.count else ""

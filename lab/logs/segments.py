@@ -1,10 +1,10 @@
-"""The segments in a log's folder: which there are, and what the newest one holds by now.
+"""The segments in a log's folder, and the current contents of the newest one.
 
     bases    0           8388700          16777301 ── last.end
              ├───────────┼────────────────┼─────────┤
     files    000….index  00…8388700.index  …  and .jsonl
 
-A segment is there when its index is. It begins where the one before ends, so whoever knows one finds the next by its name.
+A segment exists once its index exists. It begins where the previous one ends, so its name follows from the previous segment.
 """
 
 import os
@@ -24,11 +24,11 @@ BY_END, BY_LOG_TIME = attrgetter("end"), attrgetter("log_time")
 
 
 class LogExpired(ValueError):
-    """A position is older than what a log still keeps; the message says where it begins."""
+    """The record at a position has expired. The message says where the log begins."""
 
 
 class Seen(NamedTuple):
-    """A log at one moment: where its segments begin, and of the newest one the bytes of its index, its first and last row."""
+    """A snapshot of a log: where its segments begin; of the newest one also the size of its index, and its first and last row."""
 
     bases: tuple[int, ...]
     size: int
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
     last: Row
 
     def base_of(self, position: int) -> int:
-        """The segment that a position lies in."""
+        """The segment that contains a position."""
         return self.bases[bisect_right(self.bases, position) - 1]
 
 
@@ -44,9 +44,9 @@ EMPTY = Seen((0,), 0, Row(0, 0), Row(0, 0))
 
 
 class Segments:
-    """The segments of a folder. Any thread may ask: what was seen last only saves work.
+    """The segments of a folder, for any thread. The last snapshot is only a cache.
 
-    Raises ValueError for a log of an older layout.
+    Raises ValueError for a log with an older layout.
     """
 
     def __init__(self, folder: Path):
@@ -65,14 +65,14 @@ class Segments:
         return Index(self.file(base, "index"), writing)
 
     def look(self) -> Seen:
-        """The log as it is now: a glance if nothing happened, and else the work of what is new."""
+        """A snapshot of the log. The cost depends on what has been appended since the last one."""
         bases, size, first, last = self._seen
         while True:
             try:
                 if os.stat(self.file(bases[-1], "index")).st_size != size:
                     with self.index(bases[-1]) as index:
                         size, first, last = index.size, index[0], index[-1]
-            except FileNotFoundError:  # expired, or there is none yet
+            except FileNotFoundError:  # expired, or not created yet
                 bases, size = self.listed(), 0
                 if not bases:
                     return EMPTY
@@ -83,13 +83,13 @@ class Segments:
             bases, size = (*bases, last.end), 0
 
     def kept(self) -> Seen:
-        """The same, without segments that have expired."""
+        """The same, without expired segments."""
         while (seen := self.look()).size and not os.path.exists(self.file(seen.bases[0], "index")):
             self._forget()
         return seen
 
     def end(self, before_ms: int) -> int:
-        """Where the log ends if one leaves out what was logged at `before_ms` and later."""
+        """The end of the lines logged before `before_ms`."""
         while (seen := self.kept()).size:
             try:
                 after = bisect_left(seen.bases, before_ms, key=self._first_log_time)
@@ -97,7 +97,7 @@ class Segments:
                     return seen.bases[0]
                 with self.index(seen.bases[after - 1]) as index:
                     return index[bisect_left(index, before_ms, key=BY_LOG_TIME) - 1].end
-            except FileNotFoundError:  # expired meanwhile
+            except FileNotFoundError:  # it has expired meanwhile
                 self._forget()
         return 0
 
@@ -106,7 +106,7 @@ class Segments:
             return index[0].log_time
 
     def parts(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """(segment, position, position) of each segment's part of what lies between two positions. Raises ValueError."""
+        """Splits a range of positions by segment: (segment, first position, end position). Raises ValueError."""
         if start >= end:
             return
         seen = self.look()
@@ -119,7 +119,7 @@ class Segments:
 
     @contextmanager
     def or_expired(self, position: int) -> Iterator[None]:
-        """What is done in it may find that the segment of a position is gone: raises LogExpired."""
+        """Turns a missing segment file into LogExpired for the given position."""
         try:
             if position < self._seen.bases[0]:
                 raise FileNotFoundError
@@ -131,7 +131,7 @@ class Segments:
             ) from None
 
     def listed(self) -> tuple[int, ...]:
-        """Where the segments begin. A folder that changes is listed again: of several new files one might lack."""
+        """Where the segments begin. Lists a folder again if it changed meanwhile: a listing may miss one of several new files."""
         if not os.path.isdir(self._folder):
             return ()
         before, names = None, os.listdir(self._folder)

@@ -1,8 +1,8 @@
-"""What writers do in a log's folder, one at a time: lines first, then the row of the index that makes them count.
+"""Appends to a log's folder, one writer at a time: first the lines, then the index row that commits them.
 
-    lock ──► mend what a dead writer left ──► numbered, and there already? ──► roll, expire ──► lines ──► row ──► unlock
+    lock ──► repair after a dead writer ──► a batch that is there? ──► roll, expire ──► lines ──► row ──► unlock
 
-A writer may die between any two of these: the next one finds whole appends and, behind them, what to cut off.
+A writer may die between any two steps. The next one finds complete appends, followed by bytes that it truncates.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ class Writer:
         self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
 
     def write(self, data: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
-        """Appends lines, all or none, unless they are a batch that the log has; returns where they begin. Raises OtherBatch."""
+        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises OtherBatch."""
         if not os.path.isdir(self._folder):
             make_folder(self._folder)
         with self._locked():
@@ -39,14 +39,14 @@ class Writer:
             base, start = seen.bases[-1], seen.last.end
             with self._segments.index(base, writing=True) as index:
                 self._write_lines(base, start, data)
-                # now and not before: writing takes a while, and who asks for a log time's end meanwhile must not miss this
+                # taken after writing, which takes a while: a reader that meanwhile asks for the end at a log time must not miss these lines
                 log_time = max(seen.last.log_time, _log_time(log_time_ms))
                 end = start + len(data)
                 index.append(batch.rows(start, end, log_time) if batch else [Row(end, log_time)])
             return start
 
     def last_batch(self, writer: int) -> Batch | None:
-        """The last batch of a writer that the log has; the newest segment tells."""
+        """The last batch of a writer in the log, from the newest segment."""
         seen = self._segments.look()
         if not seen.size:
             return None
@@ -54,12 +54,12 @@ class Writer:
             return index.last_batch(writer)
 
     def expire(self, keep_ms: int) -> None:
-        """Removes the oldest segments, as far as all of each is older than the newest line by more than `keep_ms`."""
+        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `keep_ms`."""
         with suppress(FileNotFoundError), self._locked():
             self._expire(keep_ms)
 
     def wait(self) -> None:
-        """Comes back when whatever was being written is there."""
+        """Waits until a running append has finished."""
         with suppress(FileNotFoundError), self._locked():
             pass
 
@@ -69,11 +69,11 @@ class Writer:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 yield
-            finally:  # closing is not enough if a process was forked meanwhile
+            finally:  # closing does not unlock if a process was forked meanwhile
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
     def _mended(self) -> Seen:
-        """The log, without the lines that no row commits; and, after a power cut, without rows whose lines are lost."""
+        """Removes lines without a row and, after a power failure, rows without lines; returns the log."""
         seen = self._segments.look()
         base, lines = seen.bases[-1], self._segments.file(seen.bases[-1], "jsonl")
         if not seen.size:
@@ -96,7 +96,7 @@ class Writer:
             ) from None
 
     def _rolled(self, seen: Seen, log_time: int) -> Seen:
-        """The log, with a new segment if it is time for one."""
+        """Starts a new segment if one is due; returns the log."""
         held = seen.last.end - seen.bases[-1]
         due = held >= SEGMENT_BYTES or log_time - seen.first.log_time > DAY_MS
         if seen.size and not (held and due):
@@ -108,7 +108,7 @@ class Writer:
         begins = Row(seen.last.end, max(seen.last.log_time, log_time))
         open(self._segments.file(begins.end, "jsonl"), "ab", opener=opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]
-        Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment is there
+        Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists
         if self._keep_ms is not None:
             self._expire(self._keep_ms)
         return self._segments.look()
@@ -125,7 +125,7 @@ class Writer:
         *old, newest = seen.bases
         oldest_ms = seen.last.log_time - keep_ms
         kept = next((base for base in old if self._newest_log_time(base) >= oldest_ms), newest)
-        # an index before its lines, so that a segment that has one can be read
+        # the index before the lines, so that a segment with an index can be read
         for name in sorted(os.listdir(self._folder)):
             if SEGMENT.fullmatch(name) and int(name[:20]) < kept:
                 os.unlink(self._folder / name)

@@ -1,1 +1,1 @@
-"""From alerts to restrictions: who may not do what, until when, and a service that is asked."""
+"""Restrictions made from alerts: who must not do what until when, and a service that answers whether an event is allowed."""

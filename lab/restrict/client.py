@@ -1,4 +1,4 @@
-"""Asks the enforcement service, as the shop does before it lets something happen."""
+"""A client of the enforcement service, for the shop that asks before it lets an event happen."""
 
 import http.client
 import json
@@ -16,19 +16,19 @@ HOST, PORT = "127.0.0.1", 8707
 AT_ONCE, MAX_BODY = 100, 64 << 10  # questions and bytes of a request
 TIMEOUT_S, AGAIN_S = 0.5, 1.0
 ALLOW, DENY = "allow", "deny"
-# A login that waits can be tried again, and a payment that waits can be made later; what an attacker did can not be undone.
+# A refused login or payment can be repeated later; what an attacker did cannot be undone.
 ON_OUTAGE = {"block_login": DENY, "hold_payment": DENY, "notify": ALLOW}
 
 
 class Enforcement:
     """A connection to the service at a URL.
 
-    `on_outage` says for each action of a restriction what happens to the events that it forbids while the service does not
-    answer: "allow" or "deny". Without it they do not happen. After a failed connection the service is not asked for `AGAIN_S`.
+    `on_outage` maps the action of a restriction to "allow" or "deny": whether the events that it forbids happen while the service
+    does not answer. The default is to deny them. After a failed connection the client waits `AGAIN_S` before it asks again.
     A question that the service refuses is never allowed, whatever `on_outage` says.
 
-    `unanswered`: questions that were not answered; `refused`: those that the service refused; `error`: why, the last time.
-    `token`: as the service knows this client; without one, that of the environment or the user's file.
+    `unanswered`: the number of questions without an answer; `refused`: of those that the service refused; `error`: the last reason.
+    `token`: this client's token; by default the one in the environment or in the user's file.
     """
 
     def __init__(self, url: str, token: str | None = None, on_outage: Mapping[str, str] | None = None):
@@ -51,7 +51,7 @@ class Enforcement:
         self.unanswered, self.refused, self.error = 0, 0, ""
 
     def allowed(self, events: Sequence[Mapping[str, Value]]) -> list[bool]:
-        """Of each event whether it may happen. One without an action is a payment."""
+        """Whether each event may happen. An event without an action is a payment."""
         questions = [
             {"action": "payment", **{name: _plain(event[name]) for name in event}} for event in events
         ]
@@ -66,7 +66,7 @@ class Enforcement:
             response = self._connection.getresponse()
             status, answer = response.status, json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._connection.close()  # the next request opens it anew
+            self._connection.close()  # the next request opens a new connection
             self._again_at = max(self._again_at, time.monotonic() + AGAIN_S)
             return self._outage(questions, str(error))
         if status == 200 and len(answers := answer.get("answers", ())) == len(questions):
@@ -96,12 +96,12 @@ class Enforcement:
         ]
 
     def close(self) -> None:
-        """Lets go of the connection."""
+        """Closes the connection."""
         self._connection.close()
 
 
 def _requests(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Questions as requests that the service takes; one that is larger than a request goes alone, to be refused."""
+    """Splits questions into requests. A question that is larger than a request is sent alone, and the service refuses it."""
     some: list[dict[str, Any]] = []
     size = room = MAX_BODY - 100
     for question in questions:

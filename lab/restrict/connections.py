@@ -1,7 +1,7 @@
-"""The open connections of the enforcement service: nobody takes the places of others.
+"""Limits the open connections of the enforcement service, for each client separately.
 
-Who has shown a token has places of their own; all others share some. A connection more, and the oldest of its kind is ended, so
-whoever comes can ask, and connections that ask nothing cost nobody anything.
+Each client with a token has a limit of its own; all connections without a token share one. Above a limit, the oldest connection of
+that owner is closed. So everybody can always connect, and idle connections keep nobody out.
 """
 
 from asyncio import Transport
@@ -10,12 +10,14 @@ from collections import defaultdict
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 STRANGERS, OF_A_CLIENT = 400, 100
-ACCEPTED_AT_ONCE = 100  # far fewer than strangers may be: a newcomer is read before it can be the oldest
+ACCEPTED_AT_ONCE = (
+    100  # far below the limit of strangers, so that a new connection is read before it can be the oldest
+)
 Address = tuple[str, int]
 
 
 class Connections:
-    """Connections by whose they are, the oldest first. They begin as a stranger's.
+    """Open connections by owner, the oldest first. A new connection has no owner until it shows a token.
 
     >>> class Line:
     ...     def abort(self): print("ended")
@@ -31,7 +33,7 @@ class Connections:
         self._owners: dict[Address, bytes] = {}
 
     def opened(self, address: Address, transport: Transport, owner: bytes = b"") -> None:
-        """A connection is there; if that is one too many, the owner's oldest goes."""
+        """Adds a connection, and closes the owner's oldest one above the limit."""
         self._owners[address] = owner
         own = self._open[owner]
         own[address] = transport
@@ -41,18 +43,18 @@ class Connections:
             own.pop(oldest).abort()
 
     def belongs(self, address: Address, owner: bytes) -> None:
-        """The connection has shown a token."""
+        """Assigns a connection to the client whose token it has shown."""
         if self._owners.get(address, owner) != owner:
             self.opened(address, self._open[self._owners[address]].pop(address), owner)
 
     def closed(self, address: Address) -> None:
-        """The connection has gone."""
+        """Removes a connection."""
         if address in self._owners:
             self._open[self._owners.pop(address)].pop(address)
 
 
 def protocol(connections: Connections) -> type[H11Protocol]:
-    """How uvicorn speaks HTTP over connections that are counted."""
+    """uvicorn's HTTP protocol, with counted connections."""
 
     class Counted(H11Protocol):
         def connection_made(self, transport: Transport) -> None:  # type: ignore[override]

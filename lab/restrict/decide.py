@@ -1,9 +1,9 @@
-"""Turns alerts into restrictions: those of rules that name an action.
+"""Turns the alerts of rules with an action into restrictions.
 
     control + acks ──► which rule a version is ─┐
     alerts ─────────────────────────────────────┴─► Decider ──► restrictions, restrictionDeadLetters
 
-It starts from the beginning of its logs; what the restriction log has already, it does not say again.
+It reads its logs from the beginning, and does not repeat what the restriction log already contains.
 """
 
 from collections import defaultdict
@@ -22,27 +22,27 @@ from lab.model.schema import Schema
 from lab.model.words import plain
 from lab.restrict.restrictions import Restriction, folded
 
-DEAD_LETTERS = "restrictionDeadLetters"  # the log of what could not be used
-POLL_S = 0.02  # how often its logs are looked at
-WAITING = 100_000  # alerts of versions that no acknowledgement has named yet
+DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
+POLL_S = 0.02  # how often it looks for new records
+WAITING = 100_000  # alerts of rule versions without an acknowledgement so far
 
 
 class Decider:
     """Reads the logs of an engine and writes their restriction log.
 
-    What it cannot use, because anybody wrote it or because nobody can tell whom it means, becomes a dead letter of the log
-    `restrictionDeadLetters`, with its place and the reason; `dead_letters`: how many that log has.
+    Invalid lines, and alerts whose subject is ambiguous, become dead letters in the log `restrictionDeadLetters`, with place and
+    reason. `dead_letters`: the number of dead letters in that log.
     """
 
     def __init__(self, logs, schema: Schema):
         self._schema, self._log, self._logs = schema, logs.log("restrictions"), logs
         self._letters_log = logs.log(DEAD_LETTERS)
         self._messages: dict[str, Message] = {}  # place in the control log -> message
-        self._newest: dict[int, Rule] = {}  # rule id -> as it was defined last
+        self._newest: dict[int, Rule] = {}  # rule id -> its latest definition
         self._rules: dict[tuple[int, int], Rule] = {}  # rule id, version
         self._waiting: dict[tuple[int, int], list[tuple[Record, Alert]]] = defaultdict(list)
-        self._letters: dict[str, str] = {}  # place -> dead letter that is not written yet
-        self._lettered: set[str] = set()  # places of those that are
+        self._letters: dict[str, str] = {}  # place -> dead letter that has not been written yet
+        self._lettered: set[str] = set()  # places of the dead letters that have been written
 
     @property
     def dead_letters(self) -> int:
@@ -69,8 +69,8 @@ class Decider:
         self._open.close()
 
     def step(self) -> int:
-        """Takes in what came since the last call, and returns how many restrictions it wrote."""
-        # before the answers that name their versions
+        """Processes the new records of its logs, and returns the number of restrictions that it wrote."""
+        # before the acknowledgements that name their versions
         alerts = self._alerts.records()
         acks = self._acks.records()
         for record in self._control.records():
@@ -98,11 +98,11 @@ class Decider:
     def _take_message(self, record: Record) -> None:
         try:
             self._messages[record.place] = parse_message(record.line, self._schema)
-        except BadRule:  # it will be rejected
+        except BadRule:  # the engine will reject it
             return
 
     def _take_ack(self, ack: dict) -> tuple[int, int] | None:
-        """The rule id and the version that it names, if that is known now."""
+        """The rule id and version that an acknowledgement names, if its message is known by now."""
         message = self._messages.pop(ack["place"], None)
         if message is None or message.rule_id is None or "version" not in ack:
             return None
@@ -118,7 +118,7 @@ class Decider:
             self._letters[record.place] = dead_letter(reason, record.place, record.line.encode())
 
     def _wait_no_longer(self) -> None:
-        """Gives up the alerts that have waited longest if too many wait."""
+        """Makes dead letters of the alerts that have waited longest, if too many wait."""
         waiting = sum(map(len, self._waiting.values()))
         while waiting > WAITING:
             (rule_id, version), alerts = next(iter(self._waiting.items()))
@@ -127,7 +127,7 @@ class Decider:
             waiting -= len(self._waiting.pop((rule_id, version)))
 
     def _decide(self, record: Record, alert: Alert, decided: dict[str, Restriction]) -> None:
-        """Adds to `decided` what the alert adds to what was said."""
+        """Adds the alert's restriction to `decided`, if it changes anything."""
         rule = self._rules[alert.rule_id, alert.rule_version]
         if not rule.action:
             return
@@ -156,7 +156,7 @@ class Decider:
 
 
 def group_of(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
-    """The fields of an alert's group and their values as text; None if it has no `group` and its text does not tell.
+    """The fields of an alert's group with their values as text; None if it has no `group` and its `key` is ambiguous.
 
     >>> from decimal import Decimal
     >>> group_of(Alert(1, 1, "{userId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("userId", 7),)), ("userId",))
@@ -169,9 +169,9 @@ def group_of(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
 
 
 def read_key(key: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """A group's text of an older version, read; None if it may be read in two ways, or was cut.
+    """Parses the `key` of an alert of an older version; None if it is ambiguous or was truncated.
 
-    Each field's place is looked for from the left and from the right: they meet where there is one way only.
+    Each field is searched from the left and from the right. Only an unambiguous text gives the same places.
 
     >>> read_key("{userId=7;ip=203.0.113.5}", ("userId", "ip"))
     {'userId': '7', 'ip': '203.0.113.5'}

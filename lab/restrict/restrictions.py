@@ -1,11 +1,11 @@
-"""Who may not do what, until when: what a restriction log says, message by message.
+"""Restrictions, and the messages of a restriction log.
 
     {"action": "block_login", "subject": {"userId": "7"}, "from": 1000, "until": 61000, "ruleId": 1, "ruleVersion": 2, …}
     {"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}
 
-A message again, or in another order, changes nothing: of the same action and subject the latest `until` counts, and a lift
-ends what began no later than it: whoever lifts sees what is in the log, and if the attack goes on, the next alert restricts
-again. So a log compacted by action and subject says the same. Times are in ms since the epoch.
+Repeated or reordered messages change nothing. For an action and subject, the latest `until` applies, and a lift ends the
+restrictions that began before it or at the same time. If the attack continues, the next alert restricts again. So a log compacted by
+action and subject has the same meaning. Times are in ms since the epoch.
 """
 
 import json
@@ -21,7 +21,7 @@ from lab.model.rules import ACTIONS
 from lab.model.schema import MAX_TIME, Value
 from lab.model.words import plain, shown
 
-FORBIDS = {  # by a restriction's action: the actions of events that it forbids
+FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "block_login": ("login", "login_failed", "password_reset"),
     "hold_payment": ("payment",),
     "notify": (),
@@ -33,12 +33,12 @@ Subject = tuple[tuple[str, str], ...]  # fields and their values as text, sorted
 
 
 class BadRestriction(ValueError):
-    """A message that is no restriction; its text says why."""
+    """An invalid message of a restriction log; the text says why."""
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """What stands against a subject, in force until `until`; one that was lifted has neither `start` nor `until`.
+    """A restriction of a subject, in force until `until`. A lifted one has neither `start` nor `until`.
 
     >>> one = Restriction("block_login", (("userId", "7"),), start=1_000, until=61_000, rule_id=1, rule_version=2)
     >>> read_message(one.to_json()) == one, one.in_force(60_999), one.in_force(61_000)
@@ -57,7 +57,7 @@ class Restriction:
 
     @property
     def key(self) -> str:
-        """What a compacted log keeps one message of."""
+        """The key of the message in a compacted log."""
         return json.dumps([self.action, dict(self.subject)])
 
     def in_force(self, now: int) -> bool:
@@ -65,7 +65,7 @@ class Restriction:
         return now < self.until
 
     def merged(self, other: "Restriction") -> "Restriction":
-        """Both in one, whichever came first."""
+        """The combination of two restrictions of the same action and subject, in any order."""
         lifted = max(self.lifted, other.lifted)
         standing = [each for each in (self, other) if each.start > lifted]
         if not standing:
@@ -74,7 +74,7 @@ class Restriction:
         return replace(longest, start=max(each.start for each in standing), lifted=lifted)
 
     def to_json(self) -> str:
-        """A message for the log: of the lift if it is lifted, else of the restriction."""
+        """The message for the log: a lift if it is lifted, otherwise a restriction."""
         said: dict[str, Any] = {"action": self.action, "subject": dict(self.subject)}
         if self.start <= self.lifted:
             return json.dumps(said | {"lift": self.lifted, "by": self.by})
@@ -83,7 +83,7 @@ class Restriction:
 
 
 def read_message(text: str) -> Restriction:
-    """A message of a restriction log. Raises BadRestriction."""
+    """Parses a message of a restriction log. Raises BadRestriction."""
     if len(text) > MAX_BYTES:
         raise BadRestriction(f"{len(text):,} characters, expected at most {MAX_BYTES:,}")
     try:
@@ -120,7 +120,7 @@ def _time(value: object) -> int:
 
 
 class Restrictions:
-    """The fold of a restriction log, and the answer to the question: may this be done?
+    """The current state of a restriction log; tells which restrictions forbid an event.
 
     >>> said = Restrictions()
     >>> said.apply(Restriction("block_login", (("ip", "203.0.113.5"),), start=0, until=60_000))
@@ -133,33 +133,33 @@ class Restrictions:
         self._standing: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], Restriction]] = {}
 
     def apply(self, message: Restriction) -> None:
-        """Takes a message in."""
+        """Applies a message."""
         fields, values = zip(*message.subject) if message.subject else ((), ())
         subjects = self._standing.setdefault((message.action, fields), {})
         subjects[values] = subjects.get(values, message).merged(message)
 
     def get(self, action: str, subject: Subject) -> Restriction:
-        """What stands against a subject; one that never was in force if nothing does."""
+        """The restriction of a subject; one that was never in force if there is none."""
         fields, values = zip(*subject) if subject else ((), ())
         found = self._standing.get((action, fields), {}).get(values)
         return found or Restriction(action, subject)
 
     def against(self, event: Mapping[str, Value], now: int) -> Iterator[Restriction]:
-        """The restrictions in force that forbid an event: those whose subject has the event's values."""
-        for (action, fields), subjects in list(self._standing.items()):  # another thread may add
+        """The restrictions in force that forbid an event: those whose subject matches the event's values."""
+        for (action, fields), subjects in list(self._standing.items()):  # another thread may add restrictions
             if event["action"] in FORBIDS[action]:
                 values = tuple(None if event.get(name) is None else plain(event[name]) for name in fields)
                 if (found := subjects.get(values)) and found.in_force(now):
                     yield found
 
     def all(self) -> list[Restriction]:
-        """Everything that stands or stood, the one that lasts longest first."""
+        """All current and former restrictions, the one that lasts longest first."""
         found = [each for subjects in list(self._standing.values()) for each in list(subjects.values())]
         return sorted(found, key=lambda each: (-each.until, each.key))
 
 
 def folded(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
-    """What a restriction log says up to now; `bad` is told of a message that is none, and why."""
+    """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
         for _, message in parsed(tail.records(), read_message, bad):

@@ -1,11 +1,11 @@
-"""The enforcement service: keeps who is restricted, and answers whether an event may happen. On the loopback only.
+"""The enforcement service: follows a restriction log and answers whether an event may happen. It listens on the loopback only.
 
     restriction log ──► Enforcer ◄── POST /may {"questions": [{"action": "login", "userId": 7}]}
                                      {"answers": [{"allowed": false, "until": …, "ruleId": 1, …}]}
 
-It changes nothing: restrictions come from the log, and `lab restrict lift` writes there too. Started anew it reads the log
-from its beginning before it answers. Only clients with a token are answered (`lab.restrict.tokens`). A question that cannot be
-answered is refused by itself, {"allowed": false, "refused": why}; the others of its request are answered.
+It has no state of its own: restrictions come from the log, and so do lifts (`lab restrict lift`). When it starts, it reads the whole
+log before it answers. It answers only clients with a token (`lab.restrict.tokens`). An invalid question is refused on its own,
+{"allowed": false, "refused": why}; the other questions of the request are answered.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from lab.restrict.tokens import read_tokens
 
 POLL_S, AGAIN_S = 0.02, 0.5
 MAX_LISTED = 1000
-BODY_S = 5.0  # how long a request may take to arrive
+BODY_S = 5.0  # how long the body of a request may take to arrive
 RATE = 1000  # requests a second of each client; a burst may be as large
 SETTINGS: dict[str, Any] = {
     "log_level": "warning",
     "access_log": False,
     "timeout_keep_alive": 60,
-    "timeout_graceful_shutdown": 2,  # s; else one who keeps a connection open keeps the service from stopping
+    "timeout_graceful_shutdown": 2,  # s; otherwise an open connection could prevent the service from stopping
     "backlog": ACCEPTED_AT_ONCE,
 }
 
 
 def read_questions(body: bytes) -> list[Any]:
-    """The questions of a request; each may still be none. Raises BadRecord."""
+    """The questions of a request, not validated yet. Raises BadRecord."""
     asked = read_object(read_text(body, "request", MAX_BODY))
     questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
     if not isinstance(questions, list) or not 1 <= len(questions) <= AT_ONCE:
@@ -55,7 +55,7 @@ def read_questions(body: bytes) -> list[Any]:
 
 
 def refusal(question: Any) -> str:
-    """Why a question cannot be answered; "" if it can."""
+    """Why a question is invalid; "" if it is valid."""
     if not isinstance(question, dict):
         return expected("question", question, 'an object such as {"action": "login", "userId": 7}')
     if not isinstance(question.get("action"), str):
@@ -67,7 +67,7 @@ def refusal(question: Any) -> str:
 
 
 class Enforcer(Thread):
-    """Follows a restriction log in a thread of its own. `log`: it; `clock`: ms since the epoch, for tests."""
+    """Follows a restriction log in its own thread. `log`: the restriction log; `clock`: ms since the epoch, for tests."""
 
     def __init__(self, log, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000):
         super().__init__(daemon=True, name="enforcer")
@@ -76,7 +76,7 @@ class Enforcer(Thread):
         self.read_at, self.bad, self.error = 0, 0, ""
 
     def run(self) -> None:
-        """Reads until `stop`; a log that has gone is tried again."""
+        """Reads until `stop`. Tries again if the log is unavailable."""
         while not self._stopping.is_set():
             try:
                 with closing(self._log.tail()) as tail:
@@ -84,7 +84,7 @@ class Enforcer(Thread):
                         self._take(tail.read())
                         self.read_at, self.error = self._clock(), ""
                         self.ready.set()
-            except Exception as error:  # noqa: BLE001  (it goes on with what it knows, and says so)
+            except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
                 self.error = str(error)
                 self._stopping.wait(AGAIN_S)
 
@@ -96,12 +96,12 @@ class Enforcer(Thread):
                 self.bad += 1
 
     def stop(self) -> None:
-        """Ends it and waits until it has."""
+        """Stops the thread and waits for its end."""
         self._stopping.set()
         self.join()
 
     def answer(self, event: Any) -> dict[str, Any]:
-        """Whether the event may happen; if not, until when, and because of which rule, or why it is no question."""
+        """Whether the event may happen; if not, until when and because of which rule, or why the question is invalid."""
         if why := refusal(event):
             return {"allowed": False, "refused": why}
         if found := max(
@@ -111,13 +111,13 @@ class Enforcer(Thread):
         return {"allowed": True}
 
     def in_force(self) -> list[Restriction]:
-        """What is in force now, the longest first."""
+        """The restrictions in force, the one that lasts longest first."""
         now = self._clock()
         return [each for each in self._restrictions.all() if each.in_force(now)]
 
 
 def shown(restriction: Restriction) -> dict[str, Any]:
-    """A restriction as the service tells it."""
+    """A restriction in the form of the service's answers."""
     return {
         "action": restriction.action,
         "subject": dict(restriction.subject),
@@ -134,10 +134,12 @@ def service(
     rate: float = RATE,
     connections: Connections | None = None,
 ) -> FastAPI:
-    """The web service over an enforcer that was started, for clients that have one of the tokens."""
+    """The web service for a started enforcer. It answers clients that have one of the tokens."""
     app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Limits, tokens=tokens, rate=rate, connections=connections or Connections())
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])  # no other site's page asks
+    app.add_middleware(
+        TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]
+    )  # pages of other sites cannot ask
 
     @app.post("/may")
     async def may(request: Request) -> JSONResponse:
@@ -165,14 +167,14 @@ def service(
 
 
 class Bucket:
-    """How many requests a client may make now."""
+    """A token bucket: limits the request rate of one client."""
 
     def __init__(self, rate: float):
         self._rate = self._left = rate
         self._at = time.monotonic()
 
     def take(self) -> bool:
-        """Whether there is room for one more."""
+        """Whether one more request is allowed."""
         now = time.monotonic()
         self._left, self._at = min(self._rate, self._left + (now - self._at) * self._rate), now
         if self._left < 1:
@@ -182,9 +184,9 @@ class Bucket:
 
 
 class Limits:
-    """Refuses requests without a token (401), too many of one client (429), too slow (408) or too large (413) ones.
+    """Refuses requests without a token (401), above the client's rate (429), too slow (408) or too large (413).
 
-    Nobody but a client itself uses up what it may ask: who has no token is refused before anything is counted or read.
+    Only a client itself uses up its rate: a request without a token is refused before anything is counted or read.
     """
 
     def __init__(self, app: ASGIApp, tokens: Sequence[str], rate: float, connections: Connections):
@@ -195,7 +197,7 @@ class Limits:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         given = dict(scope["headers"]).get(b"authorization", b"")
-        # all of them are compared, each in constant time: how long it takes says nothing about a token
+        # compares all of them, each in constant time: the time reveals nothing about a token
         matches = [client for known, client in self._clients.items() if hmac.compare_digest(known, given)]
         if not matches:
             return await _refuse(
@@ -251,9 +253,9 @@ def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, **pla
 
 @contextmanager
 def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> Iterator[Enforcer]:
-    """The service in a thread of this process, for the length of the `with`; it answers from the first moment.
+    """Runs the service in a thread for the duration of the `with` block. It answers as soon as the block begins.
 
-    `tokens`: those of its clients; without any, that of the environment or the user's file. Raises OSError if the port is taken.
+    `tokens`: the tokens of its clients; by default the one in the environment or in the user's file. Raises OSError if the port is taken.
 
     >>> with serving(FileLog("restrictions"), 8707) as enforcer:  # doctest: +SKIP
     ...     Enforcement("http://127.0.0.1:8707").allowed([{"action": "login", "userId": 7}])
@@ -279,7 +281,7 @@ def serving(log, port: int, tokens: Sequence[str] = (), rate: float = RATE) -> I
 
 
 def serve(log, port: int, tokens: Sequence[str]) -> None:
-    """Serves until Ctrl-C or SIGTERM, once all that the log holds has been read."""
+    """Reads the whole log, then serves until Ctrl-C or SIGTERM."""
     enforcer = Enforcer(log)
     enforcer.start()
     while not enforcer.ready.wait(AGAIN_S):

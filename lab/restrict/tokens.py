@@ -1,7 +1,7 @@
-"""The tokens with which the enforcement service knows its clients: from the environment or a file, never from a command line.
+"""The tokens of the enforcement service's clients, from the environment or a file, never from the command line.
 
-A file has one token a line, one for each client. Without a file or a variable there is one of the user's own, which the service
-or its first client makes: who may read that user's files may ask.
+A file contains one token per line, one for each client. Without a file or a variable, the service or its first client creates a file
+with one token for the user: programs that can read the user's files can ask.
 """
 
 import os
@@ -17,12 +17,12 @@ SHORTEST = 32  # characters
 
 
 def new_token() -> str:
-    """One that nobody guesses."""
+    """A new random token."""
     return secrets.token_urlsafe(32)
 
 
 def read_tokens(file: Path | None = None) -> list[str]:
-    """The tokens of a file, of the environment, or of the user's own file, which is made if it is missing.
+    """The tokens in a file, in the environment, or in the user's own file, which is created if it is missing.
 
     Raises ValueError for a file without a token, or a token that is too short; OSError if the file cannot be read.
     """
@@ -34,7 +34,7 @@ def read_tokens(file: Path | None = None) -> list[str]:
         aside = own.with_suffix(f".{os.getpid()}")
         with open(aside, "w", opener=_for_the_user) as made:
             made.write(new_token() + "\n")
-        with suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process created it first
             os.link(aside, own)
         aside.unlink()
     return _checked(own.read_text("ascii").split(), str(own))
