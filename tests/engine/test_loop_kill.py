@@ -1,0 +1,126 @@
+"""Processes that run the loop on one checkpoint, killed at any moment or left to linger: every alert is there once.
+
+A long version: `make soak ARGS=tests/engine/test_loop_kill.py`, with `KILLS=1000`.
+"""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lab.engine.cut import Planner
+from lab.engine.cuts import FOLDER, TakenOver
+from lab.engine.durable import Durable
+from lab.engine.ends import READ, FileLogs
+from lab.engine.job import Job
+from lab.engine.loop import epoch
+from lab.engine.settings import Settings
+from lab.engine.stages import compile_kernels
+from lab.engine.statefiles import Overtaken
+from lab.logs.index import OtherBatch
+from lab.model.reference import Reference
+from lab.model.schema import LOGINS
+from tests.engine.test_stages import count_rule, login
+from tests.waiting import wait_until
+
+LINGER = 0.2  # so many are not killed before the next one starts
+SEED = int(os.environ.get("SEED", "7"))
+
+
+def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: int | None = None) -> None:
+    """Runs epochs of some cuts each, the last one that has begun first."""
+    rng = random.Random(seed)
+    job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
+    events, control = map(logs.feed, READ)
+    names = (Durable(checkpoint) / FOLDER).names()
+    first = int(names[-1].split(".")[0]) if names else 0
+    for number in count(first) if most is None else range(first, first + most):
+        planner = Planner(events, control, job.folder, job.settings)
+        with epoch(job, planner, number, partial(logs.put, "engine")) as running:
+            for _ in range(rng.choice([1, 3, 10])):
+                if not running.step():
+                    time.sleep(0.001)
+
+
+def started(logs: FileLogs, checkpoint: Path, seed: int) -> int:
+    """The id of a process that runs epochs until it is killed, or overtaken by another."""
+    if process := os.fork():
+        return process
+    try:
+        with suppress(TakenOver, Overtaken, OtherBatch):
+            run_epochs(logs, checkpoint, f"{os.getpid()}-{seed}", seed)
+    finally:
+        os._exit(0)
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+
+
+def expected(logs: FileLogs) -> Counter:
+    """The alerts of the reference over the logs, in their order."""
+    records = [
+        (record.append_ms, log, position, record.line.encode())
+        for log in ("control", "events")
+        for position, record in enumerate(logs.log(log).tail().records())
+    ]
+    reference = Reference(LOGINS, key_groups=4)
+    for _, log, _, value in sorted(records):
+        (reference.control if log == "control" else reference.event)(value)
+    return Counter(alert.alert_id for alert in reference.alerts)
+
+
+def delivered(logs: FileLogs) -> Counter:
+    return Counter(json.loads(line)["alertId"] for line in logs.log("alerts").read())
+
+
+@pytest.mark.parametrize(
+    "kills", [20, pytest.param(int(os.environ.get("KILLS", "1000")), marks=pytest.mark.soak)]
+)
+def test_killed_at_any_moment_it_goes_on_and_every_alert_is_there_once(tmp_path, kills):
+    compile_kernels()
+    rng, logs, checkpoint = random.Random(SEED), FileLogs(tmp_path / "logs"), tmp_path / "checkpoint"
+    logs.create()
+    logs.log("control").append([count_rule(">", 0, "5m")[1]])
+    lingering: list[int] = []
+    waits_ms, number = [], 0
+    for run in range(kills):
+        process = started(logs, checkpoint, run)
+        before, begun = logs.log("stats").end(), time.monotonic()
+        for _ in range(rng.randrange(8)):
+            number += 1
+            logs.log("events").append([login(number, 100 + number // 9)[1]])
+            if rng.random() < 0.1:
+                logs.log("control").append([count_rule(">", rng.randrange(3), "5m")[1]])
+            time.sleep(rng.choice([0, 0.001, 0.01]))
+        if rng.random() < 0.2:  # else it is killed wherever it is
+            logs.log("events").append([login(number := number + 1, 100 + number // 9)[1]])
+            wait_until(lambda before=before: logs.log("stats").end() > before, pause_s=0.001)
+            waits_ms.append(1000 * (time.monotonic() - begun))
+        lingering.append(process)
+        if rng.random() > LINGER:
+            while lingering:
+                kill(lingering.pop())
+    while lingering:
+        kill(lingering.pop())
+    run_epochs(logs, checkpoint, f"{os.getpid()}-last", 0, most=20)
+    wanted, got = expected(logs), delivered(logs)
+    p50, p99 = np.percentile(waits_ms or [0], [50, 99])
+    print(
+        f"{kills} kills, seed {SEED}: {wanted.total():,} alerts, {(wanted - got).total()} lost, "
+        f"{(got - wanted).total()} extra; from a start to its first line in the stats log p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+    )
+    assert got == wanted
+    counted = [json.loads(line) for line in logs.log("stats").read()]
+    assert sum(line.get("records", 0) for line in counted) == number
+    assert [line["batch"] for line in counted] == list(range(len(counted)))
