@@ -21,6 +21,13 @@ FILTERS = (
     {"country": ["KR", "CN"]},
     {"amount": [1, "2.50"], "action": ["pay", "login"]},
 )
+WHENS = (
+    *("amount > 2.50", "amount <= 0 or amount is null", "amount in (1, 2.5) and action = login"),
+    *("amount not in (1, -3.25)", "amount < userId", "userId >= amount", "eventId != userId"),
+    *("country not in (KR, CN)", 'country > "KR"', "country <= ip", 'country = "K,R" or country is null'),
+    *('ip startsWith "a;"', "ip not startsWith a", "ip in (10.0.0.0/8, ::1/128)", "ip not in 10.0.0.0/8"),
+    *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
+)
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
@@ -45,7 +52,7 @@ def events(draw, time_ms: int):
         "eventTime": time_ms,
         "userId": draw(st.sampled_from([1, 1, 1, 2, None])),
         "action": draw(st.sampled_from(["login", "pay"])),
-        "ip": draw(st.sampled_from(["a", "a", "b", "a;country=KR", "x" * 2_000, "x" * 2_001, None])),
+        "ip": draw(st.sampled_from(["a", "a", "b", "a;country=KR", "10.1.2.3", "::1", "x" * 2_000, "x" * 2_001, None])),
         "country": draw(st.sampled_from(["KR", "KR", "CN", "CN", 'U"S', "é", "K,R", None])),
         "amount": None,
     }
@@ -72,6 +79,8 @@ def rules(draw):
         ),
         "window": draw(st.sampled_from(WINDOWS)),
     }
+    if draw(st.integers(0, 2)) == 0:
+        rule |= {"when": draw(st.sampled_from(WHENS))}
     kind = draw(st.integers(0, 3))
     if kind == 0:
         rule |= {"aggregateFieldName": draw(st.sampled_from(COUNTING)), "aggregatorFunctionType": "SUM"}

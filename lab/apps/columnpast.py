@@ -22,6 +22,7 @@ from lab.engine.route import matching, routed
 from lab.engine.rulenumbers import scale_of
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
+from lab.engine.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id, Value
@@ -115,7 +116,7 @@ class Past:
     # -- a rule on them ------------------------------------------------------------------------------------------------
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
+        """The rule's aggregate at each event that may alert, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
         if rule.function != "COUNT_WITH_RESET":
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         columns = self._routed(rule) if self._parts else {"time": ()}
@@ -158,8 +159,10 @@ class Past:
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
         rows = matching(columns, rule.route, self.schema)
-        return routed(columns, rows, rule.route, rule.needs, self.schema) | {
-            "keyGroup": np.zeros(len(rows), np.int64)
+        return {
+            **routed(columns, rows, rule.route, rule.needs, self.schema),
+            **when_columns((rule,), columns, rows, self.schema),
+            "keyGroup": np.zeros(len(rows), np.int64),
         }
 
     def window(

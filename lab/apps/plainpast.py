@@ -94,7 +94,7 @@ class Past:
         return self.arrived - before
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
+        """The rule's aggregate at each event that may alert, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
         if rule.function != "COUNT_WITH_RESET":
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         reference = Reference(self.schema, key_groups=1)

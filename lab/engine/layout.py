@@ -103,6 +103,8 @@ class Rules(NamedTuple):
     upto: np.ndarray
     # [rules] int64: the route's rules by aggregate, operator and limit
     firing: np.ndarray
+    # [rules, 2] int64: the column of Batch.when and its bit that must be set for the rule to alert; NOTHING: any event may
+    when: np.ndarray
 
 
 class Batch(NamedTuple):
@@ -117,6 +119,8 @@ class Batch(NamedTuple):
     value: np.ndarray
     # [events] their groups, as `look_ahead` finds them
     group: np.ndarray
+    # [events, columns] bits: which conditions of rules are true of the event
+    when: np.ndarray
 
 
 LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py", "window.py")

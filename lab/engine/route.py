@@ -18,6 +18,7 @@ from lab.engine.decode import MicroBatch
 from lab.engine.ledger import Change, Ledger
 from lab.engine.settings import Settings
 from lab.engine.store import halves
+from lab.engine.when import when_columns
 from lab.engine.windows import Envelope
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.rules import Filter, Route
@@ -60,6 +61,7 @@ def _between(
         if not len(rows):
             continue
         columns = routed(events, rows, plan.route, plan.needs, settings.schema)
+        columns |= when_columns(plan.rules, events, rows, settings.schema)
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)

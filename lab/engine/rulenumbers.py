@@ -7,7 +7,7 @@
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
 from lab.model.rules import OPERATORS, Rule
 from lab.model.schema import Schema
+from lab.model.when import When
 from lab.model.words import plain
 
 BITS = 63  # of an int64 column that say what is not null
@@ -59,6 +60,16 @@ def not_null(number: int) -> tuple[str, int]:
     (('not null/0', 4), ('not null/1', 1))
     """
     return f"not null/{number // BITS}", 1 << number % BITS
+
+
+def different_whens(rules: Iterable[Rule]) -> list[When]:
+    """The conditions of rules on the event that may alert, each once."""
+    return list(dict.fromkeys(rule.when for rule in rules if rule.when))
+
+
+def when_column(number: int) -> tuple[str, int]:
+    """The column that says of which events a route's condition is true, by its number, and its bit there."""
+    return f"when:{number // BITS}", 1 << number % BITS
 
 
 def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
@@ -127,6 +138,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
                 firing += rows_at[limit][operator]
             positions[-1][operator] = len(firing)
         upto += positions
+    places = {when: (number // BITS, 1 << number % BITS) for number, when in enumerate(different_whens(rules))}
     return list(by_key), Rules(
         aggregate,
         np.array(needs, np.int64).reshape(-1, 2),
@@ -134,4 +146,5 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         np.array(limits, np.int64).reshape(-1, 4),
         np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
         np.array(firing, np.int64),
+        np.array([places.get(rule.when, (NOTHING, 0)) for rule in rules], np.int64).reshape(-1, 2),
     )

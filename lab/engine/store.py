@@ -53,6 +53,7 @@ class RouteStore:
         self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.window_ms for rule in rules)
         self.keys, self.numbers = numbers(rules, self.fields, self.schema)
+        self.when_columns = int(self.numbers.when[:, 0].max()) + 1
         self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
         # aggregates that are reset when their rule fires
         self.own = sum(key.rule_id is not None for key in self.keys)
@@ -255,7 +256,10 @@ class RouteStore:
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         key = self._key(columns, rows)
         time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
-        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64))
+        when = np.zeros((rows, self.when_columns), np.int64)
+        for number in range(self.when_columns):  # events that are taken back have been judged, and have none
+            when[:, number] = columns.get(f"when:{number}", 0)
+        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), when)
 
     def _key(self, columns: Columns, rows: int) -> np.ndarray:
         key = np.empty((rows, len(self.key_columns)), np.int64)

@@ -259,7 +259,7 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
                 running = store.running[place : place + rules.aggregate[a, WIDTH]]
                 take_in_late(store, rules, a, running, j, window_start(store, rules, a, newest, horizon))
             if fate[i] == EVALUATED:
-                fired = judge(store, rules, a, g, j, horizon, i, alerts, fired)
+                fired = judge(store, rules, batch, a, g, j, horizon, i, alerts, fired)
     return len(batch.time), fired
 
 
@@ -270,7 +270,7 @@ def window_start(store, rules, a, j, horizon):
 
 
 @bare
-def judge(store, rules, a, g, j, horizon, row, alerts, fired):
+def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     """Compares an aggregate over the window that ends with event `j` with its limits; returns where `alerts` got to."""
     if not has_values(store, rules, a, j):
         return fired
@@ -284,14 +284,16 @@ def judge(store, rules, a, g, j, horizon, row, alerts, fired):
         enter(store, rules, a, running, j)
         leave_before(store, rules, a, running, start)
     if j == newest:
-        return alert(store, rules, a, running, j, measured(store, rules, a, running), row, alerts, fired)
+        measure = measured(store, rules, a, running)
+        return alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
     oldest = window_start(store, rules, a, j, horizon)
     moved = store.scratch[LIMBS : LIMBS + len(running)]
     for lane in range(len(running)):
         moved[lane] = running[lane]
     if rules.aggregate[a, KIND] == DISTINCT:
         step_back(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
-        fired = alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
+        measure = measured(store, rules, a, moved)
+        fired = alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
         # only a copy of the lanes was moved, but the table itself
         step_forth(store, rules, a, moved, j, running[START])
         return fired
@@ -309,14 +311,18 @@ def judge(store, rules, a, g, j, horizon, row, alerts, fired):
         if not has_blocks(store, g):
             make_blocks(store, g)
         sum_up(store, rules, a, running, g, store.event[j, TIME], oldest, moved)
-    return alert(store, rules, a, running, j, measured(store, rules, a, moved), row, alerts, fired)
+    measure = measured(store, rules, a, moved)
+    return alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
 
 
 @bare
-def alert(store, rules, a, running, j, measure, row, alerts, fired):
-    """Writes an alert for each rule that the measure at event `j` fires; a rule that counts since it fired begins anew."""
+def alert(store, rules, batch, a, running, j, measure, row, alerts, fired):
+    """Writes an alert for each rule that the measure at event `j` fires and whose `when` is true of it, in row `row` of the batch.
+
+    A rule that counts since it fired begins anew.
+    """
     less, upto = search(rules, a, measure)
-    end = fire(rules, a, less, upto, alerts[:, RULE], fired)
+    end = may_alert(rules, batch, row, alerts, fired, fire(rules, a, less, upto, alerts[:, RULE], fired))
     for k in range(fired, end):
         alerts[k, ROW] = row
         alerts[k, IN_GROUP] = store.event[j, GROUP]
@@ -329,3 +335,16 @@ def alert(store, rules, a, running, j, measure, row, alerts, fired):
         running[N] = 0
         reset(store, rules.aggregate[a, RULE_ID], store.event[j, GROUP], store.event[j, SEQ])
     return end
+
+
+@bare
+def may_alert(rules, batch, row, alerts, fired, end):
+    """Keeps of the rules in `alerts` from `fired` up to `end` those that may alert at an event; returns where they end."""
+    kept = fired
+    for k in range(fired, end):
+        rule = alerts[k, RULE]
+        column = rules.when[rule, 0]
+        if column == NOTHING or batch.when[row, column] & rules.when[rule, 1]:
+            alerts[kept, RULE] = rule
+            kept += 1
+    return kept

@@ -16,6 +16,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import NamedTuple
 
+from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
 from lab.model.words import plain, shown, visible
@@ -113,7 +114,7 @@ def parse_conditions(text: str, schema: Schema) -> Filter:
     lab.model.conditions.BadConditions: conditions are joined by and: action = login and country … (at ",", character 13)
     """
     filter = {}
-    for field, values in _Reader(text).conditions():
+    for field, values in _Conditions(text).conditions():
         try:
             known = schema.field(field.text)
         except ValueError as error:
@@ -123,11 +124,12 @@ def parse_conditions(text: str, schema: Schema) -> Filter:
         if field.text in filter:
             reason = f"{field.text} comes twice; for one of several values: {field.text} in (…, …)"
             raise BadConditions(reason, text, field.start, field.end)
-        filter[field.text] = tuple(sorted({_value(text, known, value) for value in values}))
+        filter[field.text] = tuple(sorted({value_of(text, known, value) for value in values}))
     return tuple(sorted(filter.items()))
 
 
-def _value(text: str, field, token: Token):
+def value_of(text: str, field: Field, token: Token) -> str | int | Decimal:
+    """The value of a field that a token of a text means. Raises BadConditions."""
     try:
         value = field.parse_text(token.text) if field.numeric else field.parse(token.text)
     except BadRecord as error:
@@ -137,8 +139,8 @@ def _value(text: str, field, token: Token):
     return value
 
 
-class _Reader:
-    """Reads conditions from left to right, each token once."""
+class Reader:
+    """Reads a text from left to right, each token once."""
 
     def __init__(self, text: str):
         self.text, self.tokens = text, list(tokens(text))
@@ -159,6 +161,10 @@ class _Reader:
     def refuse(self, reason: str, token: Token | None = None) -> BadConditions:
         token = token or self.next
         return BadConditions(reason, self.text, token.start, token.end)
+
+
+class _Conditions(Reader):
+    """The conditions of a filter."""
 
     def conditions(self) -> list[Condition]:
         old = any(token.is_sign(";", "|") for token in self.tokens)

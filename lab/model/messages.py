@@ -16,6 +16,7 @@ from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.rule import FUNCTIONS, OPERATORS, SYMBOLS, UNIT_SECONDS, Filter, Rule, filter_object
 from lab.model.schema import Schema
+from lab.model.when import When, parse_when
 from lab.model.words import expected, plain, shown, unknown
 
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
@@ -27,12 +28,12 @@ _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
-_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "action", "ttl")
+_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "when", "action", "ttl")
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
 ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
 COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
-OPERATOR_ALIASES = {symbol: name for name, (symbol, _) in SYMBOLS.items()}
+OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 MAX_WINDOW_SECONDS = 3660 * 86_400
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
@@ -121,6 +122,8 @@ def message_of(given: dict, schema: Schema) -> Message:
     operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = _limit(given), _window_ms(given)
     rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
+    if given.get("when") is not None:
+        rule = replace(rule, when=_when(given["when"], schema))
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     return Message("rule", rule, rule_id, state)
@@ -184,6 +187,15 @@ def _filter(given: dict, schema: Schema) -> Filter:
             raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
         filter.append((name, tuple(sorted(values))))
     return tuple(filter)
+
+
+def _when(words: object, schema: Schema) -> When:
+    if not isinstance(words, str):
+        raise BadRule(expected("when", words, f"a text such as {shown('amount > 500')}"))
+    try:
+        return parse_when(words, schema)
+    except BadConditions as error:
+        raise BadRule(f"when: {error}") from None
 
 
 def _meant(words: str, schema: Schema) -> str:

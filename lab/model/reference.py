@@ -19,6 +19,7 @@ from lab.model.keygroups import digest, key_group_of_one
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
 from lab.model.tallies import COUNTS, Tallies, record_example
+from lab.model.when import is_true
 
 LATE_POLICIES = ("evaluate", "store", "drop")
 
@@ -197,7 +198,7 @@ class Reference:
             and self._counts(rule, group, other)
         ]
         aggregate, holds = aggregate_of(rule, window)
-        if not holds:
+        if not holds or (rule.when and not is_true(rule.when, event)):
             return
         values = tuple(event[name] for name in rule.keys)
         alert = Alert(

@@ -4,7 +4,6 @@ SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggr
 """
 
 import json
-import operator as compare
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +14,16 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES, Exact
 from lab.model.conditions import Filter, conditions_text
+from lab.model.when import RELATIONS, When, when_text
 from lab.model.words import html_table, plain, visible
 
 SYMBOLS = {
-    "EQUAL": ("=", compare.eq),
-    "NOT_EQUAL": ("!=", compare.ne),
-    "GREATER": (">", compare.gt),
-    "GREATER_EQUAL": (">=", compare.ge),
-    "LESS": ("<", compare.lt),
-    "LESS_EQUAL": ("<=", compare.le),
+    "EQUAL": "=",
+    "NOT_EQUAL": "!=",
+    "GREATER": ">",
+    "GREATER_EQUAL": ">=",
+    "LESS": "<",
+    "LESS_EQUAL": "<=",
 }
 OPERATORS = tuple(SYMBOLS)
 FUNCTIONS = tuple(AGGREGATES)
@@ -54,6 +54,7 @@ class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
+    `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
 
     >>> from lab.model.rules import parse_message
@@ -79,6 +80,7 @@ class Rule:
     version: int = 0
     action: str | None = None
     ttl_ms: int | None = None
+    when: When | None = None
 
     @cached_property
     def route(self) -> Route:
@@ -97,7 +99,7 @@ class Rule:
     @property
     def relation(self) -> Callable:
         """Its operator as a function of aggregate and limit; numbers or NumPy arrays."""
-        return SYMBOLS[self.operator][1]
+        return RELATIONS[self.symbol]
 
     def holds(self, measure: Exact) -> bool:
         """Whether what its aggregate measures is in the rule's relation to the limit, exactly; for STDDEV that is the variance."""
@@ -117,20 +119,23 @@ class Rule:
             "limitOperatorType": self.operator,
             "limit": _json_value(self.limit),
             "window": "".join(_duration(self.window_ms)),
+            "when": when_text(self.when) if self.when else None,
             "action": self.action,
             "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
             "version": self.version or None,
         }
         return {name: value for name, value in attributes.items() if value is not None}
 
-    def describe(self) -> str:
-        """The rule in plain English."""
+    def describe(self, limit: str | None = None) -> str:
+        """The rule in plain English; `limit`: how its limit is written there."""
+        limit = plain(self.limit) if limit is None else limit
         of = ", ".join(self.unique) or self.field or "events"
         where = f" where {conditions_text(self.filter)}" if self.filter else ""
         per = f" per {', '.join(self.keys)}" if self.keys else ""
+        when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
         over = _duration_text(self.window_ms)
-        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {plain(self.limit)}{then}"
+        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {limit}{when}{then}"
 
     def _repr_html_(self) -> str:
         return table([self])
@@ -142,7 +147,7 @@ def symbol(operator: str) -> str:
     >>> symbol("GREATER_EQUAL")
     '>='
     """
-    return SYMBOLS[operator][0] if operator in SYMBOLS else operator
+    return SYMBOLS.get(operator, operator)
 
 
 def _duration(ms: int) -> tuple[str, str]:
@@ -186,8 +191,7 @@ def meaning(rule: Rule) -> str:
     >>> meaning(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5'
     """
-    before, limit, after = rule.describe().rpartition(f" {rule.symbol} {plain(rule.limit)}")
-    return f"{before} {rule.symbol} {Decimal(plain(rule.limit)):,f}{after}" if limit else after
+    return rule.describe(f"{Decimal(plain(rule.limit)):,f}")
 
 
 def table(rules: list[Rule]) -> str:

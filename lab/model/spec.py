@@ -156,6 +156,7 @@ def _message(schema: Schema) -> Json:
             "propertyNames": {"enum": list(schema.names)},
             "additionalProperties": {"anyOf": [either, {"type": "array", "items": either, "minItems": 1}]},
         },
+        "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
         "controlType": _words(CONTROLS),
         "version": {"type": "integer"},
         "action": _words(ACTIONS),

@@ -62,6 +62,7 @@ RULES_ARRAYS = {
     "limit": (8, 2),
     "upto": (8, 2),
     "firing": (8, 1),
+    "when": (8, 2),
 }
 BATCH_ARRAYS = {
     "time": (8, 1),
@@ -70,6 +71,7 @@ BATCH_ARRAYS = {
     "key": (8, 2),
     "value": (8, 2),
     "group": (8, 1),
+    "when": (8, 2),
 }
 
 

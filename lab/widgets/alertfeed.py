@@ -15,6 +15,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, compact_json, id_text, utc
 from lab.model.rules import Rule, symbol
 from lab.model.schema import PAYMENTS
+from lab.model.when import fields_of
 from lab.model.words import cell, visible
 from lab.widgets.alertwindow import building_up, explain, id_of
 from lab.widgets.backtest import span
@@ -271,7 +272,8 @@ class AlertFeed(Part):
     def _show_events(self, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
         schema = self.past.schema
-        looked_at = (*rule.needs, *rule.keys, *(name for name, _ in rule.filter))
+        of_filter = (name for name, _ in rule.filter)
+        looked_at = (*rule.needs, *rule.keys, *of_filter, *fields_of(rule.when))
         known = {*schema.id_fields, schema.time_field} - {*looked_at}
         names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]

@@ -178,4 +178,4 @@ def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
 def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
     limit = rule.limit if rule.function == "COUNT_WITH_RESET" else None
-    return (*(rule.keys, rule.filter, rule.function, rule.field, rule.unique, rule.window_ms, limit),)
+    return rule.keys, rule.filter, rule.when, rule.function, rule.field, rule.unique, rule.window_ms, limit

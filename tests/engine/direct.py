@@ -22,7 +22,7 @@ import pyarrow as pa
 from lab.engine import shared, store
 from lab.engine.alertlines import alert_lines
 from lab.engine.columns import ID_TEXT, LOG_TIME, Columns
-from lab.engine.rulenumbers import halves
+from lab.engine.rulenumbers import different_whens, halves, when_column
 from lab.engine.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
@@ -31,7 +31,8 @@ from lab.model.reference import LATE_POLICIES, key_group_of, run
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.tallies import FATES
-from tests.strategies import PAIRS
+from lab.model.when import is_true
+from tests.strategies import PAIRS, WHENS
 
 Entry = tuple[str, bytes]
 
@@ -120,6 +121,10 @@ class Direct:
                     columns[f"{kind}:{column}"] = (
                         pa.array(values, pa.int64()) if None in values else np.array(values, np.int64)
                     )
+        for number, when in enumerate(different_whens(held.rules)):
+            name, bit = when_column(number)
+            columns.setdefault(name, np.zeros(len(events), np.int64))
+            columns[name] += bit * np.array([is_true(when, event) for event in events], np.int64)
         return columns
 
     def _ids(self, ids: list[Id]) -> Columns:
@@ -183,6 +188,8 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         rule["unique"] = rng.choice([["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"]])
     else:
         rule["aggregateFieldName"] = field
+    if rng.random() < 0.3:
+        rule["when"] = rng.choice(WHENS)
     return json.dumps(rule).encode()
 
 
