@@ -21,7 +21,7 @@ from lab.apps.replay import check_rules
 from lab.contrast.parts import Parts
 from lab.model.alerts import Alert, group_key, group_of
 from lab.model.reference import Held, aggregate_of
-from lab.model.rules import Rule
+from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
 
 OUTPUT = "alert string"
@@ -94,8 +94,10 @@ class MapStateWindow(StatefulProcessor):
 def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
     """A stream of the schema's events -> a stream of the rule's alerts, as the JSON text of `lab.model.alerts.Alert`.
 
-    The rule must have a key: Spark's operator knows no global group.
+    The rule must have a key: Spark's operator knows no global group. Raises BadRule for a rule with `when`.
     """
+    if rule.when:
+        raise BadRule("when: the textbook evaluates rules without it")
     for name, values in rule.filter:
         events = events.where(F.col(name).isin(*values))
     value = schema.field(rule.field or schema.id_fields[0])

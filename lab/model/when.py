@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from lab.model.conditions import BadConditions, Reader, Token, value_of, written
 from lab.model.field import Field, Value
 from lab.model.schema import Schema
-from lab.model.words import plain, shown, visible
+from lab.model.words import plain, visible
 
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000  # of one `when`; brackets in brackets; values of one list
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'

@@ -8,7 +8,7 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const COUNT_WORDS = ["COUNT", "COUNT_WITH_RESET", "COUNT_FLINK", "COUNT_WITH_RESET_FLINK"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
-const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "action", "ttl"];
+const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "when", "action", "ttl"];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
 const MOST_SECONDS = 3660 * 86400, MOST_RULES = 20000, MOST_KEYS = 16, PLACES = 12;
@@ -74,6 +74,7 @@ function readRule(given, id, state, schema) {
   if (!windows.length) throw new Bad(expected("window", null, WINDOW_ALLOWED));
   if (windows.some((each) => each !== windows[0])) throw new Bad("window and windowMinutes differ, expected one of them or the same in both");
   const rule = { id, state, keys, filter, ...aggregation, operator, limit, windowMs: 1000 * windows[0], version: 0, action: null, ttlMs: null };
+  if (has(given, "when")) throw new Bad("when: this page evaluates rules without it; lab start has all that rules can say");
   if (has(given, "action") || has(given, "ttl")) {
     rule.action = given.get("action");
     if (!ACTIONS.includes(rule.action)) throw new Bad(expected("action", rule.action, `one of ${ACTIONS.join(", ")}`));
@@ -249,7 +250,8 @@ function numbersOf(rules, fields, schema) {
     });
     upto.push(...positions.flat());
   }
-  return { aggregate, needs, unique, limit, upto, firing, queues, distinct, lanes, own, aggregates: keys.size };
+  const when = rules.flatMap(() => [-1n, 0n]); // rules with one are refused
+  return { aggregate, needs, unique, limit, upto, firing, when, queues, distinct, lanes, own, aggregates: keys.size };
 }
 
 /** A limit with 24 digits after the point as four int64s. */

@@ -84,16 +84,16 @@ class Route {
     this.columns = valueColumns(this.fields, schema);
     this.widestMs = Math.max(...rules.map((rule) => rule.windowMs));
     this.numbers = numbersOf(rules, this.fields, schema);
-    const { aggregate, needs, unique, limit, upto, firing, aggregates } = this.numbers;
+    const { aggregate, needs, unique, limit, upto, firing, when, aggregates } = this.numbers;
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
       aggregate: [8, aggregates, LAYOUT.places.POSITIONS + 1], needs: [8, needs.length / 2, 2], unique: [8, unique.length],
-      limit: [8, limit.length / 4, 4], upto: [8, upto.length / 6, 6], firing: [8, firing.length],
+      limit: [8, limit.length / 4, 4], upto: [8, upto.length / 6, 6], firing: [8, firing.length], when: [8, when.length / 2, 2],
     });
-    for (const [name, values] of Object.entries({ aggregate, needs, unique, limit, upto, firing })) this.asArrays.i64(name).set(values);
+    for (const [name, values] of Object.entries({ aggregate, needs, unique, limit, upto, firing, when })) this.asArrays.i64(name).set(values);
     this.batch?.release();
     this.batch = new Arrays(memory, {
-      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS],
+      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS], when: [8, ROWS, 0],
     });
   }
 
@@ -169,7 +169,7 @@ class Route {
       this.store.into(frame, LAYOUT.frame.STORE);
       this.asArrays.into(frame, LAYOUT.frame.RULES);
       this.batch.into(frame, LAYOUT.frame.BATCH);
-      for (let place = LAYOUT.frame.BATCH, n = 0; n < 6; n++) {
+      for (let place = LAYOUT.frame.BATCH, n = 0; n < 7; n++) {
         frame[place + 1] = BigInt(rows.length);
         place += n === 3 || n === 4 ? 3 : 2;
       }

@@ -196,12 +196,12 @@ class RuleStore:
 
 def row_of(rule: Rule) -> dict[str, Any]:
     """A rule as the columns of its row."""
-    filter = rule.to_dict().get("filter")
+    attributes = rule.to_dict()
     return {
         "rule_id": rule.rule_id,
         "rule_state": rule.state,
         "grouping_key_names": list(rule.keys),
-        "filter": filter,
+        "filter": attributes.get("filter"),
         "aggregate_field_name": rule.field,
         "aggregator_function_type": rule.function,
         "unique_fields": list(rule.unique) or None,
@@ -210,6 +210,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "window_seconds": rule.window_ms // 1000,
         "action": rule.action,
         "ttl_seconds": rule.ttl_ms and rule.ttl_ms // 1000,
+        "when_condition": attributes.get("when"),
         "disabled": False,
     }
 
@@ -236,6 +237,7 @@ def message_of(change: Change, identity: str) -> str:
             "window": f"{row['window_seconds']}s",
             "action": row["action"],
             "ttl": row["ttl_seconds"] and f"{row['ttl_seconds']}s",
+            "when": row.get("when_condition"),  # changes of an earlier version have none
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

@@ -21,6 +21,7 @@ from sqlalchemy import (
     DateTime,
     Engine,
     Identity,
+    Inspector,
     Integer,
     MetaData,
     Numeric,
@@ -68,6 +69,7 @@ RULES = Table(
         server_default=false(),
     ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
+    Column("when_condition", Text),  # `when` is a word of SQL
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -131,6 +133,8 @@ _CHECKS: dict[str, ColumnElement | str] = {
     f"ttl_seconds {_LONGEST}": _between(_ROW.ttl_seconds),
     "changed_by is somebody": func.length(_ROW.changed_by) > 0,
 }
+_WHEN = "when_condition has at most 50000 characters"
+_CHECKS[_WHEN] = func.length(_ROW.when_condition) <= 50_000
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
 _UNIQUE_NEEDED = "unique_fields is needed by UNIQUE_COUNT"
@@ -180,7 +184,7 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'aggregate_field_name', NEW.aggregate_field_name, 'aggregator_function_type', NEW.aggregator_function_type,
     'unique_fields', json(NEW.unique_fields), 'limit_operator_type', NEW.limit_operator_type,
     'limit_value', NEW.limit_value, 'window_seconds', NEW.window_seconds, 'action', NEW.action,
-    'ttl_seconds', NEW.ttl_seconds, 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+    'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition, 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]
@@ -252,16 +256,58 @@ def grant(engine: Engine) -> None:
         connection.execute(text(_GRANTS))
 
 
+# what a store of an earlier version lacks
+_UPGRADE = f"""ALTER TABLE rules ADD COLUMN when_condition TEXT
+    CONSTRAINT "{_WHEN}" CHECK (length(when_condition) <= 50000)"""
+_SQLITE_UPGRADE = (
+    "DROP TRIGGER rules_inserted",
+    "DROP TRIGGER rules_updated",
+    "DROP VIEW rule_status",
+    _UPGRADE,
+    *_SQLITE_TRIGGERS[:2],
+    _STATUS,
+)
+_POSTGRESQL_UPGRADE = ("DROP VIEW rule_status", _UPGRADE, _STATUS, _GRANTS)
+
+
 def create(engine: Engine) -> None:
-    """Makes the tables, triggers and rights, all or none of them, unless they are there. Raises ValueError if it may not."""
+    """Makes the tables, triggers and rights, all or none of them, unless they are there; upgrades those of an earlier version.
+
+    Raises ValueError if it may not.
+    """
+    user, name = engine.url.username, engine.url.database
+    owner = "any command with its owner's --store does, say `lab cdc status`"
     if inspect(engine).has_table(RULE_STORE.name):
+        try:
+            _upgrade(engine)
+        except ProgrammingError as error:
+            why = str(error.orig).splitlines()[0]
+            raise ValueError(
+                f"the rule store in {name} is of an earlier version, and {user} may not upgrade it ({why}): {owner}"
+            ) from None
         return
     try:
         with engine.begin() as connection:
             METADATA.create_all(connection)
             connection.execute(RULE_STORE.insert().values(identity=secrets.token_hex(4)))
     except ProgrammingError as error:
+        why = str(error.orig).splitlines()[0]
         raise ValueError(
-            f"there is no rule store in {engine.url.database} yet, and {engine.url.username} may not make one "
-            f"({str(error.orig).splitlines()[0]}): any command with its owner's --store does, say `lab cdc status`"
+            f"there is no rule store in {name} yet, and {user} may not make one ({why}): {owner}"
         ) from None
+
+
+def _upgrade(engine: Engine) -> None:
+    """Adds the column that a store of an earlier version lacks; of two that upgrade it at once, one waits for the other."""
+    if _is_of_today(inspect(engine)):
+        return
+    is_file = engine.dialect.name == "sqlite"
+    with engine.begin() as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_file else "LOCK TABLE rules")
+        if not _is_of_today(inspect(connection)):
+            for statement in _SQLITE_UPGRADE if is_file else _POSTGRESQL_UPGRADE:
+                connection.execute(DDL(statement))
+
+
+def _is_of_today(inspector: Inspector) -> bool:
+    return {column["name"] for column in inspector.get_columns("rules")} >= set(RULES.columns.keys())

@@ -13,9 +13,12 @@ from lab.model.conditions import SYNTAX, BadConditions, conditions_text, example
 from lab.model.rule import filter_object
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
+from lab.model.when import EXAMPLES as WHEN_EXAMPLES
+from lab.model.when import parse_when
 from lab.model.words import plain
 
 CONTEXT = 80  # characters shown around a mistake
+WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
@@ -81,6 +84,8 @@ class RuleForm(widgets.VBox):
         self.group_by, self.unique = (Picks(label, schema.names, roles) for label in ("grouped by", "unique"))
         self.filter = widgets.Text(description="only where", placeholder=example(schema))
         self.filter.tooltip, self.filter_said = SYNTAX, widgets.HTML()
+        self.when = widgets.Text(description="and when", placeholder=WHEN_EXAMPLES)
+        self.when.tooltip, self.when_said = WHICH_EVENT, widgets.HTML()
         self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
         self.field = widgets.Dropdown(options=[("events", EVENTS)], description="of")
         self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if")
@@ -99,7 +104,8 @@ class RuleForm(widgets.VBox):
             self.field,
             self.unique,
         )
-        for control in (*controls, self.operator, self.limit, self.window, self.action, self.ttl):
+        conditions = (self.operator, self.limit, self.window, self.when)
+        for control in (*controls, *conditions, self.action, self.ttl):
             control.observe(self._on_change, "value")
         self._fit()
         pairs = (
@@ -110,6 +116,7 @@ class RuleForm(widgets.VBox):
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, within, self.ttl]
+        rows += [self.when, self.when_said]
         super().__init__(rows)
         self.add_class("lab-form")
         self._filling = False
@@ -142,7 +149,7 @@ class RuleForm(widgets.VBox):
         """Shows a rule, unless what somebody wrote means it already; `changed` is not called."""
         if self._means(rule):
             return
-        self.filter_said.value = ""
+        self.filter_said.value = self.when_said.value = ""
         self._filling = True
         try:
             attributes = rule.to_dict()
@@ -151,6 +158,7 @@ class RuleForm(widgets.VBox):
             self.function.value, self.operator.value = rule.function, rule.symbol
             self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
             self.filter.value = conditions_text(rule.filter)
+            self.when.value = attributes.get("when", "")
             self.limit.value, self.window.value = plain(rule.limit), attributes["window"]
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
         finally:
@@ -163,13 +171,19 @@ class RuleForm(widgets.VBox):
             return False
 
     def message(self) -> str:
-        """The form as a control message; what is wrong in it is for `parse_message` to say, of a filter this form as well."""
+        """The form as a control message; what is wrong in it is for `parse_message` to say, of conditions this form as well."""
         filter: dict | str = self.filter.value
         try:
             filter = filter_object(parse_conditions(self.filter.value, self.schema))
             self.filter_said.value = ""
         except BadConditions as error:
             self.filter_said.value = marked(self.filter.value, error)
+        self.when_said.value = ""
+        try:
+            if self.when.value.strip():
+                parse_when(self.when.value, self.schema)
+        except BadConditions as error:
+            self.when_said.value = marked(self.when.value, error)
         message = {
             "ruleId": _number(self.rule_id.value),
             "ruleState": self.state.value,
@@ -181,6 +195,7 @@ class RuleForm(widgets.VBox):
             "limitOperatorType": self.operator.value,
             "limit": _number(self.limit.value),
             "window": self.window.value,
+            "when": self.when.value.strip() or None,
             "action": self.action.value or None,
             "ttl": self.ttl.value if self.action.value else None,
         }

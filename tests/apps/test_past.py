@@ -1,6 +1,7 @@
 """Past events agree with the reference, alert for alert."""
 
 import gzip
+import json
 from collections import Counter
 from itertools import compress
 
@@ -43,6 +44,22 @@ def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
         found = past.aggregates(rule)
         alerting = compress(found.ids.tolist(), found.over(rule, float(rule.limit)))
         assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
+
+
+@pytest.mark.parametrize("function", ["COUNT", "COUNT_WITH_RESET"])
+def test_only_events_of_which_when_is_true_alert(Past, function):
+    lines = lines_of("logins", 6_000)
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
+    rule |= {"aggregatorFunctionType": function, "limit": 2, "window": "1h"}
+    text = json.dumps(rule | {"when": "country not in (KR) and ip not startsWith 1 or amount > 100"})
+    past, reference = Past(LOGINS, at_most=6_000), Reference(LOGINS)
+    past.add(lines)
+    reference.control(text)
+    for line in lines:
+        reference.event(line)
+    found = past.aggregates(parse_message(text, LOGINS).rule)
+    alerting = compress(found.ids.tolist(), found.over(parse_message(text, LOGINS).rule, 2))
+    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
 
 
 def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):

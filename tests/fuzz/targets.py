@@ -332,7 +332,7 @@ LIFT = b'{"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by
 STUMBLE = b'{"at": 90, "learner": "7f", "name": "Ada", "exercise": "3.2", "state": "wrong", "said": "Both ends count.", "answer": "x"}'
 QUESTIONS = b'{"questions": [{"action": "login", "userId": 7, "ip": "203.0.113.5"}, {"action": "payment", "device": "x"}]}'
 TIMES = (b'"2012-12-31T10:00:00"', b'"2012-02-30T10:00:00Z"', b'"2012-12-31T24:00:00Z"', b"1356998400.5")
-RULE_WORDS = [f'"{name}":'.encode() for name in ("ruleId", "ruleState", "groupingKeyNames", "filter", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window", "windowMinutes", "controlType", "action", "ttl", "version")] + [b'"PAUSE"', b'"CONTROL"', b'"DELETE"', b'"CLEAR_STATE_ALL"', b'"EXPORT_RULES_CURRENT"', b'"DELETE_RULES_ALL"', b'"COUNT"', b'"COUNT_WITH_RESET"', b'"UNIQUE_COUNT"', b'"STDDEV"', b'"userId"', b'"amount"', b'"eventTime"', b'"90d"', b'"notify"']  # fmt: skip
+RULE_WORDS = [f'"{name}":'.encode() for name in ("ruleId", "ruleState", "groupingKeyNames", "filter", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window", "windowMinutes", "controlType", "action", "ttl", "version", "when")] + [b'"PAUSE"', b'"CONTROL"', b'"DELETE"', b'"CLEAR_STATE_ALL"', b'"EXPORT_RULES_CURRENT"', b'"DELETE_RULES_ALL"', b'"COUNT"', b'"COUNT_WITH_RESET"', b'"UNIQUE_COUNT"', b'"STDDEV"', b'"userId"', b'"amount"', b'"eventTime"', b'"90d"', b'"notify"']  # fmt: skip
 TOML_WORDS = [b"[fields.x]\n", b'type = "string"\n', b'type = "boolean"\n', b'unit = "ns"\n', b'path = ["a", "b.c"]\n', b"examples = []\n", b"[[a]]\n", b"'''", b'"""', b"a.b = 1\n", b"1979-05-27", b"inf", b'doc = "\\u007f"\n']  # fmt: skip
 
 TARGETS = {
@@ -342,7 +342,7 @@ TARGETS = {
         Target("logins", lines(LOGINS), [LOGIN, b"1,5,7,login,1,d,KR,"], names(LOGINS)),
         Target("visits", lines(VISITS), [VISIT, b"V-1,2012-12-31T10:00:00Z,7,KR,a,true,2.5"], [*names(VISITS), *TIMES]),
         Target("infer", inferred, [PAYMENT, LOGIN, VISIT], [*names(VISITS, LOGINS), *TIMES], at_once=5),
-        Target("messages", message, [RULE, b"1,(active),(userId&ip),,(amount),(SUM),(>),(50),(20)", b'{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}', *(make(300) for make in hostile.MESSAGES.values())], RULE_WORDS),
+        Target("messages", message, [RULE, RULE.replace(b'"action": "block', b'"when": "amount > 5 and (country not in (KR, \\"a b\\") or ip in 10.0.0.0/8 and ip startsWith 1)", "action": "block'), b"1,(active),(userId&ip),,(amount),(SUM),(>),(50),(20)", b'{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}', *(make(300) for make in hostile.MESSAGES.values())], RULE_WORDS),
         Target("filters", filters, [b'"filter": {"action": ["login", ""], "amount": "1"}}', b'"groupingKeyNames": ["amount"], "filter": {"userId": [1, -1], "ip": "\\u0000"}}'], [*names(LOGINS), *RULE_WORDS[:4]]),
         Target("schemas", schemas, [ORDERS, schemafile.to_toml(VISITS).encode(), *(schemafile.to_toml(each).encode() for each in SCHEMAS.values()), *(make(300) for make in hostile.SCHEMAS.values())], TOML_WORDS, at_once=10, most=schemafile.MAX_BYTES, line_end=b"\n"),
         Target("alerts", alerts, [ALERT], [b'"eventId":"', b'"aggregate":"1E+999999"', b'"key":', b'"eventTime":']),

@@ -166,9 +166,10 @@ def test_a_count_with_reset_begins_anew_where_its_rule_fires():
         [rule(1, "COUNT_WITH_RESET", **RESETTING | {"limitOperatorType": "="})],
         [rule(1, "COUNT_WITH_RESET", **RESETTING, window="9m")],
         [rule(1), rule(1, "COUNT_WITH_RESET", **RESETTING)],
+        [rule(1, "COUNT_WITH_RESET", **RESETTING, when="userId = 1")],
         [state(1, "PAUSE"), state(1, "ACTIVE")],
     ],
-    ids=["limit", "window", "function and back", "paused"],
+    ids=["limit", "window", "function and back", "when", "paused"],
 )
 def test_a_reset_outlives_an_update_of_its_rule(change):
     log = [rule(1, "COUNT_WITH_RESET", **RESETTING), rule(2, limit=9), login(1, 20), login(2, 21)]
@@ -181,6 +182,40 @@ def test_a_reset_goes_with_its_rule_or_with_its_route(other):
     again = rule(1, "COUNT_WITH_RESET", **RESETTING)
     for change in ([state(1, "DELETE"), again], [rule(1, "COUNT_WITH_RESET", **RESETTING, **other), again]):
         assert aggregates([*log, *change, login(3, 22)]) == [(2, 2), (3, 3)]
+
+
+# -- when --------------------------------------------------------------------------------------------------------------
+
+
+def test_when_decides_which_event_may_alert_and_not_which_events_count():
+    log = [rule(when="amount > 5"), login(1, 20, amount=1), login(2, 21, amount=6), login(3, 22)]
+    assert aggregates([*log, login(4, 23, amount=7)]) == [(2, 2), (4, 4)]
+
+
+def test_an_event_of_which_when_is_not_true_resets_nothing():
+    log = [rule(1, "COUNT_WITH_RESET", **RESETTING, when="action = pay"), rule(2, limit=9)]
+    log += [login(1, 20), login(2, 21), login(3, 22), login(4, 23, action="pay"), login(5, 24, action="pay")]
+    assert aggregates([*log, login(6, 25, action="pay")]) == [(4, 4), (6, 2)]
+
+
+def test_when_looks_at_the_event_as_it_arrives_whatever_the_route_keeps_of_it():
+    log = [rule(limit=1), login(1, 20), rule(limit=1, when="device startsWith curl"), login(2, 21)]
+    reference = evaluated([*log, login(3, 22, device="curl/8.0")])
+    assert [(alert.event_id, alert.rule_version) for alert in reference.alerts] == [(3, 2)]
+    (held,) = reference.held.values()
+    assert [event.fields for event in held] == [{}, {}, {}]
+
+
+def test_a_null_in_a_field_of_when_does_not_keep_an_event_from_counting():
+    log = [rule(1, "SUM", "amount", when="country not in (KR, CN)"), login(1, 20, amount=1)]
+    assert aggregates([*log, login(2, 21, amount=2, country="US")]) == [(2, 3)]
+
+
+def test_rules_that_differ_only_in_when_share_a_route():
+    log = [rule(1), rule(2, when="amount > 5"), rule(3, when="amount is null"), login(1, 20, amount=6)]
+    reference = evaluated(log)
+    assert len(reference.routes) == 1 and reference.counts["evaluated"] == 1
+    assert [alert.rule_id for alert in reference.alerts] == [1, 2]
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------
@@ -202,6 +237,11 @@ def test_events_from_before_a_rule_needed_a_field_have_no_value_for_it():
 def test_a_paused_rule_keeps_its_fields_and_history_and_raises_no_alert():
     log = [rule(1, "SUM", "amount"), state(1, "PAUSE"), login(1, 20, amount=1), state(1, "ACTIVE")]
     assert aggregates([*log, login(2, 21, amount=2)]) == [(2, 3)]
+
+
+def test_another_when_keeps_the_history_of_its_rule():
+    log = [rule(when="amount > 5"), login(1, 20, amount=1), rule(when="amount < 5"), login(2, 21, amount=1)]
+    assert aggregates(log) == [(2, 2)]
 
 
 def test_an_update_keeps_the_history_while_keys_and_filter_stay():

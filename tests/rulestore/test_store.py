@@ -1,14 +1,16 @@
 """Rules as rows: what the engine would reject is refused, edits are kept with who made them, text is only ever text."""
 
 import json
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import psycopg2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg2.extras import PhysicalReplicationConnection
-from sqlalchemy import create_engine, insert, text, update
+from sqlalchemy import DDL, create_engine, insert, text, update
 from sqlalchemy.exc import DatabaseError
 
 from lab.cli.main import OK, USAGE, main
@@ -17,6 +19,7 @@ from lab.machine import database
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
+from lab.rulestore import tables
 from lab.rulestore.store import Change, RuleStore, message_of, row_of
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
@@ -186,13 +189,13 @@ def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
             assert len(store.rows()) == before
         else:
             assert store.rows()[-1][name] == value == store.history(number)[0].row[name]
-    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6], (
-        "keys, filter, field, unique are free text"
+    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12], (
+        "keys, filter, field, unique, when are free text"
     )
 
 
 @pytest.mark.parametrize(
-    "attribute", ["groupingKeyNames", "unique", "aggregateFieldName", "filter", "limit", "window", "action"]
+    "attribute", ["groupingKeyNames", "unique", "aggregateFieldName", "filter", "limit", "window", "action", "when"]
 )
 def test_hostile_text_in_a_message_is_refused_by_name(store, attribute):
     given = json.loads(json.dumps(parse_message(RULE, PAYMENTS).rule.to_dict()))
@@ -219,6 +222,49 @@ def as_user(postgres):
     RuleStore(owner, PAYMENTS).put(RULE)
     own = f"//{database.OWNER}@", f"/passwords/{database.OWNER}"
     return lambda user: owner.replace(own[0], f"//{user}@").replace(own[1], f"/passwords/{user}")
+
+
+WITH_WHEN = json.dumps(parse_message(RULE, PAYMENTS).rule.to_dict() | {"ruleId": 2, "when": "payeeId > 7"})
+EARLIER = Path(__file__).parent / "carried" / "without-when.sql"  # a store of 0.1.0 before rules had `when`
+
+
+def make_earlier(store: RuleStore) -> None:
+    """Takes from a store in PostgreSQL what its earlier version lacked."""
+    edit(store, text("DROP VIEW rule_status"))
+    edit(store, text("ALTER TABLE rules DROP COLUMN when_condition CASCADE"))
+    edit(store, DDL(tables._STATUS))
+    edit(store, DDL(tables._GRANTS))
+
+
+def assert_is_of_today(store: RuleStore) -> None:
+    store.put(WITH_WHEN, by="cy")
+    assert [row["when_condition"] for row in store.rows()] == [None, "payeeId > 7"]
+    rules = [parse_message(message_of(change, "s"), PAYMENTS).rule for change in store.last_changes()]
+    assert [rule.describe().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
+    edits = len(store.history(2))
+    edit(store, text("UPDATE rules SET when_condition = 'payeeId > 8' WHERE rule_id = 2"))
+    assert len(store.history(2)) == edits + 1
+    with pytest.raises(DatabaseError, match="when_condition has at most 50000 characters"):
+        edit(store, update(RULES).values(when_condition="x" * 50_001))
+
+
+def test_a_store_of_an_earlier_version_is_upgraded_with_its_rules(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "rules.db")) as connection:
+        connection.executescript(EARLIER.read_text())
+    for _ in range(2):
+        store = RuleStore(f"sqlite:///{tmp_path}/rules.db", PAYMENTS)
+        assert [change.row["rule_state"] for change in store.history(1)] == ["ACTIVE", "PAUSE"]
+    assert_is_of_today(store)
+
+
+def test_a_store_of_an_earlier_version_in_postgresql_is_upgraded_by_its_owner(as_user):
+    make_earlier(RuleStore(as_user(database.OWNER), PAYMENTS))
+    with pytest.raises(ValueError, match="of an earlier version, and analyst may not upgrade it .*its owner"):
+        RuleStore(as_user(database.ANALYST), PAYMENTS)
+    assert_is_of_today(RuleStore(as_user(database.OWNER), PAYMENTS))
+    store = RuleStore(as_user(database.ANALYST), PAYMENTS)
+    store.put(WITH_WHEN)
+    assert store.rows()[-1]["when_condition"] == "payeeId > 7"
 
 
 def test_who_may_not_make_the_tables_is_told_who_does(postgres):

@@ -102,7 +102,7 @@ def _simpler(action: tuple):
             given = json.loads(line)
         except ValueError:
             return
-        for name in ("ip", "country", "amount", "action", "filter"):
+        for name in ("ip", "country", "amount", "action", "filter", "when"):
             if isinstance(given, dict) and name in given:
                 yield (
                     "append",

@@ -1,0 +1,270 @@
+"""`when` of a rule: what it means, what is refused and where, how large it may be, and that it reads back."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.model.conditions import BadConditions
+from lab.model.field import Field
+from lab.model.rules import BadRule, RuleBook, parse_message
+from lab.model.schema import LOGINS, Schema
+from lab.model.when import (
+    MAX_BRACKETS,
+    MAX_COMPARISONS,
+    MAX_VALUES,
+    RELATIONS,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Other,
+    is_true,
+    parse_when,
+    when_text,
+)
+from tests.model.test_conditions import texts
+from tests.strategies import WHENS
+
+EVENT = {
+    "eventId": 7,
+    "eventTime": 1000,
+    "userId": 7,
+    "action": "login",
+    "ip": "10.1.2.3",
+    "device": "curl/8.0",
+    "country": "KR",
+    "amount": Decimal("500.00"),
+}
+TYPES = Schema(
+    "types",
+    (
+        *(Field("id", "long"), Field("at", "time", unit="ms"), Field("seen", "time", unit="s")),
+        *(Field("ok", "boolean"), Field("home", "string"), Field("country", "string")),
+        *(Field("price", "decimal(9,4)"), Field("count", "long"), Field("5", "long")),
+    ),
+    id_fields=("id",),
+    time_field="at",
+)
+RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregateFieldName": "COUNT"}
+RULE |= {"limitOperatorType": ">", "limit": 1, "window": "1m"}
+
+
+def conditions():
+    """Conditions on logins as trees, as rules keep them."""
+    numbers = st.integers(-(1 << 63), (1 << 63) - 1)
+    amounts = st.integers(-(10**18) + 1, 10**18 - 1).map(lambda cents: Decimal(cents).scaleb(-2))
+    relation, values = st.sampled_from(list(RELATIONS)), {"userId": numbers, "amount": amounts}
+    values |= dict.fromkeys(("action", "device", "country"), texts())
+    of_one = [st.builds(Comparison, st.just(name), relation, of) for name, of in values.items()]
+    of_some = [
+        st.builds(
+            Comparison,
+            st.just(name),
+            st.sampled_from(["in", "not in"]),
+            st.sets(of, min_size=1, max_size=4).map(lambda some: tuple(sorted(some))),
+        )
+        for name, of in values.items()
+    ]
+    starts = st.sampled_from(["startsWith", "not startsWith"])
+    nulls = st.sampled_from(["is null", "is not null"])
+    others = st.sampled_from([("userId", "amount"), ("country", "ip"), ("ip", "device")])
+    one = st.one_of(
+        *of_one,
+        *of_some,
+        st.builds(Comparison, st.sampled_from(["ip", "device"]), starts, texts()),
+        st.builds(Comparison, st.sampled_from(LOGINS.names), nulls),
+        st.builds(lambda pair, by: Comparison(pair[0], by, Other(pair[1])), others, relation),
+        st.sampled_from(["ip in 10.0.0.0/8", "ip not in (10.0.0.0/8, 192.168.0.0/16, ::/0)"]).map(
+            lambda text: parse_when(text, LOGINS)
+        ),
+    )
+
+    def flat(of, some):
+        return of(tuple(each for part in some for each in (part.parts if isinstance(part, of) else (part,))))
+
+    def joined(parts):
+        return st.builds(flat, st.sampled_from([AllOf, AnyOf]), st.lists(parts, min_size=2, max_size=3))
+
+    return st.recursive(one, joined, max_leaves=8)
+
+
+@given(conditions())
+def test_a_condition_in_words_reads_back_as_itself(when):
+    assert parse_when(when_text(when), LOGINS) == when
+
+
+@pytest.mark.parametrize("text", WHENS)
+def test_a_rule_keeps_its_condition_in_words_and_in_its_description(text):
+    rule = parse_message(json.dumps(RULE | {"when": text}), LOGINS).rule
+    assert parse_message(json.dumps(rule.to_dict()), LOGINS).rule == rule
+    assert f"COUNT(events) per userId over 1 min > 1, when {rule.to_dict()['when']}" == rule.describe()
+
+
+def test_a_rule_without_a_condition_is_written_as_ever():
+    rule = parse_message(json.dumps(RULE), LOGINS).rule
+    assert rule.when is None and "when" not in rule.to_dict() and "when" not in rule.describe()
+    assert rule == parse_message(json.dumps(RULE | {"when": None}), LOGINS).rule
+
+
+def test_a_book_of_rules_with_conditions_reads_back():
+    book = RuleBook(LOGINS)
+    for number, text in enumerate(WHENS, 1):
+        assert book.apply(json.dumps(RULE | {"ruleId": number, "when": text}))["status"] == "accepted"
+    assert RuleBook.from_json(book.to_json(), LOGINS) == book
+    assert len(book.routes()) == 1
+
+
+TRUE = (
+    *("amount >= 500", "amount = 500.00", "amount != 499.99", "amount < 500.01", "userId = eventId"),
+    *("amount > userId", "country = KR", 'country = "KR"', "country in (KR, CN)", "country not in (US)"),
+    *("country > CN", "device startsWith curl", 'device startsWith "curl/"', "device not startsWith x"),
+    *("ip in 10.0.0.0/8", "ip in (192.168.0.0/16, 10.1.2.3)", "ip in (10.1.2.3/32)", "ip not in 11.0.0.0/8"),
+    *("ip not in ::/0", "device not in 10.0.0.0/8", "amount is not null", "country = KR OR country = CN"),
+    *("amount > 500 or amount < 1 or userId IN (7)", "(amount > 500 or userId = 7) and country = KR"),
+    *("country = US and userId = 8 or amount = 500", "action != country"),
+)
+
+
+@pytest.mark.parametrize("text", TRUE)
+def test_conditions_that_are_true(text):
+    assert is_true(parse_when(text, LOGINS), EVENT)
+
+
+@pytest.mark.parametrize("name", LOGINS.names)
+def test_a_comparison_with_null_is_false_whichever_it_is(name):
+    numeric = LOGINS.field(name).numeric
+    event, value = EVENT | {name: None}, "7" if numeric else '"KR"'
+    other = "amount" if name == "userId" else "userId" if numeric else "ip" if name != "ip" else "country"
+    compared = [f"{name} {sign} {value}" for sign in RELATIONS]
+    compared += [f"{name} {sign} {other}" for sign in RELATIONS] + [
+        f"{other} {sign} {name}" for sign in RELATIONS
+    ]
+    compared += [f"{name} in ({value})", f"{name} not in ({value})"]
+    if not numeric:
+        compared += [f"{name} startsWith K", f"{name} not startsWith K"]
+        compared += [f"{name} in 10.0.0.0/8", f"{name} not in 10.0.0.0/8"]
+    assert [text for text in compared if is_true(parse_when(text, LOGINS), event)] == []
+    assert is_true(parse_when(f"{name} is null", LOGINS), event)
+    assert not is_true(parse_when(f"{name} is not null", LOGINS), event)
+
+
+def test_texts_are_compared_by_code_points():
+    ascending = ["", "A", "Z", "a", "é", "\uffee", "\U0001f600"]
+    for n, one in enumerate(ascending):
+        for m, other in enumerate(ascending):
+            when = parse_when(f"country < {json.dumps(other)}", LOGINS)
+            assert is_true(when, EVENT | {"country": one}) == (n < m)
+
+
+@pytest.mark.parametrize("text", ["", "10.1.2", "010.1.2.3", " 10.1.2.3", "10.1.2.3:80", "::ffff:10.1.2.3", "x"])
+def test_a_text_that_is_no_address_is_in_no_network(text):
+    event = EVENT | {"ip": text}
+    assert not is_true(parse_when("ip in 10.0.0.0/8", LOGINS), event)
+    assert is_true(parse_when("ip not in 10.0.0.0/8", LOGINS), event)
+
+
+def test_a_word_that_names_a_field_is_that_field_unless_it_stands_in_quotes_or_a_list():
+    event = {"home": "country", "country": "KR", "count": 5, "5": 4, "price": None, "ok": "true"}
+    assert not is_true(parse_when("home = country", TYPES), event)
+    assert is_true(parse_when('home = "country"', TYPES), event)
+    assert is_true(parse_when("home in (country)", TYPES), event)
+    assert is_true(parse_when("count = 5", TYPES), event), "a number where one is expected"
+    assert is_true(parse_when("ok = true", TYPES), event)
+
+
+def test_and_binds_before_or_and_brackets_that_change_nothing_leave_no_trace():
+    of = "userId = 1 or (userId = 2 and ((amount > 1 and country = KR)))"
+    assert when_text(parse_when(of, LOGINS)) == 'userId = 1 or userId = 2 and amount > 1.00 and country = "KR"'
+    kept = "(userId = 1 or userId = 2) and amount > 1.00"
+    assert when_text(parse_when(kept, LOGINS)) == kept
+
+
+WRONG = [
+    ("", "", "expected the name of a field"),
+    ("amont > 500", "amont", "did you mean amount?"),
+    ("amount > 500 and", "", "expected the name of a field"),
+    ("amount > many", "many", "expected a number"),
+    ("amount > 0.001", "0.001", "2 after it"),
+    ("amount > ", "", "expected a value for amount"),
+    ("amount == 5", "==", "write =: amount = …"),
+    ("amount <> 5", "<>", "write !=: amount != …"),
+    ("amount 500", "500", "expected =, !=, <, <=, >, >=, in"),
+    ("amount not 5", "5", "expected in or startsWith after amount not"),
+    ("not amount > 5", "not", "not stands beside the comparison"),
+    ("amount > country", "country", "amount is a number, country a text"),
+    ("country = amount", "amount", "country is a text, amount a number; a text goes in quotes"),
+    ("country = null", "null", "write country is null or country is not null"),
+    ("country in (KR, null)", "null", "write country is null"),
+    ("country is KR", "KR", "expected null: country is null"),
+    ("country in KR", "KR", "the values of in stand in brackets"),
+    ("country in (KR CN)", "CN", "expected , or ) after a value"),
+    ("country in (KR, CN", "", "expected , or )"),
+    ("country in ()", ")", "expected a value for country"),
+    ("country = KR, amount > 5", ",", "write and between two conditions"),
+    ("country = KR && amount > 5", "&&", "write and between two conditions"),
+    ("country = KR | amount > 5", "|", "write or between two conditions"),
+    ("country = New York", "York", "expected and or or; a value with blanks or signs goes in quotes"),
+    ("(country = KR", "(", "this bracket is not closed"),
+    ("(country = KR amount", "amount", "expected and or or"),
+    ("country = KR)", ")", "no bracket is open here"),
+    ("amount startsWith 5", "startsWith", "startsWith is for texts"),
+    ("ip = 10.0.0.0/8", "10.0.0.0/8", "write"),
+    ("ip in 10.1.0.0/8", "10.1.0.0/8", "write 10.0.0.0/8"),
+    ("ip in (10.0.0.0/8, office)", "office", "networks and other texts do not go into one list"),
+    ('country = "KR', '"', "not closed"),
+]
+
+
+@pytest.mark.parametrize("text, word, reason", WRONG)
+def test_what_cannot_be_read_is_refused_at_the_word(text, word, reason):
+    with pytest.raises(BadConditions) as raised:
+        parse_when(text, LOGINS)
+    error = raised.value
+    assert text[error.start : error.end] == word and (reason in str(error) or reason == "write")
+    with pytest.raises(BadRule, match="^when: "):
+        parse_message(json.dumps(RULE | {"when": text}), LOGINS)
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("ok > true", "compare it with = or !="),
+        ("ok = maybe", "expected true or false"),
+        ("seen > 6", "only other times compare with it"),
+        ("seen in (5)", "only other times compare with it"),
+        ("seen = count", "seen is a time, count a number"),
+        ("ok startsWith t", "startsWith is for texts"),
+    ],
+)
+def test_times_and_booleans_compare_as_far_as_that_means_something(text, reason):
+    with pytest.raises(BadConditions, match=reason):
+        parse_when(text, TYPES)
+    assert is_true(parse_when("seen <= at and ok != false", TYPES), {"seen": 5, "at": 5, "ok": "true"})
+
+
+@pytest.mark.parametrize("given_when", [5, True, ["amount > 5"], {"amount": 5}])
+def test_a_condition_is_a_text(given_when):
+    with pytest.raises(BadRule, match='when: .*expected a text such as "amount > 500"'):
+        parse_message(json.dumps(RULE | {"when": given_when}), LOGINS)
+
+
+def test_the_size_of_a_condition_is_bounded():
+    def many(count: int) -> str:
+        return " and ".join(["userId = 1"] * count)
+
+    def deep(count: int) -> str:
+        return "(" * count + "userId = 1 or userId = 2" + ")" * count
+
+    def long(count: int) -> str:
+        return f"userId in ({', '.join(map(str, range(count)))})"
+
+    for of, most, reason in (
+        (many, MAX_COMPARISONS, "at most 100 comparisons"),
+        (deep, MAX_BRACKETS, "at most 10 brackets in each other"),
+        (long, MAX_VALUES, "at most 1,000 values"),
+    ):
+        assert parse_when(when_text(parse_when(of(most), LOGINS)), LOGINS)
+        with pytest.raises(BadConditions, match=reason):
+            parse_when(of(most + 1), LOGINS)
