@@ -52,7 +52,11 @@ def events(draw, time_ms: int):
         "eventTime": time_ms,
         "userId": draw(st.sampled_from([1, 1, 1, 2, None])),
         "action": draw(st.sampled_from(["login", "pay"])),
-        "ip": draw(st.sampled_from(["a", "a", "b", "a;country=KR", "10.1.2.3", "::1", "x" * 2_000, "x" * 2_001, None])),
+        "ip": draw(
+            st.sampled_from(
+                ["a", "a", "b", "a;country=KR", "10.1.2.3", "::1", "x" * 2_000, "x" * 2_001, None]
+            )
+        ),
         "country": draw(st.sampled_from(["KR", "KR", "CN", "CN", 'U"S', "é", "K,R", None])),
         "amount": None,
     }

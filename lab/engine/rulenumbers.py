@@ -138,7 +138,9 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
                 firing += rows_at[limit][operator]
             positions[-1][operator] = len(firing)
         upto += positions
-    places = {when: (number // BITS, 1 << number % BITS) for number, when in enumerate(different_whens(rules))}
+    places = {
+        when: (number // BITS, 1 << number % BITS) for number, when in enumerate(different_whens(rules))
+    }
     return list(by_key), Rules(
         aggregate,
         np.array(needs, np.int64).reshape(-1, 2),

@@ -7,7 +7,7 @@ rule 3      when country = "KR" bit 1  ├─►  column `when:0`: 0b01, 0b11, 0
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +105,7 @@ class _Given:
                 return RELATIONS[when.operator](values, np.int64(_minor(value, scale)))
 
     def _texts(self, when: Comparison) -> np.ndarray:
-        column, operand = self._column(when.field), when.operand
+        column, operand = self._column(when.field), cast(Any, when.operand)
         if isinstance(operand, Other):
             true = TEXT_RELATIONS[when.operator](column, self._column(operand.name))
         elif when.operator in TEXT_RELATIONS:
@@ -120,7 +120,7 @@ class _Given:
         return ~true if when.operator.startswith("not ") else true.copy()
 
 
-def _minor(value: int | Decimal, scale: int) -> int:
+def _minor(value: Any, scale: int) -> int:
     """In units of the last of `scale` digits after the point."""
     return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
 
@@ -146,7 +146,9 @@ def _in_networks(column: pa.Array, networks: tuple[Network, ...]) -> pa.Array:
     return inside.take(encoded.indices)
 
 
-Masks = dict[int, list[tuple[int, frozenset[int]]]]  # of IPv4 and IPv6: how far to shift, and what networks are then
+Masks = dict[
+    int, list[tuple[int, frozenset[int]]]
+]  # of IPv4 and IPv6: how far to shift, and what networks are then
 
 
 @lru_cache(maxsize=256)

@@ -23,7 +23,11 @@ from lab.model.field import Field, Value
 from lab.model.schema import Schema
 from lab.model.words import plain, visible
 
-MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000  # of one `when`; brackets in brackets; values of one list
+MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = (
+    100,
+    10,
+    1_000,
+)  # of one `when`; brackets in brackets; values of one list
 EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
 RELATIONS = {
     "=": compare.eq,
@@ -104,7 +108,7 @@ def _compares(operator: str, value: Value, operand: Any) -> bool:
     return found != operator.startswith("not ")
 
 
-def _is_in(value: int | str | Decimal, operand: tuple) -> bool:
+def _is_in(value: Any, operand: tuple) -> bool:
     if not are_networks(operand):
         return value in operand
     address = address_of(value)
@@ -299,9 +303,7 @@ class _WhenReader(Reader):
         if other := self._other(field, token):
             return other
         if field.type == "time":
-            raise self.refuse(
-                f"{field.name} is a time: only other times compare with it, or is null", token
-            )
+            raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", token)
         if token.kind == "word" and field.type == "string" and _network(token.text):
             raise self.refuse(
                 f"a network is compared with in: {field.name} {'not ' * (sign.text == '!=')}in {token.text}",

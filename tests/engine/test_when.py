@@ -104,7 +104,9 @@ def test_two_fields_with_other_digits_after_the_point_are_compared_exactly(one, 
         for a in edges(one)
         for b in edges(other)
     ]
-    rules = [rule_of(f"{of} {sign} {to}", schema) for of, to in ("ab", "ba") for sign in ("<", "<=", "=", "!=")]
+    rules = [
+        rule_of(f"{of} {sign} {to}", schema) for of, to in ("ab", "ba") for sign in ("<", "<=", "=", "!=")
+    ]
     by_engine, by_reference = truth(rules, lines, schema)
     assert by_engine == by_reference
 

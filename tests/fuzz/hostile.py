@@ -62,10 +62,14 @@ MESSAGES: dict[str, Growing] = {
     "a filter of many fields": lambda n: _message(
         "filter", b"{%s}" % b",".join(b'"%d":1' % i for i in range(n // 8))
     ),
-    "a condition of many comparisons": lambda n: _message("when", b'"%s"' % b" or ".join([b"payeeId=1"] * (n // 13))),
+    "a condition of many comparisons": lambda n: _message(
+        "when", b'"%s"' % b" or ".join([b"payeeId=1"] * (n // 13))
+    ),
     "a condition of many brackets": lambda n: _message("when", b'"' + b"(" * n + b'"'),
     "a condition of many values": lambda n: _message("when", b'"payeeId in (%s"' % (b"1," * (n // 2))),
-    "a condition with a long word": lambda n: _message("when", b'"paymentType startsWith ' + b"x/" * (n // 2) + b'"'),
+    "a condition with a long word": lambda n: _message(
+        "when", b'"paymentType startsWith ' + b"x/" * (n // 2) + b'"'
+    ),
     "an unknown attribute": lambda n: _message("a" * n, b"1"),
     "an unknown field": lambda n: _message("groupingKeyNames", b'["' + b"a" * n + b'"]'),
     "a field again and again": lambda n: _message(

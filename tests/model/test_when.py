@@ -158,7 +158,9 @@ def test_texts_are_compared_by_code_points():
             assert is_true(when, EVENT | {"country": one}) == (n < m)
 
 
-@pytest.mark.parametrize("text", ["", "10.1.2", "010.1.2.3", " 10.1.2.3", "10.1.2.3:80", "::ffff:10.1.2.3", "x"])
+@pytest.mark.parametrize(
+    "text", ["", "10.1.2", "010.1.2.3", " 10.1.2.3", "10.1.2.3:80", "::ffff:10.1.2.3", "x"]
+)
 def test_a_text_that_is_no_address_is_in_no_network(text):
     event = EVENT | {"ip": text}
     assert not is_true(parse_when("ip in 10.0.0.0/8", LOGINS), event)
@@ -176,7 +178,9 @@ def test_a_word_that_names_a_field_is_that_field_unless_it_stands_in_quotes_or_a
 
 def test_and_binds_before_or_and_brackets_that_change_nothing_leave_no_trace():
     of = "userId = 1 or (userId = 2 and ((amount > 1 and country = KR)))"
-    assert when_text(parse_when(of, LOGINS)) == 'userId = 1 or userId = 2 and amount > 1.00 and country = "KR"'
+    assert (
+        when_text(parse_when(of, LOGINS)) == 'userId = 1 or userId = 2 and amount > 1.00 and country = "KR"'
+    )
     kept = "(userId = 1 or userId = 2) and amount > 1.00"
     assert when_text(parse_when(kept, LOGINS)) == kept
 

@@ -195,7 +195,8 @@ def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
 
 
 @pytest.mark.parametrize(
-    "attribute", ["groupingKeyNames", "unique", "aggregateFieldName", "filter", "limit", "window", "action", "when"]
+    "attribute",
+    ["groupingKeyNames", "unique", "aggregateFieldName", "filter", "limit", "window", "action", "when"],
 )
 def test_hostile_text_in_a_message_is_refused_by_name(store, attribute):
     given = json.loads(json.dumps(parse_message(RULE, PAYMENTS).rule.to_dict()))
