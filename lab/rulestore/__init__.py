@@ -1,1 +1,1 @@
-"""Rules in a database: analysts edit rows, changes are captured into the control log, the engine's answers come back."""
+"""Rules in a database: analysts edit rows, a capture copies the changes to the control log, and writes the engine's answers back."""

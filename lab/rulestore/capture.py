@@ -1,12 +1,12 @@
-"""Carries a rule store's changes into a control log, and the engine's answers back.
+"""Copies a rule store's changes to a control log, and the engine's answers back to the store.
 
     rules ─► rule_changes ─► feed ─► Capture ─► control log ─► engine
       ▲                                 │                        │
       └── rule_status ◄─ rule_answers ◄─┴──── acknowledgements ◄─┘
 
-A crash may give a change twice; the log accepts it once: each message carries its change's number, and what the control
-log already has of a rule is not sent again. A change that the engine would reject is not sent at all: in a compacted log
-it would displace the version that is in force.
+After a crash a change may be read twice, but it is sent once: each message carries the number of its change, and a change that is
+already in the control log is skipped. A change that the engine would reject is never sent: in a compacted log it would replace the
+version in force.
 """
 
 import json
@@ -31,15 +31,20 @@ from lab.rulestore.feeds import Feed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
 from lab.rulestore.store import Change, RuleStore, change_of, message_of
 
-WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes; how often it looks for answers
+WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
-GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)  # a database or broker that may come back
+GONE = (
+    DBAPIError,
+    PostgresError,
+    KafkaException,
+    NoBroker,
+)  # errors of a database or broker that may come back
 
 
 class Capture:
-    """One store's changes to one control log. `control`, `acks`: logs. Raises Busy if another capture does the same.
+    """Captures one store for one control log. `control`, `acks`: the logs. Raises Busy if another capture does the same.
 
-    Entered, it knows what the control log has, and has given it what it lacks.
+    On entering, it reads the control log and sends the changes that are missing there.
     """
 
     def __init__(self, store: RuleStore, control, acks, left_out: LeftOut | None = None):
@@ -47,7 +52,7 @@ class Capture:
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
         sqlite = store.url.get_backend_name() == "sqlite"
         self._feed: Feed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
-        self._book = RuleBook(store.schema)  # as the control log gives it
+        self._book = RuleBook(store.schema)  # in the control log's form
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
         self._answers_at, self.left_out = 0.0, left_out or LeftOut()
@@ -68,7 +73,7 @@ class Capture:
         self._open.close()
 
     def step(self, wait_s: float = WAIT_S) -> int:
-        """Delivers the changes that came, takes the answers that came, and returns how many changes were new."""
+        """Sends the new changes, processes the new answers, and returns the number of new changes."""
         new = 0
         if changes := self._feed.changes(wait_s):
             new = self._deliver(changes)
@@ -89,7 +94,7 @@ class Capture:
                     self._delivered[rule_id] = max(number, self._delivered.get(rule_id, 0))
                     self._unanswered[record.place] = rule_id, number
         if max(self._delivered.values(), default=0) > self._store.last_change_id():
-            self._identity = token_hex(4)  # the database was restored: its numbers mean other changes now
+            self._identity = token_hex(4)  # the database was restored, so its numbers now mean other changes
             self._store.renew(self._identity)
             self._delivered.clear()
             self._unanswered.clear()
@@ -134,9 +139,9 @@ class Capture:
 
 
 def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
-    """Captures until `stopped`; when database or broker are gone it tries again until they are back. Raises Busy.
+    """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises Busy.
 
-    `logs`: those of an engine, of which it needs `control` and `acks`. `say` is told what happens.
+    `logs`: an engine's logs; it uses `control` and `acks`. `say` is called with progress messages.
     """
     while not stopped.is_set():
         try:
@@ -153,5 +158,5 @@ def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], Non
 
 
 def place_of(log) -> str:
-    """What a control log is called, whatever the current folder."""
+    """The name of a control log, independent of the current folder."""
     return str(log.folder.absolute()) if isinstance(log, FileLog) else repr(log)

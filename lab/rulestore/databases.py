@@ -1,4 +1,4 @@
-"""Databases by their URLs: SQLite files and PostgreSQL. A password in one is never shown."""
+"""Database URLs: SQLite files and PostgreSQL. Passwords are never shown."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.ins
 
 
 def database_url(given: str) -> URL:
-    """The URL of a database that other processes see as well. Raises ValueError, which does not repeat it.
+    """Parses the URL of a database that other processes can reach. Raises ValueError without repeating the URL.
 
     >>> database_url("sqlite:///rules.db").drivername
     'sqlite+pysqlite'
@@ -32,7 +32,7 @@ def database_url(given: str) -> URL:
 
 
 def connected(url: URL, **settings: Any) -> Engine:
-    """SQLAlchemy's engine for it. Raises NotTrusted for a passfile that somebody else wrote."""
+    """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords)
     engine = create_engine(url, **settings)

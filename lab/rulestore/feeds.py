@@ -1,8 +1,8 @@
-"""Where changes come from, in the order of their commits: a table that is looked at, or PostgreSQL's logical replication.
+"""Sources of changes, in commit order: a table that is polled, or PostgreSQL's logical replication.
 
-with TableFeed(store, place) as feed:    one at a time for a place: it holds a lock
-    feed.changes(wait_s)                committed since what was confirmed
-    feed.confirm(position)              the log has all that was given: a feed opened later goes on after it
+with TableFeed(store, place) as feed:    holds a lock: one feed at a time for a place
+    feed.changes(wait_s)                the changes committed after the confirmed position
+    feed.confirm(position)              the log has them: the next feed continues after it
 """
 
 import fcntl
@@ -14,15 +14,15 @@ from typing import Protocol, Self
 
 from lab.rulestore.store import Change, RuleStore
 
-LOOK_S = 0.02  # how often the table is looked at
+LOOK_S = 0.02  # how often the table is polled
 
 
 class Busy(RuntimeError):
-    """Another capture of the same store feeds the same log."""
+    """Another capture already copies this store to this log."""
 
 
 class Feed(Protocol):
-    """What a capture reads."""
+    """The source of changes that a capture reads."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -31,7 +31,7 @@ class Feed(Protocol):
 
 
 class TableFeed:
-    """SQLite: the table of changes, looked at again and again. Writers take turns, so its numbers are the order of commits."""
+    """Polls the table of changes, for SQLite. Its writers take turns, so the numbers follow the order of commits."""
 
     def __init__(self, store: RuleStore, place: str):
         self._store, self._place, self._open = store, place, ExitStack()
@@ -61,6 +61,6 @@ class TableFeed:
         return found
 
     def confirm(self, position: int) -> None:
-        """The log has all that was given."""
+        """Confirms that the log has all changes so far."""
         self._given = max(self._given, position)  # after a snapshot
         self._store.set_position(self._place, position)

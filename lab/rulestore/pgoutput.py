@@ -1,4 +1,4 @@
-"""Reads what PostgreSQL's plug-in `pgoutput` sends of a publication: the rows inserted, transaction by transaction.
+"""Parses the messages of PostgreSQL's plug-in `pgoutput`: the rows that a publication inserts, transaction by transaction.
 
     Begin  Relation  Insert  Insert  …  Commit          in the order of the commits
 
@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 
 class Unexpected(ValueError):
-    """A message that a publication of insertions does not send."""
+    """A message that a publication of insertions never sends."""
 
 
 def commit_end(message: bytes) -> int | None:
-    """Where a transaction ends in the server's log, if the message is its commit: what may be confirmed."""
+    """The end of a transaction in the server's log, if the message is its commit. This position can be confirmed."""
     return struct.unpack_from(">Q", message, 10)[0] if message[:1] == b"C" else None
 
 
 class Decoder:
-    """Keeps the columns of each table, which the server tells once, and turns messages into rows.
+    """Turns messages into rows. Remembers the columns of each table, which the server sends once.
 
     >>> decoder = Decoder()
     >>> decoder.row(b"R" + struct.pack(">I", 9) + b"public\\0t\\0d" + struct.pack(">H", 1) + b"\\1id\\0" + bytes(8))
@@ -32,7 +32,7 @@ class Decoder:
         self._columns: dict[int, list[str]] = {}
 
     def row(self, message: bytes) -> dict[str, str | None] | None:
-        """The row that a message inserts; None for those that frame it. Raises Unexpected."""
+        """The row that a message inserts; None for messages without a row. Raises Unexpected."""
         kind = message[:1]
         if kind == b"R":
             table, columns = _relation(_Reader(message[1:]))

@@ -1,9 +1,9 @@
-"""PostgreSQL's logical replication as a feed: the server sends each commit, and keeps what was not confirmed.
+"""PostgreSQL's logical replication as a feed: the server sends each commit and keeps what has not been confirmed.
 
     rule_changes ──publication──► slot ──pgoutput──► ReplicationFeed.changes
                                    ▲──── feedback: the log has all up to here ────┘
 
-The slot is the lock: a server streams from it to one reader.
+The slot also serves as the lock: a server streams from it to one reader only.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ from lab.rulestore.pgoutput import Decoder, commit_end
 from lab.rulestore.store import Change, RuleStore, read_row
 from lab.rulestore.tables import PUBLICATION
 
-FREE_S, AGAIN_S = 10, 0.2  # a server may take a while to see that the reader before has gone
-FEEDBACK_S = 5  # the server cuts a reader off that says nothing for a minute
+FREE_S, AGAIN_S = 10, 0.2  # the server may take a while to notice that the previous reader is gone
+FEEDBACK_S = 5  # the server disconnects a reader that is silent for a minute
 AT_MOST = 1000
 SLOT = text(
     "SELECT wal_status, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) AS kept_bytes "
@@ -32,31 +32,31 @@ SLOT = text(
 
 
 def slot_of(store: RuleStore, place: str) -> str:
-    """The name of the slot that feeds a control log; unique among all databases of the server."""
+    """The name of the slot for a control log; unique among all databases of the server."""
     return f"lab_{hashlib.blake2b(f'{store.url.database} {place}'.encode(), digest_size=8).hexdigest()}"
 
 
 def drop_slot(store: RuleStore, place: str) -> None:
-    """The server keeps nothing for the control log any more. Raises DBAPIError while a capture runs."""
+    """Drops the slot, so that the server keeps no log for it. Raises DBAPIError while a capture runs."""
     drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = :slot"
     with store.engine.begin() as connection:
         connection.execute(text(drop), {"slot": slot_of(store, place)})
 
 
 def slot_status(store: RuleStore, place: str) -> dict[str, Any] | None:
-    """Of the slot: `wal_status` (`lost`: it cannot go on), whether it is `active`, the bytes of log `kept_bytes` for it."""
+    """The slot's `wal_status` (`lost`: unusable), whether it is `active`, and `kept_bytes`, the size of the log kept for it."""
     with store.engine.connect() as connection:
         found = connection.execute(SLOT, {"slot": slot_of(store, place)}).mappings().one_or_none()
         return dict(found) if found else None
 
 
 class ReplicationFeed:
-    """The changes of a store's slot for one control log. Raises Busy if another reader has it."""
+    """Reads the changes of a store from its slot for one control log. Raises Busy if another reader uses the slot."""
 
     def __init__(self, store: RuleStore, place: str):
         self._store, self._place, self._slot = store, place, slot_of(store, place)
         self._open, self._decoder = ExitStack(), Decoder()
-        self._end = 0  # of the server's log: of the last commit that was given
+        self._end = 0  # position in the server's log of the last commit that was returned
         self._told_at = 0.0
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class ReplicationFeed:
         self._open.close()
 
     def _make_slot(self) -> None:
-        """Without a slot, or with one whose log is gone, the position says nothing: a snapshot comes first."""
+        """Creates the slot if it is missing or its log is lost. The saved position is then useless, so a snapshot follows."""
         status = slot_status(self._store, self._place)
         if status and status["wal_status"] != "lost":
             return
@@ -98,7 +98,7 @@ class ReplicationFeed:
                 time.sleep(AGAIN_S)
 
     def changes(self, wait_s: float) -> list[Change]:
-        """The next commits' changes, whole commits only; waits for one up to `wait_s`."""
+        """The changes of the next complete commits; waits up to `wait_s` for one."""
         found: list[Change] = []
         inside, deadline = False, time.monotonic() + wait_s
         while inside or len(found) < AT_MOST:
@@ -114,7 +114,9 @@ class ReplicationFeed:
             end = commit_end(message.payload)
             inside, self._end = end is None, end or self._end
         if not found and time.monotonic() > self._told_at + FEEDBACK_S:
-            self._tell(max(self._end, self._cursor.wal_end))  # nothing is under way: what came was not for us
+            self._tell(
+                max(self._end, self._cursor.wal_end)
+            )  # no transaction is open: the messages were not about this publication
         return found
 
     def confirm(self, position: int) -> None:

@@ -1,4 +1,4 @@
-"""Rules as rows: the API that checks a rule as the engine will before it writes the row.
+"""Rules as rows: an API that validates a rule like the engine does, and then writes the row.
 
 message ──parse_message──► row of `rules` ──trigger──► row of `rule_changes` ──message_of──► control message
 """
@@ -32,7 +32,7 @@ EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfi
 
 @dataclass(frozen=True)
 class Change:
-    """One edit of a rule: its number, and the row after it."""
+    """One edit of a rule: the number of the edit, and the row afterwards."""
 
     change_id: int
     rule_id: int
@@ -42,7 +42,7 @@ class Change:
 
 
 class RuleStore:
-    """The rules of one database. `schema`: of the events that they are for. Raises ValueError for a URL of another kind.
+    """The rules in a database. `schema`: the schema of their events. Raises ValueError for an unsupported URL.
 
     >>> import tempfile
     >>> from lab.model.schema import PAYMENTS
@@ -72,9 +72,9 @@ class RuleStore:
     # -- edits
 
     def put(self, message: str | bytes, by: str | None = None) -> None:
-        """Carries out a message on the rows: adds or changes a rule, its state, or disables it. Raises BadRule.
+        """Applies a message to the rows: adds, changes or disables a rule, or changes its state. Raises BadRule.
 
-        `by`: who did it, if not the user of this process; PostgreSQL writes down who is connected, whatever is said.
+        `by`: the author, by default the user of this process. PostgreSQL always records the connected user instead.
         """
         asked = parse_message(message, self.schema)
         if asked.kind == "control":
@@ -92,11 +92,11 @@ class RuleStore:
                 connection.execute(RULES.insert().values(row))
 
     def set_state(self, rule_id: int, state: str, by: str | None = None) -> None:
-        """Lets a rule rest (PAUSE) or alert again (ACTIVE). Raises BadRule."""
+        """Pauses a rule (PAUSE) or resumes it (ACTIVE). Raises BadRule."""
         self._edit(rule_id, by, rule_state=state)
 
     def delete(self, rule_id: int, by: str | None = None) -> None:
-        """Disables a rule: the stream forgets it, its row and history stay. Raises BadRule."""
+        """Disables a rule: the engine removes it; its row and its history remain. Raises BadRule."""
         self._edit(rule_id, by, disabled=True)
 
     def _edit(self, rule_id: int, by: str | None, **values: object) -> None:
@@ -108,21 +108,21 @@ class RuleStore:
     # -- what is there
 
     def rows(self) -> list[dict[str, Any]]:
-        """The view `rule_status`: each rule's row, the version in force, and what became of its last change."""
+        """The view `rule_status`: each rule's row, the version in force, and the result of its last change."""
         with self.engine.connect() as connection:
             found = connection.execute(select(RULE_STATUS).order_by(RULE_STATUS.c.rule_id))
             return [dict(row) for row in found.mappings()]
 
     def history(self, rule_id: int) -> list[Change]:
-        """The edits of a rule, the first one first."""
+        """The edits of a rule, oldest first."""
         return self._changes(RULE_CHANGES.c.rule_id == rule_id)
 
     def changes_after(self, position: int, at_most: int = 1000) -> list[Change]:
-        """The next edits after a change, in their order."""
+        """The next edits after a change, in order."""
         return self._changes(RULE_CHANGES.c.change_id > position, at_most)
 
     def last_changes(self) -> list[Change]:
-        """The newest edit of each rule, in their order."""
+        """The newest edit of each rule, in order."""
         newest = select(func.max(RULE_CHANGES.c.change_id)).group_by(RULE_CHANGES.c.rule_id)
         return self._changes(RULE_CHANGES.c.change_id.in_(newest))
 
@@ -144,27 +144,27 @@ class RuleStore:
     # -- what captures remember
 
     def identity(self) -> str:
-        """What tells this store's changes from another's in a control log."""
+        """The store's identity in a control log: separates its changes from those of other stores."""
         return self._scalar(select(RULE_STORE.c.identity))
 
     def renew(self, identity: str) -> None:
-        """Gives the store another identity: its numbers began again, say from a backup."""
+        """Gives the store a new identity, because its numbers started again, for example from a backup."""
         with self.engine.begin() as connection:
             connection.execute(update(RULE_STORE).values(identity=identity))
             connection.execute(RULE_CAPTURES.delete())
             connection.execute(RULE_ANSWERS.delete())
 
     def position(self, place: str) -> int | None:
-        """The newest change that a control log has been given; None before its snapshot."""
+        """The newest change sent to a control log; None before its snapshot."""
         return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == place))
 
     def positions(self) -> dict[str, int]:
-        """Each control log's."""
+        """The position of each control log."""
         with self.engine.connect() as connection:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
 
     def set_position(self, place: str, position: int | None) -> None:
-        """Notes it; None: the next capture begins with a snapshot."""
+        """Saves the position; None: the next capture starts with a snapshot."""
         with self.engine.begin() as connection:
             connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == place))
             if position is not None:
@@ -173,15 +173,15 @@ class RuleStore:
     # -- what became of changes
 
     def accepted(self, rule_id: int, change_id: int, version: int | None) -> None:
-        """Notes which version a change gave; None: the rule is no longer in force."""
+        """Records the version that a change produced; None: the rule is no longer in force."""
         self._answer(rule_id, RULE_ANSWERS.c.accepted_change, change_id, version=version)
 
     def refused(self, rule_id: int, change_id: int, reason: str) -> None:
-        """Notes why a change is not in force; the version before it still is."""
+        """Records why a change was rejected. The previous version stays in force."""
         self._answer(rule_id, RULE_ANSWERS.c.refused_change, change_id, reason=reason)
 
     def _answer(self, rule_id: int, column, change_id: int, **values: object) -> None:
-        """Unless a newer one is noted."""
+        """Records an answer unless a newer one has been recorded."""
         values[column.name] = change_id
         insert = INSERTS[self.url.get_backend_name()](RULE_ANSWERS).values(rule_id=rule_id, **values)
         older = column.is_(None) | (column <= change_id)
@@ -216,7 +216,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
 
 
 def message_of(change: Change, identity: str) -> str:
-    """The control message of a change. It carries the change's number, so that what was delivered is known.
+    """The control message of a change. It contains the number of the change, so that a capture can recognize it.
 
     >>> message_of(Change(7, 1, {"disabled": True}), "5eed")
     '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
@@ -244,7 +244,7 @@ def message_of(change: Change, identity: str) -> str:
 
 
 def change_of(message: str) -> tuple[str, int] | None:
-    """(identity of the store, number of the change) that a control message carries, if it does.
+    """The (identity of the store, number of the change) in a control message, if there is one.
 
     >>> change_of('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')
     ('5eed', 7)

@@ -2,11 +2,11 @@
 
     rules           a row for each rule; `disabled` is how a rule is deleted
     rule_changes    its history, written by triggers in the transaction of the edit: who, when, the row after it
-    rule_answers    what became of a rule's last change; the view `rule_status` shows it beside the rule
+    rule_answers    the result of a rule's last change; the view `rule_status` shows it next to the rule
     rule_captures   the control logs that changes go to, and how far each has got
 
-The constraints refuse what the engine would reject, as far as a row alone tells; whether a field exists, the schema of
-the events tells (`lab.rulestore.store`).
+The constraints reject what the engine would reject, as far as that depends on the row alone. Whether a field exists depends on the
+schema of the events (`lab.rulestore.store`).
 """
 
 import secrets
@@ -85,9 +85,9 @@ RULE_ANSWERS = Table(
     "rule_answers",
     METADATA,
     Column("rule_id", BIG, primary_key=True, autoincrement=False),
-    Column("accepted_change", BIG),  # the newest that the engine took
-    Column("version", BIG),  # that it gave; none: the rule is not in force
-    Column("refused_change", BIG),  # the newest that is not in force
+    Column("accepted_change", BIG),  # the newest change that the engine accepted
+    Column("version", BIG),  # the version it produced; none: the rule is not in force
+    Column("refused_change", BIG),  # the newest change that was rejected
     Column("reason", Text),  # why not
 )
 RULE_CAPTURES = Table(
@@ -116,7 +116,7 @@ def _between(column: Column) -> ColumnElement:
     return column.is_(None) | column.between(1, MAX_WINDOW_SECONDS)
 
 
-# a name is what a client is told: it says what would be right, in 63 bytes, all that PostgreSQL keeps
+# clients see a constraint's name: it says what is allowed, in the 63 bytes that PostgreSQL keeps
 _CHECKS: dict[str, ColumnElement | str] = {
     "rule_id is a positive number": _ROW.rule_id > 0,
     "rule_state is ACTIVE or PAUSE": _ROW.rule_state.in_(("ACTIVE", "PAUSE")),
@@ -251,7 +251,7 @@ for _dialect, _statements in (
 
 
 def grant(engine: Engine) -> None:
-    """Gives the users that were made after the tables their rights. Only PostgreSQL has users."""
+    """Grants their rights to users that were created after the tables. Only PostgreSQL has users."""
     with engine.begin() as connection:
         connection.execute(text(_GRANTS))
 

@@ -1,1 +1,1 @@
-"""What an engine remembers, read from outside, and its parallelism changed."""
+"""Inspects and rescales the state of an engine."""

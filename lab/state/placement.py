@@ -1,13 +1,13 @@
-"""What moves when the parallelism changes from p to q, under three placements; and how state without keys is dealt out anew.
+"""What moves when the parallelism changes from p to q under three placements, and how operator state is redistributed.
 
     placement         partition of key-group g of G        3 → 4, G = 128       contiguous on disk
     modulo            g mod p                              three in four move   no
     ranges (Flink)    g · p ÷ G                            about half move      yes
     rendezvous        the p with the largest hash(g, p)    one in four moves    no
 
-Source: "A Deep Dive into Rescalable State"; rendezvous hashing: Thaler and Ravishankar, 1998. Seen through key-groups,
-"modulo" is also what happens to single keys that are placed by hash modulo parallelism, without key-groups. Ranges are
-not there to move the least: from 4 to 2 they move more than modulo. They let a new partition read its state in one go.
+Source: "A Deep Dive into Rescalable State"; rendezvous hashing: Thaler and Ravishankar, 1998. "Modulo"
+also describes placement without key-groups, by the hash of each key modulo the parallelism. Ranges do not minimize what moves: from 4
+to 2 they move more than modulo. Their advantage is that a new partition reads its state in one sequential read.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ def by_modulo(key_groups: int, parallelism: int) -> list[int]:
 
 
 def by_range(key_groups: int, parallelism: int) -> list[int]:
-    """Flink's, and the engine's: neighbours stay together (`lab.model.keygroups.flink_partition` for all key-groups).
+    """Contiguous ranges, as in Flink and in this engine (`lab.model.keygroups.flink_partition` for all key-groups).
 
     >>> by_range(6, 3)
     [0, 0, 1, 1, 2, 2]
@@ -41,10 +41,10 @@ def by_range(key_groups: int, parallelism: int) -> list[int]:
 
 
 def by_rendezvous(key_groups: int, parallelism: int) -> list[int]:
-    """Consistent hashing: every partition bids a hash for the key-group, the highest bid has it.
+    """Rendezvous hashing: each key-group goes to the partition with the highest hash of the pair.
 
-    A partition that comes takes only what it now wins, one that goes leaves only what it had: the least that can move,
-    at the price of a load that is even only on average.
+    A new partition takes only what it wins, and a removed one leaves only what it had. That is the least that can move, but
+    the load is even only on average.
 
     >>> before, after = by_rendezvous(128, 3), by_rendezvous(128, 4)
     >>> {new for old, new in zip(before, after) if old != new}
@@ -66,7 +66,7 @@ PLACEMENTS: dict[str, Placement] = {
 
 @dataclass(frozen=True)
 class Move:
-    """How much changed partition: key-groups and bytes, of how many; `fullest`: bytes of the fullest partition after."""
+    """How many key-groups and bytes change partition, and the totals; `fullest`: bytes of the fullest partition afterwards."""
 
     key_groups: int
     of_key_groups: int
@@ -76,12 +76,12 @@ class Move:
 
     @property
     def share(self) -> float:
-        """Of the bytes, 0 to 1."""
+        """The share of the bytes that move, 0 to 1."""
         return self.bytes / self.of_bytes if self.of_bytes else 0.0
 
 
 def moves(before: Sequence[int], after: Sequence[int], sizes: Sequence[int] | None = None) -> Move:
-    """Compares two placements (the partition of each key-group); `sizes`: bytes of each key-group, 1 unless told.
+    """Compares two placements (the partition of each key-group). `sizes`: bytes of each key-group, 1 by default.
 
     >>> moves(by_modulo(12, 3), by_modulo(12, 4))
     Move(key_groups=9, of_key_groups=12, bytes=9, of_bytes=12, fullest=3)
@@ -115,7 +115,7 @@ def compare(p: int, q: int, key_groups: int = 128, sizes: Sequence[int] | None =
 
 
 def round_robin(parts: Sequence[Sequence[T]], parallelism: int) -> list[list[T]]:
-    """Operator state of the old instances, dealt out one by one to the new ones (Flink's `ListCheckpointed`).
+    """Distributes the operator state of the old instances one by one to the new ones (Flink's `ListCheckpointed`).
 
     Each entry, such as (Kafka partition, offset), is a unit that can move by itself; a single object would not be.
     Flink's `RoundRobinOperatorStateRepartitioner` cuts as fairly, in runs instead of one by one.
@@ -128,7 +128,7 @@ def round_robin(parts: Sequence[Sequence[T]], parallelism: int) -> list[list[T]]
 
 
 def union(parts: Sequence[Sequence[T]], parallelism: int) -> list[list[T]]:
-    """Every new instance gets all entries and keeps what it knows to be its own (Flink's `getUnionListState`).
+    """Gives all entries to every new instance, which keeps its own (Flink's `getUnionListState`).
 
     >>> union([["p0"], ["p1"]], 3)
     [['p0', 'p1'], ['p0', 'p1'], ['p0', 'p1']]

@@ -1,8 +1,8 @@
-"""What an engine remembers, read from its checkpoint: rules, key-groups, windows; while it is stopped or while it runs.
+"""Reads the state of an engine from its checkpoint: rules, key-groups and windows. The engine may be running.
 
-    checkpoint ──► the last mark that is done ──► ledger: rules, stores ──► state files ──► what is still held ──► State
+    checkpoint ──► last committed mark ──► ledger: rules, stores ──► state files ──► stored events ──► State
 
-Nothing is changed or locked. Without Spark: the files are Arrow.
+Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,9 +33,9 @@ COLUMNS = ("key-group", "partition", "groups", "events", "oldest", "newest", "fi
 
 @dataclass(frozen=True)
 class KeyGroupState:
-    """One key-group: its number, the task that has it, and what it holds; times are in ms, None without events.
+    """One key-group: its number, its task and its contents. Times are in ms, None without events.
 
-    `bytes`: its share of the files it is in, by events.
+    `bytes`: its share of the files that contain it, by number of events.
     """
 
     key_group: int
@@ -48,7 +48,7 @@ class KeyGroupState:
     bytes: int = 0
 
     def row(self) -> tuple[str, ...]:
-        """As text, in the order of COLUMNS."""
+        """The values as text, in the order of COLUMNS."""
         oldest, newest = ("" if time is None else utc(time) for time in (self.oldest, self.newest))
         counts = (
             f"{self.groups:,}",
@@ -63,7 +63,7 @@ class KeyGroupState:
 
 @dataclass(frozen=True)
 class State:
-    """All of a checkpoint after micro-batch `batch`. An event on two routes counts twice: it is held twice."""
+    """The state in a checkpoint after micro-batch `batch`. An event on two routes counts twice, because it is stored twice."""
 
     checkpoint: Path | str
     batch: int
@@ -72,7 +72,7 @@ class State:
     key_groups: list[KeyGroupState]
 
     def to_dict(self) -> dict:
-        """As JSON."""
+        """The state as JSON."""
         return {
             "checkpoint": str(self.checkpoint),
             "batch": self.batch,
@@ -82,7 +82,7 @@ class State:
         }
 
     def widget_data(self) -> dict[str, list]:
-        """A list for each column, in order of the key-groups: what a chart takes."""
+        """A list for each column, in order of the key-groups, for charts."""
         return {
             name: [getattr(group, name) for group in self.key_groups]
             for name in KeyGroupState.__annotations__
@@ -107,7 +107,7 @@ class State:
 
 
 class Reader:
-    """A checkpoint after a micro-batch, the last one that is done unless told. Raises ValueError if there is nothing to read."""
+    """Reads a checkpoint after a micro-batch, by default the last committed one. Raises ValueError if there is nothing to read."""
 
     def __init__(self, checkpoint: Path | str, batch: int | None = None):
         record = read_record(checkpoint)
@@ -127,7 +127,7 @@ class Reader:
             try:
                 self._read(checkpoint, done)
                 return
-            except FileGone:  # a running engine may have gone on meanwhile
+            except FileGone:  # a running engine may have committed another batch meanwhile
                 if batch is not None or Batches.read(checkpoint).done == done:
                     raise
 
@@ -145,7 +145,7 @@ class Reader:
         self.ledger, _ = ledger.load(folder, mark(checkpoint, self.batch)["ledger"], self.settings.schema)
 
     def held(self) -> Iterator[tuple[Plan, pa.Table]]:
-        """The events held on each route."""
+        """The stored events of each route."""
         table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
             mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
@@ -158,7 +158,7 @@ class Reader:
 
 
 def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
-    """What is in a checkpoint after a micro-batch, the last one that is done unless told.
+    """The state in a checkpoint after a micro-batch, by default the last committed one.
 
     Raises ValueError if there is nothing to read.
     """
@@ -195,7 +195,7 @@ def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
 
 
 def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int | None = None) -> list[dict]:
-    """The events held for one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
+    """The stored events of one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
     Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
     is held, in hex. Raises ValueError if no rule groups by these fields.
@@ -221,8 +221,8 @@ def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int |
 
 
 def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
-    """Each group on each route: a hash of it, and the bytes of its held events as columns of eight bytes a value."""
-    # so that there is something to concatenate without any route
+    """For each group on each route: its hash, and the bytes of its stored events at eight bytes per value."""
+    # without any route there would be nothing to concatenate
     hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for plan, held in Reader(checkpoint).held():
         columns = sum(held[name].null_count < len(held) for name in held.column_names)
@@ -243,7 +243,7 @@ def _hashes(plan: Plan, held: pa.Table) -> np.ndarray:
 
 
 def _numbers(schema: Schema, plan: Plan, key: Mapping[str, Any]) -> dict[str, int]:
-    """A key as the int64 columns in which the engine holds it, in the route's order."""
+    """A key as the engine's int64 columns, in the route's order."""
     numbers = {}
     for name in plan.route.keys:
         field = schema.field(name)

@@ -1,7 +1,7 @@
-"""A checkpoint that was put back goes on from where it was copied: everything since is read and evaluated again.
+"""Lets a restored checkpoint continue from where it was copied: everything logged since is evaluated again.
 
-Logs know what they have of a checkpoint by its id and the number of the micro-batch. So it gets a new id, and is a new writer to
-them: none of its next micro-batches is taken for one from before it was put back.
+Logs recognize a checkpoint's batches by its id and the number of the micro-batch. With a new id the checkpoint is a new writer, so no
+log mistakes its next micro-batches for those written before.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from lab.engine.lease import Lease
 
 @dataclass(frozen=True)
 class Reprocessed:
-    """From where a checkpoint goes on: after a micro-batch, which took what was logged before `log_time`, ms."""
+    """Where a checkpoint continues: after a micro-batch that took the records logged before `log_time`, ms."""
 
     checkpoint: Path | str
     after: int | None
@@ -40,7 +40,7 @@ class Reprocessed:
 
 
 def reprocess(checkpoint: Path | str) -> Reprocessed:
-    """Gives a stopped engine's checkpoint a new id. Raises ValueError where there is none, and CheckpointInUse."""
+    """Gives a stopped engine's checkpoint a new id. Raises ValueError if there is no checkpoint, and CheckpointInUse."""
     if read_record(checkpoint) is None:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a reprocess"):

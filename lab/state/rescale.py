@@ -1,9 +1,9 @@
-"""Other parallelism for a stopped engine: other tasks own its key-groups from now on, and nothing moves.
+"""Changes the parallelism of a stopped engine: key-groups get other tasks, and no file moves.
 
     stop at 3 ──► take the lock ──► note 4 in lab.json ──► start at 4: each task reads, of the files, what it now owns
 
-A state file holds a range of key-groups and says so in its name. After a rescale a task reads those files that overlap its
-own range; as it goes on, its own files replace them. Source: "A Deep Dive into Rescalable State".
+A state file holds a range of key-groups, which its name gives. After a rescale, a task reads the files that overlap its own
+range. Over time its own files replace them. Source: "A Deep Dive into Rescalable State".
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ COLUMNS = ("partition", "key-groups", "bytes", "key-groups after", "bytes after"
 
 
 class CannotRescale(ValueError):
-    """The checkpoint stays as it is; the text says why, and what would help."""
+    """The rescale was refused and the checkpoint is unchanged. The text says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which partition each key-group is on, and the bytes that each holds, in order of the key-groups."""
+    """The partition and the bytes of each key-group, in order of the key-groups."""
 
     parallelism: int
     partition: tuple[int, ...]
@@ -42,7 +42,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Rescaled:
-    """What a rescale did, or would do (`dry_run`). `move`: what other tasks will read; at rest it stays where it is."""
+    """The result of a rescale, or of a dry run. `move`: what other tasks will read; the files stay where they are."""
 
     checkpoint: Path | str
     before: Layout
@@ -66,7 +66,7 @@ class Rescaled:
         }
 
     def table(self) -> list[tuple[str, ...]]:
-        """A row for each partition, as in COLUMNS; empty where there is no such partition."""
+        """A row for each partition, as in COLUMNS; empty where the partition does not exist."""
 
         def cells(rows: dict[int, tuple[list[int], int]], partition: int) -> tuple[str, str]:
             if partition not in rows:
@@ -92,15 +92,15 @@ class Rescaled:
 
 
 def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescaled:
-    """Changes the parallelism of a stopped engine to `to`; started again it continues, with the same alerts.
+    """Changes the parallelism of a stopped engine to `to`. After its next start the engine continues, with the same alerts.
 
-    `dry_run`: only tells what it would do. Raises CannotRescale (the same number, more than key-groups, no checkpoint)
+    `dry_run`: only returns what would happen. Raises CannotRescale (the same number, more tasks than key-groups, no checkpoint)
     and CheckpointInUse.
     """
     if read_record(checkpoint) is None:
         raise CannotRescale(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a rescale"):
-        record = read_record(checkpoint)  # it may have changed until the lock was ours
+        record = read_record(checkpoint)  # it may have changed before we got the lock
         key_groups, before = record["key_groups"], record["parallelism"]
         if not 1 <= to <= key_groups:
             raise CannotRescale(
@@ -116,7 +116,7 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
 
 
 def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
-    """About how many bytes each key-group has."""
+    """The approximate size of each key-group in bytes."""
     sizes: Counter[int] = Counter()
     done = Batches.read(checkpoint).done
     if done is not None:

@@ -1,1 +1,1 @@
-"""Seeded events: made, and played at the pace of the real clock."""
+"""Generates seeded events, and plays them at the pace of the real clock."""

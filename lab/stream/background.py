@@ -1,4 +1,4 @@
-"""Work that goes on beside everything else: in a thread, or where there are none, in a page, as a task of its loop."""
+"""Background work: in a thread or, in a web page without threads, as a task of the event loop."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ HAS_THREADS = sys.platform != "emscripten"
 
 
 class Background:
-    """Does its `steps` until they end, or until `stop`; `error` is what a step raised, which ends it, too.
+    """Runs its `steps` until they end or `stop` is called. An exception in a step also ends it; `error` keeps it.
 
     >>> class Count(Background):
     ...     def steps(self):
@@ -29,23 +29,23 @@ class Background:
         self._thread = Thread(target=self.run, daemon=True, name=name)
 
     def steps(self) -> Iterator[float]:
-        """Does a step and gives the seconds until the next one, again and again."""
+        """A generator: each iteration does a step and yields the seconds until the next one."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begins. Where there are no threads, it needs a running loop."""
+        """Starts. Without threads it needs a running event loop."""
         if HAS_THREADS:
             self._thread.start()
         else:
             self._task = asyncio.get_running_loop().create_task(self._run_in_loop())
 
     def run(self) -> None:
-        """All steps, here and now."""
+        """Runs all steps in the calling thread."""
         try:
             for wait_s in self.steps():
                 if self._stopping.wait(wait_s):
                     break
-        except Exception as error:  # noqa: BLE001  (a full disk, say: whoever watches must know)
+        except Exception as error:  # noqa: BLE001  (for example a full disk: observers must see it)
             self.error = error
 
     async def _run_in_loop(self) -> None:
@@ -58,15 +58,15 @@ class Background:
             self.error = error
 
     def is_alive(self) -> bool:
-        """Whether it has begun and not ended."""
+        """Whether it has started and not ended."""
         return self._thread.is_alive() if HAS_THREADS else self._task is not None and not self._task.done()
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Waits until it has ended, so long at most; without threads it ends by itself, after its step."""
+        """Waits for its end, at most `timeout_s`. Without threads it returns at once; the task ends after its step."""
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def stop(self) -> None:
-        """Ends it after its step, if it has begun."""
+        """Ends it after the current step, if it has started."""
         self._stopping.set()
         self.join()

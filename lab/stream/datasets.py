@@ -1,4 +1,4 @@
-"""The data sets that come with the kit, as files."""
+"""The data sets of the kit, as files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def dataset(name: str) -> Path:
     'flights'
     """
     package = Path(__file__).parent.parent
-    # an installed package has them inside, a clone beside it
+    # an installed package contains them; in a clone they are next to it
     folder = next((f for f in (package / "datasets", package.parent / "datasets") if f.is_dir()), package)
     if not (folder / name / "rules.json").exists():
         known = sorted(path.parent.name for path in folder.glob("*/rules.json"))

@@ -1,4 +1,4 @@
-"""Seeded logins: ordinary sessions, and planted episodes of attacks among them."""
+"""Seeded logins: ordinary sessions with planted attacks."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ EPISODES = ("guessing_one_ip", "guessing_many_ips", "stuffing", "takeover", "tra
 
 @dataclass(frozen=True)
 class Place:
-    """Where a user's actions come from."""
+    """The address, device and country of a user's actions."""
 
     ip: str
     device: str
@@ -54,7 +54,7 @@ class Logins:
         return Place(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
 
     def ordinary(self, time: int) -> Script:
-        """Now and then a wrong password or a reset; a login; up to three payments."""
+        """An ordinary session: sometimes a wrong password or a reset, a login, and up to three payments."""
         rng, homes = self.random, self._homes
         user = rng.randrange(len(homes))
         actions = ["login_failed"] * rng.choices((0, 1, 2), (88, 11, 1))[0]

@@ -1,6 +1,6 @@
-"""Plausible events of a schema of one's own, from its types and examples; and recorded events, played as they are.
+"""Generates plausible events for a schema from its types and examples, or plays recorded events.
 
-[fields.city]                        Seoul Seoul Busan Seoul …      texts and ids: a few often, many seldom
+[fields.city]                        Seoul Seoul Busan Seoul …      texts and ids: some frequent, many rare
 examples = ["Seoul", "Busan"]
 [fields.amount]                      612.08 1187.45 790.00 …        amounts: around the example
 example = "853.34"
@@ -20,14 +20,14 @@ from lab.model.schema import Schema
 from lab.model.times import NUMBERS
 from lab.stream.simulate import Event, Label, Script, generators, json_value
 
-POOL = 100  # different values of a text or an id of which one example is known
-CODE = 3  # characters: so short a text without digits is a code that does not change, such as a currency
+POOL = 100  # number of different values of a text or an id with one example
+CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
 SURGE, SURGE_MS = 60, 2_000  # events of a burst, and how long it takes
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Own:
-    """Makes the scripts of a schema's events: ordinary ones, and bursts in which one group is very busy.
+    """Generates the scripts of a schema's events: ordinary ones, and bursts in which one group is very active.
 
     >>> from lab.model.schema import FLIGHTS
     >>> make = Own(FLIGHTS, seed=1)
@@ -40,7 +40,7 @@ class Own:
 
     def __init__(self, schema: Schema, seed: int):
         self.random, self._planted, self.disorder = generators(seed)
-        # of several fields that are the id, the last one counts
+        # if several fields form the id, the last one counts up
         self.id_field, self.time_field, self._schema = schema.id_fields[-1], schema.time_field, schema
         others = [field for field in schema.fields if field.name not in (self.id_field, self.time_field)]
         self._draw = {field.name: _values(field, Random(f"{seed}/{field.name}")) for field in others}
@@ -52,7 +52,7 @@ class Own:
         return time, [(0, self._event(self.random))], None
 
     def planted(self, number: int, start: int, kind: str) -> Script:
-        """Events that are alike in everything but their measures."""
+        """Events that differ only in their measures."""
         rng = self._planted
         shared = self._event(rng)
         steps = [
@@ -65,7 +65,7 @@ class Own:
         return {name: draw(rng) for name, draw in self._draw.items()}
 
     def line(self, event: Event) -> str:
-        """As a record has it: each field at its path, times in their units, ids as text if they are."""
+        """The event as a record of the schema: fields at their paths, times in their units, text ids as text."""
         time, record = event[self.time_field], {}
         for field in self._schema.fields:
             inside: dict[str, Any] = record
@@ -86,7 +86,7 @@ class Own:
 
 
 class Recorded:
-    """Lines as the scripts of a player: each is one event, and stays as it is."""
+    """Recorded lines as scripts for a player: one event each, unchanged."""
 
     kinds: tuple[str, ...] = ()
     id_field, time_field = "id", "time"
@@ -105,7 +105,7 @@ class Recorded:
 
 
 def _values(field: Field, rng: Random) -> Callable[[Random], Any]:
-    """What draws a field's values; `rng` draws what there is to choose from."""
+    """A function that draws values of a field. `rng` draws the set of possible values."""
     examples = [example for example in field.examples if not field.numeric or DECIMAL_TEXT.fullmatch(example)]
     if field.type == "boolean":
         return lambda rng: "true" if rng.random() < 0.1 else "false"

@@ -1,4 +1,4 @@
-"""Plays a seeded generator live: events at an exact rate, with the real clock's times, into any log.
+"""Plays a seeded generator live: appends events to a log at an exact rate, with current times.
 
 Time is cut into slots of 1/rate s, counted on a monotonic clock from the start, without pauses. At the end of each slot
 one ordinary event is due. After N seconds rate * N are due, whatever happened before: after a stall the player catches up.
@@ -25,21 +25,21 @@ from lab.stream.logins import Logins
 from lab.stream.own import Own, Recorded
 from lab.stream.simulate import Burst, Label, Payments, spike, stamp
 
-CHUNK = 5_000  # events that are appended at once, at most: a change of the rate need not wait longer
-CLOCK_JUMP_MS = 1_000  # the real clock was set, or the machine slept
+CHUNK = 5_000  # at most so many events are appended at once, so that a change of the rate takes effect soon
+CLOCK_JUMP_MS = 1_000  # the clock was set, or the machine was suspended
 SCHEMAS: dict[str, Any] = {"payments": Payments, "logins": Logins}
 Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episode
 
 
 class Sink(Protocol):
-    """What a player writes to, such as a `FileLog`."""
+    """The destination of a player's events, such as a `FileLog`."""
 
     def append(self, lines: Sequence[str | bytes]) -> object:
         """Takes JSON lines without line ends."""
 
 
 class Metronome:
-    """Which slots have passed at a time in s, at a rate per s that may change.
+    """Counts the slots that have passed, at a rate that may change. Times in s, rates per s.
 
     >>> beat = Metronome(100, now=5.0)
     >>> beat.passed(5.25), beat.time(25)
@@ -53,15 +53,15 @@ class Metronome:
         self._at, self._position, self.rate = now, 0.0, _checked(rate)
 
     def passed(self, now: float) -> int:
-        """How many slots have ended."""
+        """The number of slots that have ended."""
         return int(self._position_at(now) + 1e-6)  # 0.3 s of 10 per s are 3
 
     def time(self, slot: int) -> float:
-        """When the slot ends, or ended, at today's rate."""
+        """The end of a slot at the current rate."""
         return self._at + (slot - self._position) / self.rate
 
     def set_rate(self, rate: float, now: float) -> None:
-        """From now on. Raises ValueError if the rate is not above zero."""
+        """Changes the rate from now on. Raises ValueError if it is not above zero."""
         _checked(rate)
         self._position, self._at, self.rate = self._position_at(now), now, rate
 
@@ -146,7 +146,7 @@ class Player(Background):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of bursts that it can plant."""
+        """The kinds of bursts that it can generate."""
         return self._make.kinds
 
     @property
@@ -165,13 +165,13 @@ class Player(Background):
         return self._paused_at is not None
 
     def pause(self) -> None:
-        """Lets time stand still: nothing becomes due until `resume`, and nothing is made up for then."""
+        """Stops the clock: no event becomes due until `resume`, and none is added later to catch up."""
         with self._lock:
             if not self.paused:
                 self._paused_at = self._clock()
 
     def resume(self) -> None:
-        """Goes on after `pause`."""
+        """Continues after `pause`."""
         with self._lock:
             if self.paused:
                 self._paused_s += self._clock() - self._paused_at
@@ -179,28 +179,28 @@ class Player(Background):
                 self._offset_ms = self._wall() - self._now() * 1000
 
     def burst(self, kind: str | Burst) -> None:
-        """Plants a burst from now on, once; a `Burst` gives its size. Raises ValueError for an unknown kind."""
+        """Starts one burst now; a `Burst` gives its size. Raises ValueError for an unknown kind."""
         if (name := kind.kind if isinstance(kind, Burst) else kind) not in self.kinds:
             raise ValueError(f"burst: {name!r}, expected one of {', '.join(self.kinds)}")
         self._asked.append(kind)
 
     @property
     def actual_rate(self) -> float:
-        """Events per second over the last second, those of bursts included."""
+        """Events per second over the last second, including bursts."""
         now, samples = self._clock(), list(self._samples)
         then, sent = next((sample for sample in samples if sample[0] >= now - 1), samples[-1])
         return (self.sent - sent) / (now - then) if now > then else 0.0
 
     @property
     def behind(self) -> int:
-        """Ordinary events that are due and not sent: large if the sink or this machine is too slow for the rate."""
+        """The number of ordinary events that are due but not sent. Large if the sink or the machine is too slow for the rate."""
         with self._lock:
             return self._beat.passed(self._now()) - self._slots
 
     # -- playing
 
     def steps(self) -> Iterator[float]:
-        """Plays until `stop`, or for as long as was asked for."""
+        """Plays until `stop`, or for `seconds`."""
         self._begin(self.rate)
         while True:
             ended = self._clock() >= self._end
@@ -209,7 +209,7 @@ class Player(Background):
             yield 0 if sent == CHUNK else self._every_s
 
     def step(self) -> int:
-        """Appends what is due now, `CHUNK` ordinary events at most, and returns how many events: all that the thread does."""
+        """Appends the events that are due, at most `CHUNK` ordinary ones, and returns their number. The thread only repeats this."""
         with self._lock:
             now = self._now()
             slots = min(self._beat.passed(now), self._slots + CHUNK)
@@ -244,16 +244,16 @@ class Player(Background):
         return [event for event, may in zip(due, answers) if may]
 
     def _now(self) -> float:
-        """The clock, without the pauses, and not after the end."""
+        """The player's clock: without pauses, and at most the end."""
         return min(self._clock() if self._paused_at is None else self._paused_at, self._end) - self._paused_s
 
     def _real_ms(self, at: float) -> int:
-        """The real clock's time; it never goes back."""
+        """The current time; it never goes back."""
         self._newest_ms = max(self._newest_ms, round(at * 1000 + self._offset_ms))
         return self._newest_ms
 
     def _plant(self, now: float) -> None:
-        """Makes the bursts that were asked for, and the regular one when its time has come."""
+        """Starts the requested bursts, and the regular one when it is due."""
         if now >= self._next_burst:
             self._next_burst = now + self._burst_every_s
             self._asked.append(next(self._kinds))
@@ -268,7 +268,7 @@ class Player(Background):
                 heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))
 
     def _play(self, times: list[float], end: float) -> Iterator[Due]:
-        """An ordinary event at each time, and what is planted up to the end, in order of time."""
+        """One ordinary event at each of the times, and the planted events up to `end`, in order of time."""
         for at in times:
             yield from self._burst_up_to(at)
             if self._waiting and self._waiting[0][0] <= at:  # a session goes on before another begins

@@ -1,4 +1,4 @@
-"""Seeded event generators: the same arguments give the same events. Pacing is not their task.
+"""Seeded event generators: the same arguments give the same events. They do not wait for the real clock.
 
 A generator plays *scripts*. A script starts at one moment and is a list of steps `(offset_ms, fields)`: an
 ordinary payment is a script of one step, a login session has a few, an account takeover has its own.
@@ -37,7 +37,7 @@ Step = tuple[int, Event]  # ms after its script's start; the event's fields with
 
 @dataclass(frozen=True)
 class Label:
-    """Names the planted episode that an event belongs to: its kind and the fields that tell whose it is."""
+    """Identifies the planted episode of an event: its kind and the fields that identify its subject."""
 
     number: int
     kind: str
@@ -76,7 +76,7 @@ def amount(minor_units: int) -> Decimal:
 
 
 def ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Endless: one time in each slot of 1/rate s, none inside a lull `(ms after the start, span_ms)`."""
+    """An endless iterator: one time in each slot of 1/rate s, none inside a lull `(ms after the start, span_ms)`."""
     for slot in itertools.count():
         first, end = int(slot * 1000 / rate_per_s), int((slot + 1) * 1000 / rate_per_s)
         tick = rng.randrange(first, max(end, first + 1))
@@ -104,7 +104,7 @@ def stamp(
     id_field: str,
     time_field: str = "eventTime",
 ) -> Iterator[Labelled]:
-    """Numbers the events from 1 and gives them their times: mostly in order, some equal, some late."""
+    """Numbers the events from 1 and assigns times: mostly in order, some equal, some late."""
     newest = -1
     for number, (time, fields, label) in enumerate(played, start=1):
         roll = rng.random()
@@ -117,7 +117,7 @@ def stamp(
 
 
 def generators(seed: int) -> tuple[Random, Random, Random]:
-    """Draws ordinary events, planted episodes, disorder: one does not disturb the draws of another."""
+    """Separate random generators for ordinary events, planted episodes and disorder, so that they do not affect each other."""
     return Random(f"{seed}/ordinary"), Random(f"{seed}/planted"), Random(f"{seed}/disorder")
 
 
@@ -171,7 +171,7 @@ SPIKE_MS = 2_000
 
 
 def spike(kind: str, rate_per_s: float) -> Burst:
-    """A short burst for a live stream of this rate, from now on: a surge more than doubles the payments of its type.
+    """A short burst for a live stream of this rate. A surge more than doubles the payments of its type.
 
     >>> spike("surge", 200).payments, spike("pair", 200).payments
     (240, 3)
@@ -183,13 +183,13 @@ def spike(kind: str, rate_per_s: float) -> Burst:
 
 
 def spikes(every_ms: int = 10_000) -> Iterator[Burst]:
-    """Endless short bursts for a live stream, one kind after the other."""
+    """An endless iterator of short bursts for a live stream, one kind after the other."""
     for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
         yield Burst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
 
 
 class Payments:
-    """Makes the scripts of payments: ordinary ones, and those of bursts."""
+    """Generates the scripts of payments: ordinary ones and bursts."""
 
     id_field, time_field, kinds = "transactionId", "eventTime", tuple(BURSTS)
     line = staticmethod(to_json)
