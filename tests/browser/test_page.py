@@ -182,6 +182,13 @@ def test_the_alerts_are_those_of_the_reference_on_any_log(opened, seed):
     assert found["counts"]["nanAsNull"] == reference.nan_as_null.total()
 
 
+def test_a_rule_that_the_page_cannot_evaluate_is_rejected(opened):
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": ">"}
+    rule |= {"limit": 0, "window": "1m", "when": "paymentAmount > 5"}
+    found = opened.evaluate(RUN, [PAYMENTS.to_dict(), [("control", json.dumps(rule))], 16, 0])
+    assert found["acks"] == [["rejected", None]]
+
+
 def test_logins_are_judged_as_by_the_reference(opened):
     from lab.apps.replay import read_rules
     from lab.stream.datasets import dataset

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lab.contrast import mapstate
 from lab.model.reference import Reference, run
-from lab.model.rules import Rule
+from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import HOUR_MS, write_payments
 
@@ -78,3 +78,9 @@ def test_the_textbook_processor_gives_the_alerts_of_the_reference_on_spark(spark
     assert run.events_per_second > 0
     assert 0 < run.state_rows < 400  # the timers have cleaned up
     assert spark.conf.get(mapstate.PARTITIONS) == before
+
+
+def test_the_textbook_refuses_a_rule_with_when_instead_of_leaving_it_out():
+    given = json.loads(message("SUM", ["payeeId"])) | {"when": "paymentAmount > 5"}
+    with pytest.raises(BadRule, match="when: the textbook evaluates rules without it"):
+        mapstate.alerts(None, parse_message(json.dumps(given), PAYMENTS).rule, PAYMENTS)

@@ -30,6 +30,18 @@ from lab.stream.simulate import payments, to_json
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
     "2,(active),(beneficiaryId),,(COUNT_WITH_RESET_FLINK),(SUM),(>=),(4),(30)",
+    json.dumps(
+        {
+            "ruleId": 3,
+            "ruleState": "ACTIVE",
+            "groupingKeyNames": ["payeeId"],
+            "aggregateFieldName": "COUNT",
+            "limitOperatorType": ">",
+            "limit": 3,
+            "window": "10m",
+            "when": "paymentAmount > 9.99 and paymentType = CSH",
+        }
+    ),
 ]
 EVENTS = [
     to_json(event).encode() for event in payments(seed=3, events=600, start_ms=0, rate_per_s=1, payees=9)
@@ -59,7 +71,7 @@ def expected() -> list[str]:
         reference.control(rule)
     for line in EVENTS:
         reference.event(line)
-    assert len(reference.alerts) > 100
+    assert len(reference.alerts) > 100 and {alert.rule_id for alert in reference.alerts} >= {1, 3}
     return sorted(alert.alert_id for alert in reference.alerts)
 
 

@@ -316,6 +316,19 @@ def test_a_mistake_in_only_where_is_marked_and_what_would_be_right_is_said():
     assert desk.form.filter_said.value == desk.form.filter.value == "" and not desk.publish.disabled
 
 
+def test_a_mistake_in_and_when_is_marked_and_a_condition_stays_as_it_is_typed():
+    desk = RuleDesk(LOGINS)
+    desk.form.when.value = "contry = <b>"
+    assert "did you mean country?" in desk.said.value and desk.publish.disabled
+    assert "<mark>contry</mark> = &lt;b&gt;" in desk.form.when_said.value
+    for text in ("country=KR", "country=KR ", "country=KR and amount>500"):
+        desk.form.when.value = text
+        assert desk.form.when.value == text and not desk.publish.disabled and not desk.form.when_said.value
+    assert (
+        ', when country = "KR" and amount > 500.00' in parse_message(desk.text.value, LOGINS).rule.describe()
+    )
+
+
 def test_only_what_a_function_takes_is_offered():
     form = RuleDesk(PAYMENTS).form
     form.function.value = "SUM"
