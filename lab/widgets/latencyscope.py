@@ -71,7 +71,7 @@ class LatencyScope(Part):
             stages = {name: values[-recent:] for name, values in latencies.stages().items()}
             self.show(latencies.total()[-recent:], stages, f" in the last {RECENT_S} s")
         elif now_ms() < self._warm_ms:
-            self._say("Warming up: the first alerts are slow and do not count here.")
+            self._say("Warming up: the first, slow alerts do not count.")
         else:
             self._say(f"No alerts in the last {RECENT_S} s.")
 

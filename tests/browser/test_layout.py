@@ -30,7 +30,7 @@ def test_a_chart_keeps_its_height_below_what_is_said(browser, sentences):
     page = browser.new_page(viewport={"width": 1366, "height": 768})
     page.set_content(room(sentences))
     heights = page.evaluate("[...document.querySelectorAll('.lab-fill')].map(part => part.clientHeight)")
-    assert min(heights) >= 80
+    assert min(heights) >= 68
     column = page.locator(".lab-column")
     hidden = column.evaluate("part => part.scrollHeight > part.clientHeight")
     assert hidden == (sentences > 0)
