@@ -21,7 +21,7 @@ from lab.engine.settings import Settings
 from lab.engine.stages import compile_kernels
 from lab.stream.background import Background
 
-EPOCH_S = 10.0  # state is saved so often
+EPOCH_S = 1.0  # how often state is saved, and with that shown
 
 
 class Inside(Background):

@@ -30,6 +30,7 @@ def test_a_control_room_shows_what_a_studio_gives_until_it_is_ended(monkeypatch)
         room = ControlRoom(studio)
         wait_until(lambda: room.pulse.tick() or " of " in room.parts["Latency"].said.value)
         assert room.pulse.text == "the engine runs in this kernel, without Spark"
+        wait_until(lambda: room.pulse.tick() or sum(room.parts["Key-groups"].sizes))
         assert room.parts["Rules"].table.rows[0][2] == "ACTIVE"
         assert room.parts["Alerts"].table.rows
         assert 0 < sum(room.parts["Latency"].histogram.data[0].y) <= len(studio.latencies.total())
