@@ -147,7 +147,7 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     engine = pipeline.start(spark, logs, logs.folder / "checkpoint", Settings())
     try:
         engine.query.processAllAvailable()
-        assert len(read_state(logs.folder / "checkpoint").rules) == 2
+        assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)
         assert replay(tmp_path / "events.jsonl", RULES).events == 50

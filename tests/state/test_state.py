@@ -24,7 +24,7 @@ from tests.engine.test_pipeline import EVENTS, RULES, run, write
 KEYS = ("payeeId", "beneficiaryId", "paymentType")
 TYPED = json.dumps(
     {
-        "ruleId": 3,
+        "ruleId": 9,
         "ruleState": "ACTIVE",
         "groupingKeyNames": ["paymentType"],
         "aggregatorFunctionType": "UNIQUE_COUNT",
@@ -59,6 +59,7 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
         (1, 1, "ACTIVE"),
         (2, 2, "PAUSE"),
         (3, 1, "ACTIVE"),
+        (9, 1, "ACTIVE"),
     ]
     assert (found.batch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
     assert mark(checkpoint, 0)["begin"]["events"] == {"0": 0} and "begin" not in mark(checkpoint, 1)
@@ -189,7 +190,7 @@ def test_what_is_held_follows_the_engine_s_out_of_orderness_and_a_path_may_have_
 
 def test_a_route_that_has_stored_nothing_yet_holds_no_events_of_any_key(spark, tmp_path, capsys):
     other = "4,(active),(payeeId&paymentType),,(paymentAmount),(SUM),(>),(50),(1)"
-    nowhere = TYPED.replace('"ruleId": 3', '"ruleId": 5, "filter": {"paymentAmount": "-7"}')
+    nowhere = TYPED.replace('"ruleId": 9', '"ruleId": 5, "filter": {"paymentAmount": "-7"}')
     write(FileLogs(tmp_path), [], [*RULES, TYPED, nowhere])
     run(spark, tmp_path, Settings())
     for key in ("paymentType=CRD", "payeeId=3"):
