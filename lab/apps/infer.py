@@ -28,6 +28,7 @@ from lab.model.words import plain, shown
 SAMPLE = 50_000  # records
 FEW_VALUES = 20
 MANY_NAMES = 100  # in one object: they are data, not names
+MAX_PARTS = 10  # of a path in its short name; then a number tells names apart
 UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km")
 
 
@@ -260,7 +261,7 @@ def _worth_a_field(found: dict[Path, Found], doubts: list[str]) -> list[Found]:
         one
         for path, one in found.items()
         if not one.kinds["object"] or one.values > one.kinds["object"]
-        if not any(path[: len(outer)] == outer for outer in crowded)
+        if not any(path[:length] in crowded for length in range(1, len(path)))
     ]
     for one in fields:
         if one.longest > MAX_TEXT:
@@ -295,7 +296,7 @@ def _names(paths: list[Path]) -> dict[Path, str]:
         return re.sub(r"[^\w.-]+", "_", "_".join(path[-parts:]))[:MAX_NAME] or "_"
 
     names = {path: joined(path, 1) for path in paths}
-    for parts in range(2, max(map(len, paths), default=0) + 1):
+    for parts in range(2, min(max(map(len, paths), default=0), MAX_PARTS) + 1):
         taken = Counter(names.values())
         names = {path: joined(path, parts) if taken[name] > 1 else name for path, name in names.items()}
     taken, used = Counter(), set()

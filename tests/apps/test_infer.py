@@ -481,3 +481,14 @@ def test_the_id_is_not_the_event_time_too():
     lines = [json.dumps({"x": str(1714525200 + n)}).encode() for n in range(3)]
     made = infer(lines, "events", texts=True)
     assert (made.ids, made.time) == (("x",), "") and "no event time" in " ".join(made.missing)
+
+
+def test_a_short_name_has_ten_parts_at_most_then_numbers_tell_names_apart():
+    inside: dict = {"amount": 1}
+    for _ in range(12):
+        inside = {"a": inside}
+    names = {
+        field.keys[0]: field.name
+        for field in infer([json.dumps({"x": inside, "y": inside}).encode()] * 3, "deep").fields
+    }
+    assert names == {"x": "a_a_a_a_a_a_a_a_a_amount", "y": "a_a_a_a_a_a_a_a_a_amount_2"}
