@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from lab.apps.records import Format, Refused
 from lab.model.field import Field
+from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
 
@@ -60,14 +61,27 @@ class ParquetTable(Format):
     def lines(self) -> Iterator[bytes]:
         with self._open() as file:
             try:
-                for group in range(file.num_row_groups):
-                    for batch in file.iter_batches(_rows(file.metadata.row_group(group)), [group]):
+                for number in range(file.num_row_groups):
+                    group = file.metadata.row_group(number)
+                    for column in (group.column(each) for each in range(group.num_columns)):
+                        if column.physical_type == "BYTE_ARRAY":
+                            size = column.total_uncompressed_size // max(group.num_rows, 1)
+                            self._refuse_long(size, column.path_in_schema)
+                    for batch in file.iter_batches(_rows(group), [number]):
                         columns = zip(batch.schema.names, batch.columns)
                         yield from map(str.encode, self._objects(list(columns), len(batch), ()))
             except (pa.ArrowException, OSError) as error:
                 raise Refused(
                     f"{self._path} is Parquet that cannot be read; is the file complete? {error}"
                 ) from None
+
+    def _refuse_long(self, size: int, column: str) -> None:
+        """Raises Refused for a value of so many bytes if no record may be that long: as text it would take several times that."""
+        if size > MAX_LINE_BYTES:
+            raise Refused(
+                f"{self._path} has a value of about {size:,} bytes in column {column}, at most {MAX_LINE_BYTES:,} are allowed; "
+                "write the file again without that column, or with shorter values"
+            )
 
     def place(self, index: int) -> str:
         return f"row {index + 1}"
@@ -106,6 +120,8 @@ class ParquetTable(Format):
             numbers = values.to_numpy(zero_copy_only=False)
             nulls = values.is_null().to_pylist()
             return ["null" if null else _float(number) for null, number in zip(nulls, numbers)]
+        if isinstance(values, pa.StringArray | pa.BinaryArray | pa.LargeStringArray | pa.LargeBinaryArray):
+            self._refuse_long(pc.max(pc.binary_length(values)).as_py() or 0, ".".join(path))
         return [_text(value) for value in values.to_pylist()]
 
     def _times(self, values: pa.Array, field: Field | None) -> list[str]:

@@ -415,6 +415,25 @@ def test_a_text_that_comes_again_and_again_in_parquet_is_in_memory_once(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("values", "pages_read"), [(["0" * 30_000_000] * 2, 0), (["a"] * 100 + ["0" * 3_000_000], 1)]
+)
+def test_parquet_with_a_value_longer_than_a_line_is_refused_if_possible_before_it_is_read(
+    tmp_path, monkeypatch, values, pages_read
+):
+    asked = []
+    batches = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda self, *about: asked.append(about) or batches(self, *about)
+    )
+    pq.write_table(
+        pa.table({"x": values}), tmp_path / "events.parquet", compression="zstd", use_dictionary=False
+    )
+    with pytest.raises(Refused, match=r"a value of about [0-9,]+ bytes in column x, at most 1,048,576"):
+        list(ParquetTable(tmp_path / "events.parquet", None).lines())
+    assert len(asked) == pages_read
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         (b"PK\x03\x04...", "a ZIP archive, such as an Excel file"),
@@ -423,8 +442,8 @@ def test_a_text_that_comes_again_and_again_in_parquet_is_in_memory_once(tmp_path
         (b"Obj\x01...", "Avro"),
         (b"ORC...", "pandas.read_orc"),
         (b"PAR1...", "is Parquet that cannot be read; is the file complete?"),
-        (gzip.compress(b"PAR1..."), "gzip -d -c "),
-        (gzip.compress(b"x" * 10**6)[:500], "is not a complete gzip file"),
+        (gzip.compress(b"PAR1...", mtime=0), "gzip -d -c "),
+        (gzip.compress(b"x" * 10**6, mtime=0)[:500], "is not a complete gzip file"),
         ("id;Käufer\n1;2\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8 "),
         (b"id,id,at\n1,1,2024-05-01 10:00:00\n", "several columns named id"),
         (b"ID,at\n1,2024-05-01 10:00:00\n", "lacks column id, which schema orders needs; it has ID, at"),
