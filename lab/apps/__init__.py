@@ -1,1 +1,1 @@
-"""What people run: a finished file replayed, an engine on live logs, a room of widgets' streams, a demonstration."""
+"""The programs that people run: replay, the engine on live logs, the control room's studio, the demo."""

@@ -1,4 +1,4 @@
-"""Past events to try rules on: in columns, by the engine's compiled windows, or where Numba is absent by the reference."""
+"""Past events for trying rules: uses the engine's compiled windows, or the reference if Numba is not installed."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING

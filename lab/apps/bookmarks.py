@@ -9,7 +9,7 @@ from lab.logs.positions import Positions, position_text, positions_of
 
 
 def bookmark_file(log: object, reader: str = "") -> Path:
-    """Where it is noted how far a reader has read a log; "": the person who runs the commands."""
+    """The file that stores a reader's position in a log; "" is the person who runs the commands."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return (
         state
@@ -20,13 +20,13 @@ def bookmark_file(log: object, reader: str = "") -> Path:
 
 
 def place_of(log: object) -> str:
-    """What tells a log from others on this machine: the whole path of its folder, or cluster and topic."""
+    """Identifies a log on this machine: the whole path of its folder, or cluster and topic."""
     folder = getattr(log, "folder", None)
     return str(folder.absolute()) if folder else repr(log)
 
 
 def bookmark(log: object, reader: str = "") -> Positions | None:
-    """Where the reading of a log was left; None if it never was. Raises ValueError if the file is not one of ours."""
+    """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours."""
     try:
         return positions_of(bookmark_file(log, reader).read_text().splitlines()[-1])
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def bookmark(log: object, reader: str = "") -> Positions | None:
 
 
 def set_bookmark(log: object, positions: Positions, reader: str = "") -> None:
-    """Notes where the next reading begins."""
+    """Saves the position at which the next read starts."""
     file = bookmark_file(log, reader)
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Past events to try rules on, in this process and in no time: the engine's own compiled windows, without Spark.
+"""Past events for trying rules quickly in this process: the engine's own compiled windows, without Spark.
 
 lines ──► decode ──► columns of the newest events ──► route, evaluate one rule ──► its aggregate at every event
                                                                           └──► what another limit would have raised

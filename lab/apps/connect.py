@@ -1,4 +1,4 @@
-"""From what people type to the logs of an engine that runs already: found, not made, and what is wrong said."""
+"""Opens the logs of a running engine from what a user typed; creates nothing, and explains what is wrong."""
 
 from contextlib import closing
 from pathlib import Path

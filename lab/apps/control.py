@@ -25,7 +25,7 @@ def add(options: Namespace) -> None:
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
-    """Says which rules hardly mean what they say; they are sent all the same. Raises BadRule."""
+    """Warns about rules that probably do not do what was intended; they are sent anyway. Raises BadRule."""
     for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
         for hint in hints(rule, schema):
             print(f"hint for rule {rule.rule_id}: {hint}")
@@ -104,7 +104,7 @@ def _answer(ack: dict) -> str:
 
 
 def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: LeftOut) -> None:
-    """Tells how long it took from the publishing of one of the rules to its first alert."""
+    """Prints the time from publishing one of the rules to its first alert."""
     published = {
         (ack["ruleId"], ack["version"]): ack["logTime"]
         for ack in acks

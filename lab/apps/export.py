@@ -3,7 +3,7 @@
     alerts ──► some lines ──► rows of lab_alerts, by alert_id ───┐
                          └──► how far, a row of lab_exports ─────┴──► one transaction
 
-Killed anywhere, it goes on behind the last transaction; what it reads twice replaces itself.
+After a crash it continues after the last transaction; a row that is written again replaces itself.
 """
 
 import sys
@@ -53,7 +53,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def export(options: Namespace) -> None:
-    """Exports what is new; with `--follow`, until Ctrl-C what comes."""
+    """Exports new alerts; with `--follow`, continues until Ctrl-C."""
     url = database_url(options.to)
     log, database = existing(logs_of(options), "alerts"), connected(url)
     METADATA.create_all(database)

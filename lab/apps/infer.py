@@ -1,6 +1,6 @@
 """What are these events? Looks at records and proposes a schema, with its doubts in words.
 
-orders.jsonl ──► what is found at each path ──► fields, id, time ──► orders.toml, for people to mend
+orders.jsonl ──► what is found at each path ──► fields, id, time ──► orders.toml, for people to correct
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The engine in a thread of this process: for notebooks and rooms that have no Java."""
+"""The engine in a thread of this process: for notebooks and control rooms without Java."""
 
 import os
 import tempfile

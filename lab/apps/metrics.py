@@ -1,4 +1,4 @@
-"""`lab run --metrics PORT`: what an engine does, for Prometheus, and whether it is well.
+"""`lab run --metrics PORT`: the metrics of an engine for Prometheus, and a health check.
 
 /metrics     rate, lag, stages, alerts by rule, dead letters, state; counters begin at 0 with each start
 /healthz     200, or 503 and why: no micro-batch for a minute although there is input, or the query has ended
@@ -142,7 +142,7 @@ class Metrics:
         return sum(lags.values())
 
     def ill(self) -> str:
-        """Why the engine is not well; "" if it is."""
+        """Why the engine is unhealthy; "" if it is healthy."""
         if self._query is None:
             return "starting"
         if not self._query.isActive:
@@ -204,7 +204,7 @@ class _Connections(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is no news."""
+        """Ignores broken connections."""
 
 
 class _Page(BaseHTTPRequestHandler):

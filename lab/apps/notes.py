@@ -1,4 +1,4 @@
-"""What `lab run` says beside its counts: a sentence for each kind of thing that a person should know, not one for each record."""
+"""The notices of `lab run`: one sentence for each kind of problem, not one for each record."""
 
 import time
 from collections import Counter
@@ -124,7 +124,7 @@ class Notes:
                 raise TwoEngines(log, stats)
 
     def sentences(self) -> Iterator[str]:
-        """What there is to say now."""
+        """The notices that are due now."""
         if self._away:
             since, error = self._away
             if self._due("away"):

@@ -1,4 +1,4 @@
-"""`lab broker`: its commands, what they do and say."""
+"""`lab broker`: starts, stops and checks a local Kafka broker."""
 
 import sys
 from argparse import Namespace

@@ -76,7 +76,7 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
 
 
 def unfinished(file: Path) -> bool:
-    """Whether it is a proposal without id or time, in which nobody has written what is missing."""
+    """Whether a proposed schema still lacks its id or time."""
     lines = file.read_text("utf-8", "replace").splitlines()
     return any(line.startswith("# MISSING: ") for line in lines) and (
         'id = ""' in lines or 'time = ""' in lines
@@ -84,7 +84,7 @@ def unfinished(file: Path) -> bool:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Writes the proposal, and says what it is."""
+    """Writes the proposal and summarises it."""
     from lab.apps.infer import infer
     from lab.apps.sources import source_at
     from lab.logs.config import found

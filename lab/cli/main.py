@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nlab: stopped", file=sys.stderr)
         return STOPPED
-    except BrokenPipeError:  # the reader of our output has gone, as in `lab rules list | head -1`
+    except BrokenPipeError:  # the reader of our output has ended, as in `lab rules list | head -1`
         sys.stdout = None
         return OK
     except Exception as error:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says; of a failed query, the error of the Python worker that failed."""
+    """The message of an error; for a failed query, that of the Python worker that failed."""
     text = str(error).strip() or repr(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         return f"{text}; install it with pip install 'rules-lab[{extra}]'"

@@ -1,4 +1,4 @@
-"""What the commands of `lab` have in common: their options, and how these become settings."""
+"""Options shared by the commands of `lab`, and their conversion to settings."""
 
 import argparse
 from collections.abc import Callable

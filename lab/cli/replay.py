@@ -1,4 +1,4 @@
-"""`lab replay`, `lab rules backtest`: rules on a finished file of events, and what they would have alerted."""
+"""`lab replay`, `lab rules backtest`: evaluates rules on a finished file of events."""
 
 import argparse
 import json
@@ -82,7 +82,7 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
 
 
 def run(options: argparse.Namespace) -> None:
-    """Replays, writes or shows what came out, and sums up in one JSON object."""
+    """Replays the events, writes or shows the alerts, and prints a summary as one JSON object."""
     from lab.apps.replay import read_rules
 
     options.schema = options.schema or schema_beside(options.events)
@@ -191,7 +191,7 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
 
 
 def backtest(options: argparse.Namespace) -> None:
-    """What the rule would have alerted, who most, and what first."""
+    """Shows the alerts that the rule would have raised: how many, the most frequent groups, and the first ones."""
     from lab.apps.control import print_hints, rules_of
     from lab.apps.replay import check_rules
 

@@ -1,4 +1,4 @@
-"""`lab reset`: the clone as on the first day, for the next class."""
+"""`lab reset`: returns the clone to its initial state, for the next class."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`lab alerts`, `lab export`, `lab notify` and `lab latency`: what an engine gives, on the screen, in a database, to people, and how fast."""
+"""`lab alerts`, `lab export`, `lab notify` and `lab latency`: show, store and send alerts, and show their latency."""
 
 from argparse import ArgumentTypeError, Namespace
 

@@ -1,1 +1,1 @@
-"""What the lessons compare the engine with: ways that are simpler, and where each of them ends."""
+"""Simpler methods that the lessons compare with the engine, and the limits of each."""

@@ -38,7 +38,7 @@ Alerts = dict[Id, int]  # event id -> aggregate in cents
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did with the `events` that were timed. `alerts`: of all events that it read.
+    """The result of a step. `events`: how many were timed; `alerts`: those of all events that it read.
 
     `seconds`: by the clock on Spark, of CPU in one process, where nothing is waited for; `decode`: those for reading lines.
     """
@@ -96,7 +96,7 @@ def expected(lines: Iterable[bytes], text: str) -> Alerts:
 
 @dataclass
 class Walk:
-    """Each event walks its key's events: work for an event grows with the window.
+    """Adds up all events of the key for each event: the work per event grows with the window.
 
     >>> window = Walk(window_ms=10)
     >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
@@ -107,7 +107,7 @@ class Walk:
     held: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
     def total(self, key: int, time_ms: int, value: int) -> int:
-        """Takes in an event of a key; the sum over the window that ends with it."""
+        """Adds an event of a key and returns the sum over the window that ends with it."""
         self.held[key].append((time_ms, value))
         self.held[key] = window = [event for event in self.held[key] if event[0] >= time_ms - self.window_ms]
         return sum(value for _, value in window)
@@ -115,7 +115,7 @@ class Walk:
 
 @dataclass
 class Running:
-    """An event enters, those that it leaves behind go: each event is touched twice, whatever the window.
+    """Keeps a running sum: each event is added once and removed once, whatever the window's length.
 
     >>> window = Running(window_ms=10)
     >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
@@ -127,7 +127,7 @@ class Running:
     sums: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def total(self, key: int, time_ms: int, value: int) -> int:
-        """Takes in an event of a key; the sum over the window that ends with it."""
+        """Adds an event of a key and returns the sum over the window that ends with it."""
         window = self.held[key]
         window.append((time_ms, value))
         self.sums[key] += value

@@ -53,7 +53,7 @@ class Bucketed:
     bucket_ms: int
     exact: list[Amount]
     bucketed: list[Amount]
-    most_events: int  # that were held at once
+    most_events: int  # the most that were kept at once
     most_buckets: int
 
     def worst_error(self) -> float:
@@ -61,7 +61,7 @@ class Bucketed:
         return max(float(b - e) / float(e) for b, e in zip(self.bucketed, self.exact))
 
     def false_alerts(self, limit: float) -> int:
-        """How many events alert with buckets (sum > limit) and do not without."""
+        """How many events alert (sum > limit) with buckets but not without."""
         return sum(e <= limit < b for b, e in zip(self.bucketed, self.exact))
 
     def alerts(self, limit: float) -> int:
@@ -70,7 +70,7 @@ class Bucketed:
 
 
 def bucketed(events: Iterable[Timed], window_ms: int, bucket_ms: int) -> Bucketed:
-    """Evaluates one key's events, in order of arrival, with both. Held is what a window from the newest time can reach.
+    """Evaluates one key's events both ways, in order of arrival. Keeps what a window that ends at the newest time can reach.
 
     >>> run = bucketed([(0, 4), (7, 2), (20, 5)], window_ms=14, bucket_ms=10)
     >>> run.exact, run.bucketed, run.most_events, run.most_buckets

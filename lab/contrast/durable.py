@@ -1,7 +1,7 @@
-"""What it costs to keep windows durable: all of them written anew after each micro-batch, or files that merge.
+"""What it costs to keep windows durable: rewriting all of them after each micro-batch, or adding files and merging them.
 
-    rewrite   ▪  ▪▪  ▪▪▪  ▪▪▪▪  ▪▪▪▪▪ …      each batch writes all that is held
-    files     ▪  ▪   ▪    ▪     ▪     …      each batch writes what came, and now and then files are merged
+    rewrite   ▪  ▪▪  ▪▪▪  ▪▪▪▪  ▪▪▪▪▪ …      each batch writes everything it keeps
+    files     ▪  ▪   ▪    ▪     ▪     …      each batch writes its new events; files are merged from time to time
 
 The files are the engine's own, `lab.engine.statefiles`.
 """

@@ -32,7 +32,7 @@ FILTERED_SHARE = 0.2  # of the made rules look at cash only
 
 @dataclass(frozen=True)
 class Sent:
-    """What a micro-batch of `events` events sent on: rows in envelopes, and their bytes."""
+    """The output of routing a micro-batch of `events` events: rows in envelopes, and their bytes."""
 
     events: int
     copies: int

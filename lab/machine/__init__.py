@@ -1,1 +1,1 @@
-"""Java, Spark and Kafka on this computer: found, fetched, started, examined."""
+"""Finds, downloads, starts and checks Java, Spark, Kafka and PostgreSQL on this computer."""

@@ -1,14 +1,14 @@
 """A real Apache Kafka broker without Docker: one process that is broker and controller, on this machine's loopback only.
 
-The jars come from the cache (`lab.machine.jars`), the binding that makes Kafka log comes with PySpark. All else is in one folder:
+The jars come from the cache (`lab.machine.jars`), the logging libraries from PySpark. All other files are in one folder:
 
     server.properties, log4j2.properties    written at each start
-    own.properties                          more of the former, if it is there; {host}, {port} and {controller} are filled in
+    own.properties                          optional further settings; {host}, {port} and {controller} are filled in
     data/                                   formatted at the first start, kept by later ones
     broker.json                             pid and port of the process started last
     broker.log, java.out                    what Kafka logs, and what its Java prints
 
-The process outlives the one that started it. `running` gives a throw-away one.
+The broker keeps running when the process that started it ends. `running` gives a temporary broker.
 """
 
 import base64
@@ -45,9 +45,8 @@ LOG_BINDING = ("slf4j-api-2", "log4j-slf4j2-impl-")  # of PySpark's jars
 PROPERTIES = Path(__file__).with_name("broker.properties").read_text()
 LOGGING = Path(__file__).with_name("broker-log4j2.properties").read_text()
 METADATA_REQUEST = struct.pack(">ihhih3si", 17, 3, 1, 7, 3, b"lab", 0)  # version 1, of no topic
-VERSIONS_REQUEST = struct.pack(
-    ">ihhih3s", 13, 18, 0, 7, 3, b"lab"
-)  # which a broker answers before one has logged in
+# a broker answers this request before login
+VERSIONS_REQUEST = struct.pack(">ihhih3s", 13, 18, 0, 7, 3, b"lab")
 # users log in; so does the broker, to itself and to its controller, with a password at random
 WITH_USERS = """\
 listeners=SASL_PLAINTEXT://{{host}}:{{port}},CONTROLLER://{{host}}:{{controller}}
@@ -66,7 +65,7 @@ _children: dict[int, subprocess.Popen] = {}  # those that this process started, 
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start or is not there; the message says why and what would help."""
+    """The broker did not start or is not running; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What Kafka clients call the bootstrap server."""
+        """The bootstrap server for Kafka clients."""
         return f"{HOST}:{self.port}"
 
     @property
@@ -96,7 +95,7 @@ class Broker:
         return self.alive and answers(self.port)
 
     def stop(self) -> bool:
-        """Ends it in order; False if it did not end within 30 s and was killed. None running: nothing happens."""
+        """Shuts the broker down; False if it had to be killed after 30 s. Does nothing if it is not running."""
         process = self._process()
         if process:
             process.terminate()
@@ -109,14 +108,14 @@ class Broker:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would: nothing is flushed, closed or told to anybody."""
+        """Kills the broker with SIGKILL, like a crash: it flushes and closes nothing."""
         if process := self._process():
             process.kill()
             process.wait(STOP_S)
         self._forget()
 
     def restart(self) -> "Broker":
-        """Stops it if it runs, and starts it on the same port with the same data."""
+        """Stops the broker if it is running, and starts it on the same port with the same data."""
         self.stop()
         return start(self.folder, self.port)
 
@@ -133,12 +132,12 @@ class Broker:
 
 
 def default_folder() -> Path:
-    """Where the broker is when nobody says otherwise: beside the jars' cache."""
+    """The broker's default folder, next to the cache of jars."""
     return jars.own() / "broker"
 
 
 def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
-    """Starts the folder's broker and returns when it answers, after about 3 s; returns it if it runs already.
+    """Starts the folder's broker unless it runs already; returns it once it answers, after about 3 s.
 
     `port` 0 takes a free one. Raises BrokerError (port taken, folder in use, died while starting), JavaMissing, JarsError.
     """
@@ -173,7 +172,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
 
 
 def read_users(file: Path) -> dict[str, str]:
-    """Names and passwords, a user a line. Raises BrokerError, which shows no password, and NotTrusted."""
+    """Reads names and passwords, one user per line. Raises BrokerError, which shows no password, and NotTrusted."""
     users = {}
     for number, line in enumerate(read_trusted(file).splitlines(), 1):
         words = line.split()
@@ -201,7 +200,7 @@ def only_users(folder: Path | str | None, users: dict[str, str]) -> None:
 
 
 def status(folder: Path | str | None = None) -> Broker | None:
-    """The folder's broker if its process runs; None also when another program has got the number of one that died."""
+    """The folder's broker if its process runs; None also if another program now has its process id."""
     folder = _resolved(folder)
     try:
         said = json.loads((folder / "broker.json").read_text())
@@ -213,7 +212,7 @@ def status(folder: Path | str | None = None) -> Broker | None:
 
 @contextmanager
 def running(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]:
-    """A broker for the length of the `with`, by default on a free port and in a folder that is removed at the end.
+    """A broker that runs during the `with`, by default on a free port and in a folder that is removed at the end.
 
     >>> with running() as broker:  # doctest: +SKIP
     ...     KafkaAdminClient(bootstrap_servers=broker.address)
@@ -239,21 +238,22 @@ def answers(port: int) -> bool:
         _, correlation, brokers = struct.unpack(">iii", client.recv(12))
         return correlation == 7 and brokers == 1
     with suppress(OSError, struct.error), socket.create_connection((HOST, port), timeout=2) as client:
-        client.sendall(VERSIONS_REQUEST)  # it hung up on somebody who has not logged in
+        # the first request got no answer: the broker closes the connection of a client that has not logged in
+        client.sendall(VERSIONS_REQUEST)
         _, correlation, error = struct.unpack(">iih", client.recv(10))
         return correlation == 7 and error == 0
     return False
 
 
 def at(port: int) -> Broker | None:
-    """The broker of this module that listens on the port, in whatever folder."""
+    """The broker started by this module that listens on the port, whatever its folder."""
     process = ports.listener(port)
     marks = [word for word in ports.words(process) if word.startswith(MARK)]
     return Broker(Path(marks[0].removeprefix(MARK)), port, process.pid) if marks else None
 
 
 def holder(port: int) -> str:
-    """Who listens on the port, in words."""
+    """Describes the program that listens on the port."""
     if broker := at(port):
         return f"the broker of {broker.folder} (pid {broker.pid})"
     process = ports.listener(port)

@@ -1,4 +1,4 @@
-"""`python -m lab.machine.clustersecret FOLDER`: the settings of a Spark cluster whose ports want a secret, drawn at random.
+"""`python -m lab.machine.clustersecret FOLDER`: writes Spark settings with a random secret for a cluster's ports.
 
 Writes `spark-defaults.conf` into the folder, for SPARK_CONF_DIR, unless it is there. Master, workers and driver need the same file.
 """
@@ -21,7 +21,7 @@ spark.network.crypto.saslFallback false
 
 
 def write(folder: Path) -> Path:
-    """The file in the folder, made unless it is there; nobody else may read it."""
+    """Returns the file in the folder and creates it if necessary; only its owner may read it."""
     make_folder(folder)
     file = folder / "spark-defaults.conf"
     with (

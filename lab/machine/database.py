@@ -3,8 +3,8 @@
     data/        what `initdb` made, with our settings; kept by later starts
     passwords/   a file for each of the database's users, drawn at random, readable by the owner of the folder only
 
-The server goes on when the process that started it has ended. It refuses to run as root: started by root, it runs as
-`postgres` or `nobody`. Four users: `lab` owns it and makes its tables, `capture` carries changes away and answers back,
+The server keeps running when the process that started it ends. It refuses to run as root: started by root, it runs as
+`postgres` or `nobody`. Four users: `lab` owns the database and creates its tables, `capture` reads changes and writes answers,
 `analyst` edits rules, `reader` only reads them.
 """
 
@@ -57,7 +57,7 @@ ACCESS = f"host all all {HOST}/32 scram-sha-256\n"
 
 
 class DatabaseError(RuntimeError):
-    """The database did not start or is not there; the message says why and what would help."""
+    """The database did not start or is not running; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Database:
     pid: int
 
     def url(self, user: str = OWNER) -> str:
-        """How `psql` and `lab` reach it; the password is in the file that it names."""
+        """The URL for `psql` and `lab`; it names the file that holds the password."""
         return f"postgresql://{user}@{HOST}:{self.port}/{NAME}?passfile={quote(str(self.folder / PASSWORDS / user))}"
 
     @property
@@ -82,11 +82,11 @@ class Database:
         return status(self.folder) == self
 
     def stop(self) -> None:
-        """Ends it in order; connections are cut."""
+        """Shuts the database down; open connections are closed."""
         _run("pg_ctl", self.folder, "stop", "--mode=fast", f"--timeout={STOP_S}")
 
     def kill(self) -> None:
-        """SIGKILL to all its processes, as a power cut would; what was committed is there at the next start."""
+        """Kills all its processes with SIGKILL, like a power cut; committed data survive."""
         with suppress(psutil.NoSuchProcess):
             server = psutil.Process(self.pid)
             processes = [server, *server.children()]
@@ -96,7 +96,7 @@ class Database:
             psutil.wait_procs(processes, STOP_S)
 
     def restart(self) -> "Database":
-        """Stops it if it runs, and starts it on the same port with the same data."""
+        """Stops the database if it is running, and starts it on the same port with the same data."""
         if self.alive:
             self.stop()
         return start(self.folder, self.port)
@@ -130,7 +130,7 @@ def version(path: Path) -> int:
 
 
 def start(folder: Path | str | None = None, port: int = PORT) -> Database:
-    """Starts the folder's database and returns when it answers, after about a second; returns it if it runs already.
+    """Starts the folder's database unless it runs already; returns it once it answers, after about a second.
 
     `port` 0 takes a free one. Raises DatabaseError.
     """
@@ -181,7 +181,7 @@ def at(port: int) -> Database | None:
 
 @contextmanager
 def running() -> Iterator[Database]:
-    """A database for the length of the `with`, on a free port and in a folder that is removed at the end.
+    """A database that runs during the `with`, on a free port and in a folder that is removed at the end.
 
     >>> with running() as database:  # doctest: +SKIP
     ...     RuleStore(database.url(), LOGINS)
@@ -204,7 +204,7 @@ def _resolved(folder: Path | str | None) -> Path:
 
 
 def _server_user() -> pwd.struct_passwd | None:
-    """Who the server runs as if we are root; None: as we are."""
+    """The user that runs the server if we are root; None means the current user."""
     if os.geteuid():
         return None
     users = {user.pw_name: user for user in pwd.getpwall()}
@@ -267,7 +267,7 @@ def _write_secret(path: Path, text: str) -> None:
 
 
 def _split_passwords(folder: Path) -> None:
-    """Gives each user a file, where an older version left one file with the passwords of all."""
+    """Splits the single password file of older versions into one file per user."""
     together = folder / "pgpass"
     if together.exists():
         (folder / PASSWORDS).mkdir(mode=0o700, exist_ok=True)
@@ -295,7 +295,7 @@ def _create_users(database: Database) -> None:
 def create_roles(url: str, passwords: Path) -> list[str]:
     """Makes the users that do not own a server's tables, each with a password at random in a file of the folder.
 
-    `url`: of a user who may make users. Returns the names of those that were not there.
+    `url`: of a user who may make users. Returns the names of the users it created.
     """
     import psycopg2
     from psycopg2 import sql

@@ -174,7 +174,7 @@ def check_jars() -> Iterator[Check]:
 
 
 def check_postgresql() -> Iterator[Check]:
-    """Only who wants rules in it needs it."""
+    """PostgreSQL is needed only for rules in a PostgreSQL database."""
     from lab.machine import database
 
     try:
@@ -185,7 +185,7 @@ def check_postgresql() -> Iterator[Check]:
 
 
 def check_spark() -> Iterator[Check]:
-    """Starts Spark in a process of its own, so that a notebook's session is left alone."""
+    """Starts Spark in a separate process, so that a notebook's session is not affected."""
     started = time.monotonic()
     command = [sys.executable, "-c", SPARK_PROGRAM]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}
@@ -219,7 +219,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
 
 
 def run(quick: bool = False) -> Checks:
-    """All checks; `quick` leaves out the one that starts Spark."""
+    """Runs all checks; `quick` skips the one that starts Spark."""
     report = Checks()
     for check in CHECKS:
         if quick and check is check_spark:

@@ -39,23 +39,23 @@ def spark_home() -> Path:
             if name != LOADED_FIRST:
                 (fresh / name).symlink_to(installed / name)
         (fresh / LOADED_FIRST).write_text(f"trap '' TERM\n. '{installed / LOADED_FIRST}'\n")
-        with suppress(OSError):  # somebody was faster
+        with suppress(OSError):  # another process created it first
             fresh.rename(home)
     return home
 
 
 def archive() -> Path:
-    """Where the archive is, if it has been made."""
+    """The path of the archive, if it exists."""
     return spark_home() / "classes.jsa"
 
 
 def java_option() -> str:
-    """What tells Java to use the archive; empty while there is none."""
+    """The Java option that selects the archive; empty if there is none."""
     return f'"-XX:SharedArchiveFile={archive()}"' if archive().is_file() else ""
 
 
 def sweep() -> None:
-    """Removes homes, with their archives, whose PySpark is there no longer."""
+    """Removes homes and archives whose PySpark is no longer installed."""
     for home in jars.own().glob("spark-*/"):
         if not (home / "jars").exists():
             shutil.rmtree(home, ignore_errors=True)

@@ -53,7 +53,7 @@ class Checks(list[Check]):
 
 
 def cut(text: str) -> str:
-    """`text` less what is nobody's business: the home folder, the names of user and machine, passwords in addresses.
+    """Removes private data from `text`: the home folder, names of user and machine, passwords in addresses.
 
     >>> cut("http://me:secret@proxy:8080 " + str(Path.home() / "lab"))
     'http://…@proxy:8080 ~/lab'
@@ -66,7 +66,7 @@ def cut(text: str) -> str:
 
 
 def _machine() -> list[str]:
-    """What the checks do not say: versions, system, size, and the settings that have an influence."""
+    """Facts that the checks do not report: versions, system, size, and relevant settings."""
     import psutil
 
     memory = psutil.virtual_memory().total / GIB
@@ -80,7 +80,7 @@ def _machine() -> list[str]:
 
 
 def _commit() -> str:
-    """The commit of the checkout, with a mark if files were changed; empty away from one."""
+    """The commit of the checkout, marked if files were changed; empty outside a checkout."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -97,7 +97,7 @@ def room(name: str, free: int, found: str, enough: int, least: int, fix: str) ->
 
 
 def version_of(python: Path) -> str | None:
-    """What a Python says its version is, such as 3.11; None if it does not run."""
+    """The version that a Python reports, such as 3.11; None if it does not run."""
     program = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         return subprocess.run(

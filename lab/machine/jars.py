@@ -1,4 +1,4 @@
-"""Java archives that pip cannot bring: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
+"""Java archives that pip cannot install: pinned in jars.txt by Maven coordinates and content, fetched once into a cache folder.
 
 Those that `make prefetch` left in this clone are copied. Ivy, which ships inside PySpark, downloads the others, so neither
 Maven nor a second tool is needed.
@@ -63,7 +63,7 @@ def own() -> Path:
 
 
 def fetch(group: str) -> list[Path]:
-    """The group's jars in the cache; those that are absent or damaged are copied from `prefetched/`, or downloaded, first."""
+    """The group's jars in the cache; missing or damaged jars are first copied from `prefetched/` or downloaded."""
     for coordinates, sha256 in missing(group).items():
         if _sha256(PREFETCHED / _file_name(coordinates)) == sha256:
             copy(PREFETCHED / _file_name(coordinates), cache())
@@ -80,19 +80,19 @@ def copy(jar: Path, folder: Path) -> None:
 
 
 def present(group: str) -> list[Path]:
-    """The group's jars if all are in the cache, else none."""
+    """The group's jars if all of them are in the cache, otherwise an empty result."""
     return [] if missing(group) else fetch(group)
 
 
 def missing(group: str) -> dict[str, str]:
-    """Those of the group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
+    """The group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
     if group not in GROUPS:
         raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
     return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(place(c)) != sha256}
 
 
 def place(coordinates: str) -> Path:
-    """Where a jar is in the cache, or would be."""
+    """The path of a jar in the cache, whether or not it exists."""
     return cache() / _file_name(coordinates)
 
 
@@ -157,7 +157,7 @@ def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
 
 
 def _reason(log: str) -> str:
-    """The line of Ivy's output that says most: a host that cannot be reached, else what was not found."""
+    """The most informative line of Ivy's output: a host that cannot be reached, else what was not found."""
     lines = [line.strip(" \t:") for line in log.splitlines()]
     telling = [line for line in lines if line.startswith(("Host ", "Server access error"))]
     telling += [line for line in lines if line.endswith(": not found")]

@@ -1,4 +1,4 @@
-"""What Java and Spark's Python workers say, kept in a file that does not grow for ever."""
+"""Keeps the output of Java and Spark's Python workers in a log file of limited size."""
 
 import os
 from contextlib import suppress
@@ -36,7 +36,7 @@ class JavaLog:
     def _copy(self, pipe: int) -> None:
         with os.fdopen(pipe, "rb", buffering=0) as said:
             while data := said.read(1 << 16):
-                with suppress(OSError):  # who speaks must not wait because a disk is full
+                with suppress(OSError):  # the writing process must not block because a disk is full
                     self._keep(data)
 
     def _keep(self, data: bytes) -> None:

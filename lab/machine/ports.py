@@ -1,4 +1,4 @@
-"""Ports of this machine's loopback: which are free, and which program has one that is not."""
+"""Ports of this machine's loopback: which are free, and which program uses a port that is not."""
 
 import random
 import socket

@@ -47,7 +47,7 @@ _started: ExitStack | None = None  # ends the Spark that a session of this proce
 
 
 class SparkFailed(RuntimeError):
-    """What Spark said, for those who are told when Spark has ended."""
+    """An error from Spark that stays readable after Spark has ended."""
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _start(
     log: Path | None,
     groups: Sequence[str],
 ) -> ExitStack:
-    """Starts Java and Spark in it; what it returns ends both."""
+    """Starts Java and, in it, Spark; returns the exit stack that ends both."""
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
@@ -165,7 +165,7 @@ def _give_secret(conf: SparkConf) -> None:
 
 
 def _start_context(conf: SparkConf) -> None:
-    """Starts Spark. Who handles Ctrl-C goes on to do so; Spark would take it over."""
+    """Starts Spark and restores the handler of Ctrl-C, which Spark replaces."""
     before = signal.getsignal(signal.SIGINT)
     try:
         SparkContext(conf=conf).setLogLevel("ERROR")
@@ -196,7 +196,7 @@ def _ends_by_itself(server: Any) -> None:
 
 
 def _end(gateway) -> None:
-    """Ends Java, which PySpark would keep until this process ends: a gigabyte for each notebook."""
+    """Ends Java. PySpark would keep it, a gigabyte per notebook, until this process ends."""
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     if not gateway.proc:  # it is the parent of this process

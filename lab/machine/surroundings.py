@@ -17,7 +17,7 @@ ODD = re.compile(r"""[^\w./@+~ -]|[^\x00-\x7f]""")
 WITH_LINE_ENDS = ("Makefile", "requirements.txt", "lab/machine/jars.txt", "lab/machine/broker.properties")
 WINDOWS_DRIVE = re.compile(r"/mnt/[a-z]/")
 NETWORK_S = 5
-IN_A_CLONE = "Makefile"  # a file that an installed package has not
+IN_A_CLONE = "Makefile"  # an installed package does not have this file
 STARTED_BY_PYTHON = {"org.apache.spark.deploy.SparkSubmit", "pyspark-shell"}
 
 
@@ -131,7 +131,7 @@ def check_network() -> Iterator[Check]:
 
 
 def check_left_over() -> Iterator[Check]:
-    """Java of Spark whose program was killed: it goes on, holds its memory, and maybe a checkpoint."""
+    """Java of Spark whose program was killed: it keeps running, and holds its memory and perhaps a checkpoint."""
     import psutil
 
     left = []

@@ -1,4 +1,4 @@
-"""Widgets to tune rules and watch alerts: each stands alone, on a running engine or on recorded data; ControlRoom has them all."""
+"""Widgets to tune rules and watch alerts: each works alone, on a running engine or on recorded data; ControlRoom combines them."""
 
 from IPython import get_ipython
 

@@ -160,7 +160,7 @@ class AlertFeed(Part):
                 self._by_time[rule_id] = wider
 
     def show(self) -> None:
-        """Shows the newest alerts of the rule chosen, unless the list is held."""
+        """Shows the newest alerts of the selected rule, unless the list is paused."""
         held = " (held)" if self.hold.value else ""
         count = self._total + self._before
         self.count.value = f"{count:,} alert{'s' * (count != 1)}{held}"
@@ -197,7 +197,7 @@ class AlertFeed(Part):
     # -- the window behind an alert --------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """No alert is chosen any more."""
+        """Clears the selection of an alert."""
         self.table.selected = ""
 
     def _chosen(self, change: dict) -> None:

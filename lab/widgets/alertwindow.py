@@ -1,4 +1,4 @@
-"""The window behind an alert: its events, what they add up to, and where that is not what the engine saw."""
+"""The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
 from lab.model.alerts import Alert, id_text
 from lab.model.reference import Held, aggregate_of
@@ -8,7 +8,7 @@ from lab.widgets.backtest import span
 
 
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
-    """What the picture shows, and where it is not what the engine saw."""
+    """Explains the picture and any difference from what the engine saw."""
     said = (
         f"{meaning(rule)}: {len(events)} events in the window of {span(rule.window_ms)} that ends with "
         f"event {id_text(alert.event_id)}, group {alert.key}. The alert's value was {alert.aggregate:,}."

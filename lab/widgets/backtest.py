@@ -1,4 +1,4 @@
-"""What another limit, another window would have raised on past events: two sliders, a sentence, a curve."""
+"""Shows how many alerts another limit or window would have raised on past events."""
 
 import math
 import time
@@ -81,7 +81,7 @@ class Backtest(widgets.VBox):
         self.show(None)
 
     def again(self) -> None:
-        """Counts anew if events have come, and does nothing else than that for a tenth of the time at most."""
+        """Recounts if there are new events, in at most a tenth of the time."""
         new = self._rule and (self._known is None or self._known[0][-1] != self.past.arrived)
         if new and (began := time.monotonic()) >= self._rests_until:
             self.show(self._rule)

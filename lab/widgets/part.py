@@ -35,4 +35,4 @@ class Part(widgets.VBox):
             detail.add_class("lab-detail")
 
     def leave(self) -> None:
-        """Called when the detail is put away: nothing is chosen any more."""
+        """Called when the detail is closed: clears the selection."""

@@ -66,7 +66,7 @@ class Pulse(anywidget.AnyWidget):
             await asyncio.sleep(self._every_s)
 
     def stop(self) -> None:
-        """No more beats; the last state stays."""
+        """Stops the beats; the last state stays visible."""
         if self._task:
             self._task.cancel()
         self.beating, self._task = False, None

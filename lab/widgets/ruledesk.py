@@ -163,7 +163,7 @@ class RuleDesk(Part):
         self.show()
 
     def leave(self) -> None:
-        """No rule is chosen any more; what was written stays."""
+        """Clears the selection of a rule; the draft stays."""
         self.table.selected = ""
 
     def _change(self, state: str) -> None:
