@@ -131,6 +131,18 @@ def test_each_log_tells_whether_it_has_later_or_other_batches(tmp_path, log, num
         check_not_put_back(logs, Durable(checkpoint), "id")
 
 
+@pytest.mark.parametrize("log", ["alerts", "stats"])
+def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
+    logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
+    one, _ = planned(checkpoint, 10, 20)
+    for each in ("alerts", "stats"):
+        logs.log(each).put("id", 0, b"line\n", one)
+    check_not_put_back(logs, Durable(checkpoint), "id")
+    logs.log(log).put("id", 2, b"line\n", 99)
+    with pytest.raises(PutBack, match=f"{log} has its micro-batch 2"):
+        check_not_put_back(logs, Durable(checkpoint), "id")
+
+
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     logs.log("stats").put("id", 0, b"line\n", 99)

@@ -164,9 +164,9 @@ def logs(tmp_path) -> FileLogs:
 
 
 def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> None:
-    now = time.time_ns() // 1_000_000
+    a_minute_ago = time.time_ns() // 1_000_000 - 60_000  # a restriction begins when the alert's event was logged
     event = {
-        "eventTime": now,
+        "eventTime": a_minute_ago,
         "userId": user,
         "action": "login_failed",
         "ip": "a",
