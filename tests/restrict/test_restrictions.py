@@ -164,7 +164,9 @@ def logs(tmp_path) -> FileLogs:
 
 
 def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> None:
-    a_minute_ago = time.time_ns() // 1_000_000 - 60_000  # a restriction begins when the alert's event was logged
+    a_minute_ago = (
+        time.time_ns() // 1_000_000 - 60_000
+    )  # a restriction begins when the alert's event was logged
     event = {
         "eventTime": a_minute_ago,
         "userId": user,
