@@ -198,7 +198,7 @@ class TextMessage:
 
 
 def harmless(text: str) -> str:
-    """A text of anybody's for a chat: it calls nobody, links nowhere, and has no character that is obeyed.
+    """Makes untrusted text safe for a chat: no mentions, no links, no control characters.
 
     >>> harmless("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
     '@|channel ‹!here› http:|//x www.|example.|com 1.5'
@@ -272,7 +272,7 @@ def _collected(
     left_out: LeftOut,
     stopped: Event,
 ) -> bool:
-    """Adds what came since the last message. False: asked to stop."""
+    """Collects the alerts since the last message. Returns False if asked to stop."""
     while not stopped.is_set():
         try:
             records = tail.records(READ_AT_ONCE)
@@ -289,7 +289,7 @@ def _collected(
 
 
 def _delivered(message: "SignedMessage | TextMessage", target: Target, stopped: Event) -> bool:
-    """Sends until the target accepts. False: asked to stop before it did."""
+    """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:
         try:

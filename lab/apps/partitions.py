@@ -1,4 +1,4 @@
-"""Logs of several partitions in memory, as a broker keeps them: what a fault room delays, reorders and gives wrong clocks.
+"""Logs of several partitions in memory, as a broker keeps them; the fault room delays and reorders their records and sets their clocks wrong.
 
 partition 0   ──●──●───●──►     each record has the time of its partition's clock, which may step
 partition 1   ────●┄┄┄┄○──►     records may be on their way: they have their time, and nobody sees them yet
@@ -74,11 +74,11 @@ class Partitions:
         (partition.records if partition.under_way is None else partition.under_way).append(record)
 
     def delay(self, number: int) -> None:
-        """From now on the partition's records are under way until `arrive`."""
+        """Delays the partition's new records until `arrive`."""
         self.partitions[number].under_way = []
 
     def arrive(self, number: int) -> None:
-        """What was under way is there."""
+        """Delivers the delayed records."""
         partition = self.partitions[number]
         partition.records += partition.under_way or []
         partition.under_way = None

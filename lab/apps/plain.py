@@ -50,7 +50,7 @@ class Plain(Background):
         self._batch = 0
 
     def steps(self) -> Iterator[float]:
-        """Micro-batches, endlessly."""
+        """Runs micro-batches without end."""
         while True:
             yield 0 if self.step() == AT_ONCE else self._every_s
 

@@ -1,4 +1,4 @@
-"""What a file of events is to those who read it, whatever its format."""
+"""The interface for reading a file of events, whatever its format."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class Format(ABC):
 
     @abstractmethod
     def lines(self) -> Iterator[bytes]:
-        """Its records, one a line without its end."""
+        """Its records, one per line, without line ends."""
 
     @abstractmethod
     def place(self, index: int) -> str:

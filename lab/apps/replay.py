@@ -1,4 +1,4 @@
-"""What would these rules have alerted? Evaluates a finished file of events, all rules in force before the first one.
+"""Evaluates rules over a finished file of events; all rules are in force before the first event.
 
     payments.jsonl ──► a log of its own ──► the engine, a few large micro-batches ──┐
                   └──► one event at a time ──► lab.model.reference ─────────────────┴──► Replayed
@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]  # events done, lines to do
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came out of a replay. `seconds`: from the first micro-batch's start to the last one's end."""
+    """The result of a replay. `seconds`: from the first micro-batch's start to the last one's end."""
 
     engine: str
     alert_lines: list[str]  # JSON, sorted by event time, event id, rule id
@@ -252,7 +252,7 @@ def _original(letter: dict, source: Events, starts: dict[str, int], long_lines: 
 
 
 def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:
-    """Waits until all is read; returns how many micro-batches it took, and the seconds from first start to last end."""
+    """Waits until all events are read; returns the number of micro-batches and the seconds they took."""
     stats, done, first = logs.log("stats").tail(), 0, None
     try:
         ended = False

@@ -17,7 +17,7 @@ FATE_WORDS = {
 
 
 def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
-    """Counts for people.
+    """Formats counts for people.
 
     >>> in_words({"routed": 1200}, RECORD_WORDS)
     '1,200 routed, 0 without a route, 0 dead letters'
@@ -26,7 +26,7 @@ def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
 
 
 def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Iterator[str]:
-    """What became of records, then of the events on all routes, then what to be warned of."""
+    """Sentences about the records, then about the events on all routes, then the warnings."""
     yield f"{records} {in_words(counts, RECORD_WORDS)}."
     if counts.get("routed"):
         number = len(routes.by_route)
@@ -67,7 +67,7 @@ class Report:
         return sizes
 
     def read(self) -> Counter[str]:
-        """What came since the last call."""
+        """Reads the lines since the last call."""
         new: Counter[str] = Counter()
         for _, stats in parsed(self._tail.records(), read_stats, self.left_out):
             if engine := stats.get("engine"):

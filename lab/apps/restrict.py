@@ -1,4 +1,4 @@
-"""`lab restrict`: alerts of rules with an action become restrictions; who is restricted, and whom to let act again."""
+"""`lab restrict`: alerts of rules with an action become restrictions; lists and lifts restrictions."""
 
 import getpass
 import sys
@@ -91,7 +91,7 @@ def _who(subject: tuple[tuple[str, str], ...]) -> str:
 
 
 def show(options: Namespace) -> None:
-    """Prints who is restricted."""
+    """Prints the current restrictions."""
     _, restrictions = _folded(options)
     now = time.time_ns() // 1_000_000
     found = [each for each in restrictions.all() if each.in_force(now)]
@@ -103,7 +103,7 @@ def show(options: Namespace) -> None:
 
 
 def lift(options: Namespace) -> None:
-    """Lets somebody act again. Raises Usage if no such restriction is in force."""
+    """Lifts a restriction. Raises Usage if no such restriction is in force."""
     log, restrictions = _folded(options)
     now, subject = time.time_ns() // 1_000_000, tuple(sorted(options.subject))
     found = [

@@ -31,7 +31,7 @@ OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Jav
 
 
 class Usage(Exception):
-    """The arguments do not fit together; the text says what would."""
+    """The arguments contradict each other; the message says which ones would work."""
 
 
 def logs_of(options: Namespace):
@@ -85,7 +85,7 @@ def schema_of(options: Namespace) -> Schema:
 
 
 def raise_if_failed(engine) -> None:
-    """Raises what ended the engine's query, if something did."""
+    """Raises the error that ended the engine's query, if there is one."""
     if not engine.query.isActive:
         raise engine.query.exception() or RuntimeError("the query ended by itself")
 
@@ -214,7 +214,7 @@ def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: Say) 
 
 
 def default_checkpoint(logs) -> Path:
-    """Where an engine remembers unless it is told: beside folders of logs; for topics, in the current folder."""
+    """The default checkpoint of an engine: beside folders of logs; for topics, in the current folder."""
     return getattr(logs, "folder", Path()) / "checkpoint"
 
 

@@ -1,4 +1,4 @@
-"""What a service says of itself: sentences on a terminal, or a JSON object a line on stdout."""
+"""The messages of a service: sentences on a terminal, or one JSON object per line on stdout."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from lab.model.words import visible
 
 
 class Say:
-    """Says each thing once, as people or machines want it.
+    """Prints each message once, as text or as JSON.
 
     >>> Say(as_json=True)("stopped", "stopped after 3 s", seconds=3)  # doctest: +ELLIPSIS
     {"time": "...Z", "event": "stopped", "message": "stopped after 3 s", "seconds": 3}

@@ -1,4 +1,4 @@
-"""`lab rules --store`: rules as rows of a database; `lab cdc`: their changes on their way into the control log."""
+"""`lab rules --store`: rules as rows of a database; `lab cdc`: sends their changes to the control log."""
 
 import time
 from argparse import Namespace
@@ -47,7 +47,7 @@ def change(options: Namespace, state: str) -> None:
 
 
 def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
-    """Edits rows, and waits for what becomes of them if changes are captured. Raises BadRule for a refused one."""
+    """Edits rows and, if changes are captured, waits for the engine's answers. Raises BadRule for a refused one."""
     store, started = _store(options), time.monotonic()
     waiting = set(write(store))
     captured = bool(store.positions())
@@ -65,7 +65,7 @@ def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
 
 
 def show(options: Namespace) -> None:
-    """Prints the rows: the version in force, what became of the last change, who made it."""
+    """Prints the rows: the version in force, the result of the last change, and who made it."""
     store = _store(options)
     for row in store.rows():
         version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"

@@ -1,4 +1,4 @@
-"""A stream, an engine and their logs in one hand: what the widgets of a notebook watch and steer.
+"""A stream, an engine and their logs in one object, which the widgets of a notebook watch and control.
 
     player ──► events ──┐
     rules  ──► control ─┴─► engine ──► alerts, acks, dead letters, stats ──► Studio.read ──► widgets
@@ -195,7 +195,7 @@ class Studio:
         self.close()
 
     def close(self) -> None:
-        """Stops stream and engine, and removes what they wrote; a second time does nothing."""
+        """Stops stream and engine, and removes their files; a second call does nothing."""
         if not self._closed:
             self._closed = True
             atexit.unregister(self.close)
@@ -238,7 +238,7 @@ class Studio:
         return self.latencies.table()
 
     def read(self) -> None:
-        """Takes in what the logs got since the last call."""
+        """Reads the new records of the logs since the last call."""
         if self._closed:
             return
         lines = self._tails["events"].read()

@@ -14,7 +14,7 @@ PAYEES = (1, 2)
 
 
 class Traffic:
-    """Logs of events and rules; each method is a thing that happens to them, and a sentence in `story`.
+    """Logs of events and rules; each method changes them and adds a sentence to `story`.
 
     >>> traffic = Traffic()
     >>> traffic.send(2)
@@ -41,14 +41,14 @@ class Traffic:
         self.story.append(f"{count} payments are sent.")
 
     def duplicate(self) -> None:
-        """The last payment is sent again, as a producer does that got no answer."""
+        """Sends the last payment again, like a producer that got no answer."""
         self._tick()
         partition, value = self._last
         self._append(partition, value)
         self.story.append("The last payment is sent again, because its sender got no answer.")
 
     def reorder(self) -> None:
-        """Two payments change places on their way."""
+        """Sends two payments in the wrong order."""
         times = [self._tick(), self._tick()]
         for time in reversed(times):
             self._append(0, self._payment(time))
@@ -77,7 +77,7 @@ class Traffic:
         self.story.append(f"The clock of partition 1 steps back; it is {off_s} s behind that of partition 0.")
 
     def rule(self) -> None:
-        """The rule's next limit goes to the control log."""
+        """Sends the rule's next limit to the control log."""
         self._tick()
         limit = next(self._limits)
         self.control.append(0, RULE.format(limit).encode(), self.now)

@@ -1,4 +1,4 @@
-"""`lab alerts` and `lab latency`: what a running engine gives, and how fast.
+"""`lab alerts` and `lab latency`: the alerts of a running engine, and their latency.
 
 Where the time of an alert goes, on the clocks of the broker and of this machine:
 
@@ -44,7 +44,7 @@ class Latencies:
         self._batches: dict[int, dict[str, int]] = {}  # number -> times
 
     def read(self) -> int:
-        """Takes in what came since the last call; returns how many alerts."""
+        """Reads new alerts since the last call; returns how many."""
         alerts = list(parsed(self._alerts.records(), Alert.from_json, self.left_out))
         live = [
             (of.log_time, of.alert_time, record.append_ms)
@@ -99,7 +99,7 @@ class Latencies:
 
 
 def percentiles(values: Iterable[float]) -> list[str]:
-    """For people; dashes when there are no values."""
+    """Formats percentiles for people; dashes if there are no values."""
     if not (found := list(values)):
         return ["–"] * len(PERCENTILES)
     return [f"{value:,.0f}" for value in percentiles_of(found, PERCENTILES)]

@@ -1,4 +1,4 @@
-"""What lessons use: predictions before results, exercises that check themselves, and figures that fit any theme."""
+"""Functions for lessons: predictions before results, exercises that check themselves, and figures that fit any theme."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def predict(question: str, options: Sequence[str]):
 
 
 class NoExercise(KeyError):
-    """No lesson has it; a notebook shows one line instead of a traceback."""
+    """No lesson has this exercise; a notebook shows one line instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyError: {self.args[0]}"]
@@ -105,7 +105,7 @@ def titles() -> dict[str, str]:
 
 
 def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
-    """A wrong verdict with the hint that is due: none at the first wrong answer, then one after the other.
+    """Adds the next hint to a wrong verdict: none for the first wrong answer, then one hint per answer.
 
     With `LAB_GRADING` in the environment what is not right raises AssertionError, as a grader such as nbgrader expects.
     """

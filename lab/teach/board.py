@@ -1,4 +1,4 @@
-"""What is solved, as a table in a notebook: of all lessons, or of one."""
+"""A table of solved exercises for a notebook: of all lessons, or of one."""
 
 from html import escape
 
@@ -50,7 +50,7 @@ class Board(widgets.VBox):
         return [again, ask, sure]
 
     def update(self) -> None:
-        """Draws it anew."""
+        """Redraws the table."""
         done, named = solved(), titles()
         lessons = [name for name in named if "." not in name]
         if self.lesson is not None:

@@ -1,4 +1,4 @@
-"""A line under a cell that takes long: that it runs, and for how long.
+"""Shows under a slow cell that it is running, and for how long.
 
 cell begins ──3 s──► "Running for 4 s …" ──every 2 s──► "Running for 12 s …" ──end──► "This cell took 13 s."
 """
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Line(str):
-    """A text that a notebook shows small."""
+    """A line of text that a notebook shows in small print."""
 
     def __repr__(self) -> str:
         return str(self)

@@ -1,4 +1,4 @@
-"""What learners handed in: logs of stumbles, read as what anybody may have written.
+"""Reads the logs of stumbles that learners handed in, as untrusted input.
 
 FOLDER/*.jsonl ──► lines that are what `lab.log_stumbles()` writes ──► by learner
               └──► hand-ins with others: named, with the first thing that is wrong; their good lines count

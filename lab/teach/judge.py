@@ -36,7 +36,7 @@ Case = tuple  # (arguments, expected) or (arguments, expected, why)
 
 
 class Refused(ValueError):
-    """What an answer cannot be read for, in a sentence for the learner."""
+    """The reason why an answer cannot be read, as a sentence for the learner."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Value:
     read: Callable = field(default=lambda answer, *given: answer)
 
     def judge(self, answer: object, *given: object) -> Verdict:
-        """Never raises on account of the answer."""
+        """Judges an answer; no answer makes it raise."""
         answer = looked_at(answer)
         if isinstance(answer, Raised):
             return Verdict(WRONG, f"the answer cannot be read: it {answer}")
@@ -169,7 +169,7 @@ class Function:
         return [self._answers(mistake.answer) for mistake in self.mistakes]
 
     def judge(self, function: object) -> Verdict:
-        """Never raises on account of the function. The first case that differs is shown."""
+        """Judges a function; no function makes it raise. The first case that differs is shown."""
         if is_open(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
@@ -215,7 +215,7 @@ class Function:
 
 
 def name_of(function: object) -> str:
-    """What a function is called, "it" if nobody can tell.
+    """The name of a function; "it" if it has none.
 
     >>> name_of(len), name_of(3)
     ('len', 'it')
@@ -241,7 +241,7 @@ def as_list(answer: object) -> object:
 
 
 def as_meant(answer: object, expected: object) -> tuple[object, str]:
-    """The answer with its little slips mended, and a word about them.
+    """The answer with small slips corrected, and a note about them.
 
     >>> as_meant("21", 20)
     (21, ' (A number is written without quotes: 21.)')

@@ -1,4 +1,4 @@
-"""Makes the notebooks of the lessons out of their one source, `notebooks/source/*.md`: prose, and code in fences.
+"""Generates the notebooks of the lessons from `notebooks/source/*.md`: prose, and code in fences.
 
     ```python tags=["exercise"]      the learner's: a stub
     ```python tags=["solution"]      not in the notebook: `lab.solution` shows it; the tests run it in the stub's place
@@ -115,7 +115,7 @@ def sources() -> list[Path]:
 
 
 def notebook_of(source: Path) -> Path:
-    """Where the notebook of a source is."""
+    """The path of a source's notebook."""
     return FOLDER / f"{source.stem}.ipynb"
 
 

@@ -1,4 +1,4 @@
-"""What a learner has solved, kept on this machine; and a log of stumbles, for those who ask for one.
+"""Stores a learner's solved exercises on this machine, and an optional log of stumbles.
 
     lab.check ──┬─► solved.jsonl           a line when an exercise is solved
                 └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
@@ -32,7 +32,7 @@ def solved() -> set[str]:
 
 
 def note(exercise: str, verdict: Verdict, answer: str) -> None:
-    """A check has said something. A folder that cannot be written to is no reason for it to fail."""
+    """Records the result of a check. Does not fail if the folder is not writable."""
     with suppress(OSError):
         if verdict.state == RIGHT and exercise not in solved():
             _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})

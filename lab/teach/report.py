@@ -25,7 +25,7 @@ SHADES = 6
 
 @dataclass
 class Trouble:
-    """What one learner had with one exercise."""
+    """One learner's difficulties with one exercise."""
 
     wrong: int = 0
     errors: int = 0
@@ -199,7 +199,7 @@ def page(of: Class, titles: dict[str, str]) -> str:
 
 
 def _shown(text: str) -> str:
-    """What somebody wrote, as text of a page."""
+    """Escapes a learner's text for a page."""
     return escape(visible(text))
 
 

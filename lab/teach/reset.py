@@ -1,4 +1,4 @@
-"""`lab reset`: lessons, logs, checkpoints and progress of this clone as on the first day. What lab did not make stays.
+"""`lab reset`: returns lessons, logs, checkpoints and progress of this clone to their initial state. Other files stay.
 
 A folder is taken for one of logs by the names of the folders in it, and for a checkpoint by its record, `lab.json`.
 """
@@ -24,7 +24,7 @@ BESIDE = ("spark.log", "spark.log.1")
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be put back and what removed. Nothing else is touched."""
+    """The files that a reset restores or removes. It touches nothing else."""
 
     lessons: tuple[Path, ...]
     checkpoints: tuple[Path, ...]
@@ -41,7 +41,7 @@ class Plan:
 
 
 def plan() -> Plan:
-    """What differs from the first day in this clone: its folder, and notebooks/."""
+    """Finds what differs from the initial state in this clone: its folder, and notebooks/."""
     changed = [path for source in sources() if not _as_made(path := notebook_of(source), source)]
     places = [place for folder in (ROOT, FOLDER) for place in _folders(folder)]
     checkpoints = [place for place in places if (place / RECORD).is_file()]

@@ -1,4 +1,4 @@
-"""Slides to speak to, made of a lesson: `make slides` writes slides/*.html, each complete in itself, for a room without network.
+"""Slides for a talk, generated from a lesson: `make slides` writes slides/*.html, each complete in itself, for a room without network.
 
     heading                 a slide; ### one below it
     picture, list, table    on the slide
@@ -47,7 +47,7 @@ def deck(source: Path) -> NotebookNode:
 
 
 def html(source: Path) -> str:
-    """A page that needs nothing else."""
+    """A self-contained page."""
     exporter = SlidesExporter(
         extra_template_paths=[str(REVEAL.parent)], template_file="slides.html.j2", exclude_input_prompt=True
     )

@@ -36,7 +36,7 @@ class Attack:
     mistakes: tuple[Mistake, ...]
 
     def judge(self, function: object) -> Verdict:
-        """Never raises on account of the function."""
+        """Judges a function; no function makes it raise."""
         if is_open(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):

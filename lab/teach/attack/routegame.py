@@ -43,7 +43,7 @@ PLAIN = {name: values[0] for name, values in EVENT.items()}
 
 
 class Rule(NamedTuple):
-    """What a learner's function is told of a rule in force."""
+    """A rule in force, as a learner's function receives it."""
 
     id: int
     keys: tuple[str, ...]

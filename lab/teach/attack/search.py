@@ -50,7 +50,7 @@ class Game(Protocol):
         """What is made small, the most important first."""
 
     def told(self, history: Any, difference: Difference) -> str:
-        """The history and the difference, in words."""
+        """Describes the history and the difference in words."""
 
     def drawn(self, history: Any, difference: Difference) -> str:
         """As a picture, in HTML."""
@@ -58,7 +58,7 @@ class Game(Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """What an attack came to, after so many histories."""
+    """The result of an attack, and the number of histories tried."""
 
     tried: int
     history: Any = None

@@ -22,7 +22,7 @@ BEHIND = (0, 0, 1, 5, 5)
 
 
 class Event(NamedTuple):
-    """What a learner's function is given."""
+    """An event, as a learner's function receives it."""
 
     id: int
     time: int

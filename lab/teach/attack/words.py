@@ -1,4 +1,4 @@
-"""A history and a difference in words."""
+"""Describes a history and a difference in words."""
 
 from collections import Counter
 from collections.abc import Sequence

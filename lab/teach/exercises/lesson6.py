@@ -56,7 +56,7 @@ class Counted(int):
 
 
 def _walks(function) -> str:
-    """Whether it adds up each window anew: the additions tell, whoever makes them."""
+    """Whether the function adds up each window from scratch, judged by its number of additions."""
     Counted.added = 0
     function(list(range(LONG)), [Counted(LARGE + n) for n in range(LONG)], LONG // 2)
     each = Counted.added / LONG
