@@ -44,7 +44,7 @@ class Room(widgets.VBox):
         self.pulse.start()
 
     def title(self) -> list[widgets.Widget]:
-        """What stands before the line at the top."""
+        """The text before the status line at the top."""
         return []
 
     def tools(self) -> list[widgets.Widget]:
@@ -56,7 +56,7 @@ class Room(widgets.VBox):
         return list(panels.values())
 
     def end(self) -> None:
-        """Stops stream, engine and pulse; what is shown stays."""
+        """Stops stream, engine and pulse; the widgets keep their last content."""
         self.studio.close()
         self.pulse.stop()
         self.pulse.tick()

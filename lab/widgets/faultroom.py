@@ -94,7 +94,7 @@ class FaultRoom(widgets.VBox):
         return pressed
 
     def end(self) -> None:
-        """Removes what the drill wrote; what is shown stays."""
+        """Removes the drill's files; the widgets keep their last content."""
         self.drill.close()
         for button in self.buttons.values():
             button.disabled = True
@@ -177,7 +177,7 @@ def _shown(name: str, value: bytes) -> str:
 
 
 def _happened(name: str, value: bytes) -> str:
-    """When a payment was made, beside when it was logged."""
+    """The time of a payment, next to its log time."""
     return "" if name == "control" else f", paid {(json.loads(value)['eventTime'] - BEGIN_MS) // 1000}"
 
 

@@ -254,7 +254,7 @@ class RuleDesk(Part):
         self.hints.value = sentence(f"Hint: {'. '.join(said)}.", "warning") if said else ""
 
     def _replaces(self) -> str:
-        """What the draft would take the place of, in words."""
+        """Describes the rule that the draft would replace."""
         before = self.book.rules.get(self._draft.rule_id)
         return f" · replaces rule {before.rule_id} version {before.version}" if before else ""
 

@@ -1,4 +1,4 @@
-"""The panel beside: what was chosen in a room, until it is closed, by its button or with Escape."""
+"""The side panel: shows the selected item of a room until it is closed, by its button or with Escape."""
 
 from collections.abc import Callable, Mapping
 from html import escape

@@ -73,7 +73,7 @@ class StreamPanel(Part):
         return button
 
     def update(self, studio: "Studio") -> None:
-        """Shows what went through since the last time."""
+        """Shows the events processed since the last update."""
         if studio.closed:
             for control in (self.paused, self.rate, *self.bursts):
                 control.disabled = True
@@ -115,7 +115,7 @@ class StreamPanel(Part):
 
 
 def losses(routes: Tallies) -> str:
-    """What routes lost, those that lost most first; warnings below."""
+    """Lists the losses of routes, largest first, and warnings below."""
     lost = sorted((tally.lost, route_name(route), tally) for route, tally in routes.by_route.items())
     rows = [
         (tally.rule, name, tally.routed, tally.counts["duplicates"], tally.counts["droppedLate"])

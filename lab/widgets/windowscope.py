@@ -40,7 +40,7 @@ def rows_of(windows: Sequence[Window]) -> list[int]:
 
 
 def said(seen: dict[str, Seen]) -> str:
-    """Who saw the fraud and when, in words.
+    """Describes which windows saw the fraud, and when.
 
     >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
     'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; session: missed it; per event: at once.'
