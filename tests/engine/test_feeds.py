@@ -2,7 +2,8 @@
 
 from threading import Event, Thread
 
-from lab.engine.feeds import FileFeed
+from lab.engine import feeds
+from lab.engine.feeds import FileFeed, Loose
 from lab.logs.files import FileLog
 from lab.logs.index import Index
 from tests.waiting import PATIENCE_S
@@ -47,3 +48,38 @@ def test_the_ends_wait_for_a_writer_that_has_looked_at_its_clock(tmp_path, monke
     writer.join()
     reader.join()
     assert ends == [{0: 4}]
+
+
+def test_a_log_s_time_never_goes_back_when_the_clock_does(tmp_path):
+    now = [1_000]
+    feed = FileFeed(tmp_path, clock=lambda: now[0])
+    feed.log.append(["{}"], log_time_ms=5_000)
+    feed.look()
+    assert feed.clock() == 5_001
+    now[0] = 400  # stepped back, with nothing new
+    feed.look()
+    assert feed.clock() == 5_001
+    now[0] = 9_000
+    assert feed.clock() == 13_601, "it goes on from where it was"
+
+
+def test_a_cut_is_after_the_first_whole_line_beyond_so_many_records_however_long_that_line_is(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(feeds, "AT_ONCE", 100)
+    monkeypatch.setattr(feeds, "BYTES_A_RECORD", 10)
+    lines = ["a" * 9, "b" * 14, "c" * 444, "d"]  # they end at 10, 25, 470, 472
+    feed = FileFeed(tmp_path)
+    feed.log.append(lines)
+    assert [feed.cut(0, 0, 472, records) for records in (0, 1, 2, 3, 47, 48)] == [25, 25, 25, 470, 472, 472]
+    assert feed.cut(0, 10, 472, 2) == 470
+    assert feed.cut(0, 0, 40, 3) == 40, "never beyond the end that it was told"
+    runs = list(feed.read({0: (0, 472)}, floor=0))
+    assert b"".join(run.data for run in runs).split(b"\n")[:-1] == [line.encode() for line in lines]
+    assert [run.start for run in runs] == [0, 470]
+    assert feed.size(0, 0, 11) == 2 and feed.starts() == {0: 0}
+
+
+def test_lines_that_are_in_no_log_have_their_numbers_as_places():
+    loose = Loose(b"a\r\n\n \nb\n")
+    assert list(loose.lines()) == [("1", b"a"), ("4", b"b")] and loose.places([0, 3]) == ["1", "4"]

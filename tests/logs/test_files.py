@@ -134,6 +134,22 @@ def test_positions_and_log_times_of_appends(log):
         log.data(0, 14)
 
 
+def test_a_reader_starts_where_a_line_begins_and_nowhere_else(log):
+    log.append(["one", "two"])
+    log.append(["three"])
+    assert [log.tail(at={0: start}).read() for start in (0, 4, 8, 14)] == [
+        ["one", "two", "three"],
+        ["two", "three"],
+        ["three"],
+        [],
+    ]
+    for between in (1, 3, 5, 13):
+        with pytest.raises(ValueError, match=f"no line begins at position {between}"):
+            log.tail(at={0: between})
+    few = log.tail()
+    assert [few.read(at_most=1) for _ in range(2)] == [["one", "two", "three"], []]
+
+
 def test_places_are_lines_of_a_segment(log, small):
     assert log.publish(["a", "b"], ["", ""]) == [f"events/{0:020d}.jsonl:{line}" for line in (1, 2)]
     assert log.publish(["c" * 40], [""]) == [f"events/{0:020d}.jsonl:3"]
