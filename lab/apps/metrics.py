@@ -1,10 +1,9 @@
 """`lab run --metrics PORT`: the metrics of an engine for Prometheus, and a health check.
 
 /metrics     rate, lag, stages, alerts by rule, dead letters, state; counters begin at 0 with each start
-/healthz     200, or 503 and why: no micro-batch for a minute although there is input, or the query has ended
+/healthz     200, or 503 and why: no cut for a minute although there is input, or the query has ended
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -69,12 +68,13 @@ class Metrics:
         self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
         self._events: Feed | None = None
         self._query = None
+        self._read: Mapping[str, int] = {}  # how far cuts have read the events, by partition
         for fate in OUTCOMES:
             self._fates.labels(fate)
 
-    def watch(self, events: Feed, query) -> None:
-        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`?"""
-        self._events, self._query, self._last = events, query, self._now()
+    def watch(self, events: Feed, query, read: Mapping[str, int]) -> None:
+        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `read`."""
+        self._events, self._query, self._read, self._last = events, query, read, self._now()
 
     def take(self, stats: dict) -> None:
         """Takes in a line of the stats log."""
@@ -96,6 +96,7 @@ class Metrics:
             (self._memory, "memoryBytes"),
         ):
             gauge.labels(task).set(stats.get(name, 0))
+        self._read = stats.get("cut", {}).get("events", self._read)
         self._times(stats.get("times", {}))
 
     def _one_of(self, known: set[str], name: str, at_most: int) -> str:
@@ -123,7 +124,7 @@ class Metrics:
         return self.registry.get_sample_value(name, labels)
 
     def age_s(self) -> float:
-        """Seconds since the last micro-batch ended, or the start."""
+        """Seconds since the last cut ended, or the start."""
         return max(self._now() - self._last, 0.0)
 
     def look(self) -> int | None:
@@ -131,11 +132,12 @@ class Metrics:
         if self._events is None:
             return None
         try:
-            ends, read = self._events.ends(), _read(self._query)
+            ends = self._events.ends()
         except Exception:  # noqa: BLE001  (a broker that is away: the batches' age tells)
             return None
         lags = {
-            number: self._events.size(number, read.get(str(number), 0), end) for number, end in ends.items()
+            number: self._events.size(number, self._read.get(str(number), 0), end)
+            for number, end in ends.items()
         }
         for number, lag in lags.items():
             self._lag.labels(str(number)).set(max(lag, 0))
@@ -148,7 +150,7 @@ class Metrics:
         if not self._query.isActive:
             return "the query has ended"
         if self.age_s() > STALE_S and self.look() != 0:
-            return f"no micro-batch for {self.age_s():.0f} s although there is input"
+            return f"no cut for {self.age_s():.0f} s although there is input"
         return ""
 
 
@@ -235,10 +237,3 @@ class _Page(BaseHTTPRequestHandler):
 
     def log_message(self, *_) -> None:
         pass
-
-
-def _read(query) -> Mapping[str, int]:
-    """How far the newest micro-batch has read the events, by partition."""
-    progress = query.lastProgress
-    mark = progress and progress.sources[0].endOffset
-    return json.loads(mark)["events"] if mark else {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab.apps.infer import unmatched
 from lab.apps.report import Report
-from lab.engine.checkpoint import Batches, mark, read_record
+from lab.engine.checkpoint import cut_mark, read_record
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import parsed
@@ -188,8 +188,7 @@ class Notes:
         return f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _done(self) -> dict | None:
-        done = Batches.read(self._checkpoint).done
-        return None if done is None else mark(self._checkpoint, done)
+        return cut_mark(self._checkpoint)
 
     def lag(self) -> int | None:
         """Records of the events topic that no finished micro-batch has taken; None if nobody knows, as with files."""

@@ -12,7 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from lab.apps.say import Say
-from lab.engine.checkpoint import read_record
+from lab.engine.checkpoint import cut_mark, read_record
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings, saved_schema
 from lab.logs.config import found
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
 OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 REPORT_S, POLL_S = 1.0, 0.1
+ATTEMPTS = 4  # at a task: else the loss of a worker ends the engine; on a cluster it is Spark's default
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
 
@@ -119,7 +120,7 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
         check_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
-        master = service.master or (None if submitted() else f"local[{settings.parallelism}]")
+        master = service.master or (None if submitted() else f"local[{settings.parallelism},{ATTEMPTS}]")
         conf = {} if settings.short_batches else OPTIMISING
         place = Durable(checkpoint)
         log = (Path() if place.object_store else place.path.parent) / "spark.log"
@@ -172,7 +173,8 @@ def _serve(
                 return
             raise
         if watched:
-            watched.watch(logs.feed("events"), engine.query)
+            read = (cut_mark(engine.job.checkpoint) or {}).get("events", {})
+            watched.watch(logs.feed("events"), engine.query, read)
         try:
             say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
             if clock:

@@ -294,7 +294,7 @@ class Studio:
         if silent > SILENT_S and self.lag:
             return (
                 "warning",
-                f"no micro-batch for {silent:.0f} s, {self.lag:,} records are waiting: is the engine alive?",
+                f"no cut for {silent:.0f} s, {self.lag:,} records are waiting: is the engine alive?",
             )
         if (warnings := self.warnings()) and warnings[0][0] != "good":
             return warnings[0]

@@ -21,7 +21,8 @@ from lab.engine import cuts
 from lab.engine.durable import Durable
 from lab.model.times import now_ms
 
-RECORD, VERSION = "lab.json", 4  # VERSION: of what the engine keeps in a checkpoint; it reads no other
+RECORD, VERSION = "lab.json", 5  # VERSION: of what the engine keeps in a checkpoint
+OLDEST = 4  # that it goes on from: there the number of a cut is that of its micro-batch
 
 BEFORE = {
     1: "whose windows are in Spark's state store",
@@ -39,7 +40,7 @@ def read_record(checkpoint: Path | str) -> dict | None:
         version = record.get("version", 1)  # the first records did not tell
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
-    if version < VERSION:
+    if version < OLDEST:
         raise ValueError(
             f"checkpoint {checkpoint} is of version {version}, {BEFORE.get(version, BEFORE[1])}; this engine reads version "
             f"{VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
@@ -80,8 +81,8 @@ def _last(log: Durable) -> int | None:
     return max((int(name) for name in log.names() if name.isdecimal()), default=None)
 
 
-def mark(checkpoint: Path | str, batch_id: int) -> dict:
-    """The mark at the end of a planned micro-batch."""
+def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
+    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or the number of an epoch."""
     text = (Durable(checkpoint) / "offsets").read(str(batch_id))
     if text is None:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
@@ -90,8 +91,30 @@ def mark(checkpoint: Path | str, batch_id: int) -> dict:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
     found = json.loads(marks[0])
     if "epoch" in found:
-        return cuts.end_of(Durable(checkpoint) / cuts.FOLDER, found["epoch"])[0]
-    return found if "ledger" in found else next(iter(found.values()))
+        return found
+    return {"number": batch_id} | (found if "ledger" in found else next(iter(found.values())))
+
+
+def mark(checkpoint: Path | str, batch_id: int) -> dict:
+    """The mark at the end of a planned micro-batch. Raises ValueError for an epoch that has not ended."""
+    end = planned_end(checkpoint, batch_id)
+    return cuts.end_of(Durable(checkpoint) / cuts.FOLDER, end["epoch"])[0] if "epoch" in end else end
+
+
+def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
+    """The mark at the end of a cut, by default of the newest one; None if the checkpoint does not have it, or no longer.
+
+    Cuts of epochs are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
+    """
+    folder = Durable(checkpoint)
+    found = cuts.written(folder / cuts.FOLDER)
+    for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
+        end = planned_end(checkpoint, batch_id)
+        if "epoch" not in end:
+            found[end["number"]] = end
+            if number is None or end["number"] <= number:
+                break
+    return found.get(max(found, default=-1) if number is None else number)
 
 
 def fingerprint(end: Mapping) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.engine import lease, ledger
-from lab.engine.checkpoint import mark
+from lab.engine.checkpoint import planned_end
 from lab.engine.durable import Durable
 from lab.engine.feeds import Feed, LogLost, Positions
 from lab.engine.ledger import Change
@@ -25,7 +25,7 @@ from lab.engine.settings import Settings
 from lab.model.times import now_ms
 
 Ends = tuple[Positions, Positions]  # of events and control
-# {"cut": T, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
+# {"cut": T, "number": of the cut that ends here, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
 # "begin", the mark before it, as Spark writes ahead where a batch ends
 Mark = dict
 
@@ -42,6 +42,7 @@ class Work:
     before: str
     after: str
     at: int
+    number: int = 0  # of the cut
 
 
 class Planner:
@@ -56,8 +57,10 @@ class Planner:
     def initial(self) -> Mark:
         """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
         if (self.checkpoint / "offsets").read("0") is not None:
-            planned = mark(self.checkpoint.where, 0)
-            return planned.get("begin", planned)  # Spark runs a first batch also of nothing
+            planned = planned_end(self.checkpoint.where, 0)
+            if "epoch" not in planned:
+                begin = planned.get("begin", planned)  # Spark runs a first batch also of nothing
+                return {name: value for name, value in begin.items() if name != "number"}
         return self.beginning()
 
     def beginning(self) -> Mark:
@@ -81,7 +84,10 @@ class Planner:
             if upto or not self._checked:
                 raise
             return start
-        return {**end, "begin": start} if not start["at"] and end != start else end
+        if end == start:
+            return start
+        end = end | {"number": start.get("number", -1) + 1}
+        return end if start["at"] else end | {"begin": start}
 
     def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
         begun = positions(start["events"]), positions(start["control"])
@@ -218,7 +224,8 @@ class Planner:
                     shares.append({})
                     room = share
         cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
-        return [Work(part, cut, start["ledger"], end["ledger"], end["at"]) for part in shares]
+        number = end.get("number", 0)
+        return [Work(part, cut, start["ledger"], end["ledger"], end["at"], number) for part in shares]
 
 
 def positions(saved: Mapping[str, int]) -> Positions:

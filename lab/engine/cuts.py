@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 class Cuts:
     """The file of one epoch, taken over by this attempt. Raises TakenOver if a later epoch has begun.
 
-    `taken`: the cuts that earlier attempts left, to be carried out again. `mark`, `number`: where the next cut begins, and its number.
+    `before`: the mark at which the epoch begins, if the one before has no file here. `taken`: the cuts that earlier attempts left, to be carried out again. `mark`, `number`: where the next cut begins, and its number.
 
     >>> import tempfile
     >>> checkpoint, mark = Durable(tempfile.mkdtemp()), {"cut": 0, "ledger": ""}
@@ -50,10 +50,10 @@ class Cuts:
     lab.engine.cuts.TakenOver: epoch 0 of ... has been taken over by another attempt at it
     """
 
-    def __init__(self, checkpoint: Durable, epoch: int, initial: Callable[[], Mark]):
+    def __init__(self, checkpoint: Durable, epoch: int, before: Callable[[], Mark]):
         self._folder, self.epoch = checkpoint / FOLDER, epoch
         self._check_newest()
-        while not self._take_over(initial):
+        while not self._take_over(before):
             pass
         self._check_newest()  # its file may have been removed while this attempt stood still
         for name in self._folder.names():
@@ -65,13 +65,13 @@ class Cuts:
         if names and (newest := int(names[-1].split(".")[0])) > self.epoch:
             raise TakenOver(f"epoch {self.epoch} of {self._folder}: epoch {newest} has begun")
 
-    def _take_over(self, initial: Callable[[], Mark]) -> bool:
+    def _take_over(self, before: Callable[[], Mark]) -> bool:
         """Whether it has; False if somebody else wrote there meanwhile."""
         where = f"{self._folder}/{_name(self.epoch)}"
         data = self._folder.read(_name(self.epoch)) or b""
         records, whole = _records(data, where)
         if not records:
-            self.begin, self.number = self._after_the_one_before(initial)
+            self.begin, self.number = self._after_the_one_before(before)
             records = [{"begin": self.begin, "number": self.number}]
         added = records[:1] if not whole else []
         self.begin, self.number = records[0]["begin"], records[0]["number"]
@@ -83,10 +83,13 @@ class Cuts:
         attempts = sum("attempt" in record for record in records)
         return self._append(len(data), whole, *added, {"attempt": attempts})
 
-    def _after_the_one_before(self, initial: Callable[[], Mark]) -> tuple[Mark, int]:
+    def _after_the_one_before(self, before: Callable[[], Mark]) -> tuple[Mark, int]:
         """The mark at which the epoch begins, and the number of its first cut."""
         if self.epoch == 0:
-            return initial(), 0
+            return before(), 0
+        if self._folder.read(_name(self.epoch - 1)) is None:  # its one cut was chosen by the driver
+            end = before()
+            return end, end.get("number", -1) + 1
         return end_of(self._folder, self.epoch - 1)
 
     def _follow(self, end: Mark) -> Cut:
@@ -120,20 +123,39 @@ class Cuts:
     def end(self) -> None:
         """No cut comes after this; a second time does nothing."""
         if not self.ended:
-            self._add({"end": self.mark, "number": self.number})
+            self._add({"end": self.mark | {"number": self.number - 1}, "number": self.number})
             self.ended = True
 
 
 def end_of(folder: Durable, epoch: int) -> tuple[Mark, int]:
-    """The mark at the end of an epoch that has ended, and the number of the first cut after it."""
+    """The mark at the end of an epoch, and the number of the first cut after it. Raises ValueError if it is gone or has no end."""
     name = _name(epoch)
-    records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+    data = folder.read(name)
+    if data is None:
+        raise ValueError(f"{folder}/{name} is gone: the cuts of the last two epochs are kept")
+    records, _ = _records(data, f"{folder}/{name}")
     ends = [record for record in records if "end" in record]
     if not ends:
         raise ValueError(
             f"{folder}/{name} has no end: the checkpoint is not whole, restore all of it or start with a new one"
         )
     return ends[-1]["end"], ends[-1]["number"]
+
+
+def written(folder: Durable) -> dict[int, Mark]:
+    """The marks at the ends of the newest cuts, by number, and of the one before them."""
+    found: dict[int, Mark] = {}
+    for name in folder.names():
+        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+        if not records:
+            continue
+        number = records[0]["number"]
+        found[number - 1] = records[0]["begin"]
+        for record in records:
+            if "cut" in record:
+                found[number] = record["cut"]
+                number += 1
+    return found
 
 
 def _name(epoch: int) -> str:

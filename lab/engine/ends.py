@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lab.engine.cuts import Cut
     from lab.engine.feeds import Feed
     from lab.engine.kafkafeed import KafkaFeed
+    from lab.engine.kafkaoutlet import Outlet
     from lab.engine.windows import TaskOutput
     from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
@@ -72,7 +73,9 @@ class FileLogs:
         return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
 
     def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
-        self.write(output.toArrow(), batch_id, writer, fingerprint(mark(checkpoint.where, batch_id)))
+        rows = output.toArrow()
+        end = mark(checkpoint.where, batch_id)  # only now: the task may have ended an epoch
+        self.write(rows, end["number"], writer, fingerprint(end))
 
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
@@ -80,13 +83,13 @@ class FileLogs:
         values = [_pressed(joined(part)) for part in parts]
         return [""] * len(values), values
 
-    def write(self, rows: "pa.Table", batch_id: int, writer: str, of: int) -> None:
-        """Appends a micro-batch's rows of `source.OUTPUT` unless the logs have them; `of`: the fingerprint of the batch."""
+    def write(self, rows: "pa.Table", number: int, writer: str, of: int) -> None:
+        """Appends the rows of `source.OUTPUT` of a cut unless the logs have them; `of`: its fingerprint."""
         import pyarrow.compute as pc
 
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put(writer, batch_id, b"".join(map(_unpressed, values)), of)
+            self.log(name).put(writer, number, b"".join(map(_unpressed, values)), of)
 
     def put(self, writer: str, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
         """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
@@ -95,6 +98,10 @@ class FileLogs:
         """
         for name, (_, lines) in output.items():
             self.log(name).put(writer, cut.number, joined(lines), fingerprint(cut.end), again)
+
+    def outlet(self, writer: str) -> "FileOutlet":
+        """Where a task delivers its cuts."""
+        return FileOutlet(self, writer)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple[FileLog, Batch]]:
         """Each log that has micro-batches of a checkpoint, and its last one; they are known however long ago they were."""
@@ -117,6 +124,21 @@ def _unpressed(data: bytes) -> bytes:
 
     with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
         return stream.read()
+
+
+@dataclass(frozen=True)
+class FileOutlet:
+    """Delivers cuts to folders, each once."""
+
+    logs: FileLogs
+    writer: str
+
+    def put(self, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
+        """Appends what comes of a cut."""
+        self.logs.put(self.writer, cut, output, again)
+
+    def flush(self) -> None:
+        """All is there."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +193,12 @@ class KafkaLogs:
         from lab.engine.kafkafeed import follower
 
         follower(self.cluster, self.topic("events")).reached(events)
+
+    def outlet(self, writer: str) -> "Outlet":
+        """Where a task delivers its cuts."""
+        from lab.engine.kafkaoutlet import outlet
+
+        return outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
 
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[str]]:
         """Keys and values of the rows that carry lines to the sink: a record each."""

@@ -21,6 +21,12 @@ class Job:
     start: str
     lease: str = ""
     engine: tuple[str, int] | None = None
+    once: bool = False
+
+    @property
+    def loops(self) -> bool:
+        """Whether a task runs the loop for seconds, rather than one cut that the driver has chosen."""
+        return self.settings.parallelism == 1 and not self.once and self.folder.local
 
     @property
     def folder(self) -> Durable:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lab.engine import ledger
-from lab.engine.checkpoint import fingerprint
+from lab.engine.checkpoint import fingerprint, mark
 from lab.engine.cut import Planner
 from lab.engine.cuts import Cut, Cuts
 from lab.engine.job import Job
@@ -66,7 +66,9 @@ def epoch(job: Job, planner: Planner, number: int, deliver: Deliver) -> Iterator
     At the end it is saved, unless an error is raised. Another attempt that begins meanwhile takes it over, and this one raises
     TakenOver at its next step.
     """
-    cuts = Cuts(job.folder, number, planner.beginning)
+    cuts = Cuts(
+        job.folder, number, lambda: mark(job.checkpoint, number - 1) if number else planner.beginning()
+    )
     planner.needed = cuts.begin["ledger"]
     rules = ledger.load(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
     state = state_of(job, 0)

@@ -9,6 +9,7 @@ With parallelism 1 all tasks are one, in the source's `read`; else envelopes tra
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.engine import shared, source
+from lab.engine.checkpoint import Batches
 from lab.engine.codecache import check_code_cache
 from lab.engine.durable import Durable
 from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
@@ -28,9 +30,11 @@ from lab.engine.held import Held
 from lab.engine.job import Job
 from lab.engine.lease import Lease
 from lab.engine.restored import check_not_put_back
+from lab.engine.runner import tell_to_stop
 from lab.engine.settings import Settings
 from lab.model.times import now_ms
 
+STOP_S = 30.0  # an epoch ends at its next cut; a stop waits no longer for it
 HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
 # Spark gives workers with shorter tracebacks to SQL only; with the same for all, those that are there already do
 TRACEBACK = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
@@ -69,7 +73,7 @@ def start(
         writer_id = settings.bind(checkpoint)
         check_not_put_back(logs, folder, writer_id)
         start = f"{os.getpid()}-{uuid4().hex[:8]}"
-        job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()))
+        job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()), once)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
         spark.dataSource.register(source.source_of(job))
@@ -78,12 +82,11 @@ def start(
             rows = rows.repartitionById(settings.parallelism, "task")
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
-        writer = (
-            logs.sink(rows, folder, writer_id).option("checkpointLocation", folder.spark).trigger(**trigger)
-        )
+        sink = rows.writeStream.format("noop") if job.loops else logs.sink(rows, folder, writer_id)
+        writer = sink.option("checkpointLocation", folder.spark).trigger(**trigger)
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
-            return Engine(writer.start(), until_stopped.pop_all())
+            return Engine(writer.start(), until_stopped.pop_all(), job)
 
 
 def check_spark(spark: SparkSession) -> None:
@@ -117,8 +120,21 @@ class Engine:
 
     query: StreamingQuery
     until_stopped: ExitStack  # gives back the lease, the locks and the shared memory
+    job: Job
 
     def stop(self) -> None:
         """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
         with self.until_stopped:
+            if self.job.loops:
+                self._end_epoch()
             self.query.stop()
+
+    def _end_epoch(self) -> None:
+        """Has the running epoch end at its next cut, and waits for that."""
+        tell_to_stop(self.job)
+        deadline = time.monotonic() + STOP_S
+        while self.query.isActive and time.monotonic() < deadline:
+            batches = Batches.read(self.job.checkpoint)
+            if batches.planned == batches.done:
+                return
+            time.sleep(0.01)

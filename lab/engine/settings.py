@@ -74,7 +74,7 @@ class Settings:
                 raise ValueError(
                     f"{name}: {shown[0]}, but checkpoint {checkpoint} was made with {shown[1]}; use that, {way}"
                 )
-        record = record | mine | {"max_out_of_orderness_ms": self.max_out_of_orderness_ms}
+        record = record | mine | {"version": VERSION, "max_out_of_orderness_ms": self.max_out_of_orderness_ms}
         if record != found:
             write_record(checkpoint, record)
         return record["id"]

@@ -19,6 +19,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
+from lab.engine import cuts
+from lab.engine.checkpoint import Batches
 from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.job import Job
@@ -55,7 +57,7 @@ class EngineSource(DataSource):
         return OUTPUT if self.job.settings.parallelism == 1 else SENT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return Reader(self.job)
+        return EpochReader(self.job) if self.job.loops else Reader(self.job)
 
 
 class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -81,21 +83,80 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._upto = self._planner.target()
 
     def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
-        self.job.logs.reached(positions(start["events"]))  # batches up to `start` are done
+        begin = self._mark(start)
+        self.job.logs.reached(positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
-        return self._planner.latest(start, at_most, self._upto)
+        end = self._planner.latest(begin, at_most, self._upto)
+        if end != begin:
+            return end
+        # Spark compares texts, and runs a first batch also of nothing
+        return start | {"number": 0} if Batches.read(self.job.checkpoint).planned is None else start
+
+    def _mark(self, offset: dict) -> Mark:
+        """The mark that an offset means."""
+        if "epoch" not in offset:  # an older version gave no numbers
+            planned = Batches.read(self.job.checkpoint).planned
+            return {"number": -1 if planned is None else planned} | offset
+        return cuts.end_of(self.job.folder / cuts.FOLDER, offset["epoch"])[0]
 
     def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
-        return [Share(number, work) for number, work in enumerate(self._planner.works(start, end))]
+        if "epoch" in end:  # of an engine that ran the loop, and was stopped or killed
+            return [InputPartition(end["epoch"])]
+        works = self._planner.works(self._mark(start), self._mark(end))
+        return [Share(number, work) for number, work in enumerate(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from lab.engine.task import alone, sent
 
+        if not isinstance(partition, Share):
+            from lab.engine.runner import finish_epoch
+
+            return finish_epoch(self.job, partition.value)
         if self.job.settings.parallelism == 1:
             yield output(self.job, alone(self.job, batch_id(), partition.work))
             return
         for task, payload in sent(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
+
+
+class EpochReader(DataSourceStreamReader):
+    """Names epochs; a task runs each with `lab.engine.runner`, delivers, and gives Spark no rows."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def initialOffset(self) -> dict:
+        return {"epoch": -1}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
+        from lab.engine.runner import stopping
+
+        planned = Batches.read(self.job.checkpoint).planned
+        return start if stopping(self.job) else {"epoch": 0 if planned is None else planned + 1}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        return [InputPartition((start, end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from lab.engine.runner import run_cut, run_epoch
+
+        start, end = partition.value
+        if "epoch" in end:
+            run_epoch(self.job, end["epoch"])
+        else:  # planned by an engine that chose its cuts on the driver, and died
+            run_cut(self.job, batch_id(), self._begin(start, end), {"number": batch_id()} | end)
+        yield from ()
+
+    def _begin(self, start: dict, end: Mark) -> Mark:
+        """The mark at which a cut that the driver chose begins; `start` is no mark if this source named it."""
+        if "epoch" not in start:
+            return start
+        if start["epoch"] < 0:
+            return end.get("begin", end)
+        return cuts.end_of(self.job.folder / cuts.FOLDER, start["epoch"])[0]
 
 
 class Share(InputPartition):

@@ -83,7 +83,7 @@ def evaluated(
     state, rules = state_of(job, task), ledger.load(job.folder, work.before, job.settings.schema)[0]
     with state.batch(batch_id, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = answered(job, windows, work, envelopes, told)
-    return with_stats(output, stats, batch_id, state)
+    return with_stats(output, stats, work.number, state)
 
 
 def alone(job: Job, batch_id: int, work: Work) -> TaskOutput:
@@ -98,7 +98,7 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
     """What the reading task `number` sends: (task, payload)."""
     envelopes, told = routed(job, work)
     for task in range(job.settings.parallelism):
-        head = {"before": work.before, "after": work.after, "newest": told["newest"]}
+        head = {"before": work.before, "after": work.after, "newest": told["newest"], "number": work.number}
         head |= told if task == 0 else {}
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
@@ -123,6 +123,6 @@ def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> T
         told["cut"] = head.get("cut")
         for name, time in head.get("times", {}).items():
             told["times"][name] = max(told["times"].get(name, 0), time)
-    work = Work({}, {}, head["before"], head["after"], 0)
+    work = Work({}, {}, head["before"], head["after"], 0, head["number"])
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
     return evaluated(job, task, batch_id, work, envelopes, told)

@@ -26,6 +26,7 @@ from lab.machine.javalog import JavaLog
 from lab.machine.ports import HOST
 
 STOP_S = 10
+LOCAL = "local[3,4]"  # an engine's loop stays in one task; two are left for other queries. A lost worker's task runs again
 STREAMING = "spark.sql.streaming"
 # on few cores the JVM's second compiler and concurrent collectors take turns away from the query; what Spark keeps of a
 # micro-batch for some seconds dies among the young, so that no collection of everything (0.15 s) stops the query
@@ -62,7 +63,7 @@ def session(
 ) -> Iterator[SparkSession]:
     """Spark, tuned. Sessions of a process share it, and its settings are the first one's; the last one ends it, and Java.
 
-    `master`: `local[N]` (`local[2]`, or what `spark-submit` was told), `local-cluster[2,1,1024]` (separate executor
+    `master`: `local[N]` (`local[3,4]`, or what `spark-submit` was told), `local-cluster[2,1,1024]` (separate executor
     processes), or any cluster's address. `log`: where what Java and the workers say is kept. `object_store`: it reaches
     s3a://, as AWS_ENDPOINT_URL and AWS_ACCESS_KEY_ID and so on say. Spark that somebody else
     started in this process is used and left as it is. Raises RuntimeError if Spark does not start.
@@ -117,7 +118,7 @@ def _start(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
     if not submitted():
-        master = master or "local[2]"
+        master = master or LOCAL
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
         settings = _everywhere() | settings | ({"spark.master": master} if master else {})

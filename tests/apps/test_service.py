@@ -96,13 +96,12 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     assert metrics.ill() == "starting"
     ends = {0: 5, 1: 7}
     feed = SimpleNamespace(ends=lambda: ends, size=lambda source, start, end: end - start)
-    progress = SimpleNamespace(sources=[SimpleNamespace(endOffset='{"events": {"0": 5, "1": 7}}')])
-    query = SimpleNamespace(isActive=True, lastProgress=progress)
-    metrics.watch(feed, query)
+    query = SimpleNamespace(isActive=True)
+    metrics.watch(feed, query, {"0": 5, "1": 7})
     clock.now += STALE_S + 1
     assert metrics.ill() == ""  # nothing to do
     ends[1] = 9
-    assert metrics.ill() == "no micro-batch for 61 s although there is input"
+    assert metrics.ill() == "no cut for 61 s although there is input"
     assert metrics.value("lab_lag_records", partition="1") == 2
     metrics.take({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
     assert metrics.ill() == ""

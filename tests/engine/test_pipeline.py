@@ -14,6 +14,7 @@ import pytest
 
 from lab.apps.replay import replay
 from lab.engine import pipeline, shared
+from lab.engine.checkpoint import Batches
 from lab.engine.durable import Durable
 from lab.engine.ends import LINES_A_ROW, FileLogs
 from lab.engine.held import CheckpointInUse, Held
@@ -26,6 +27,7 @@ from lab.model.schema import PAYMENTS
 from lab.state.read import read_state
 from lab.state.rescale import rescale
 from lab.stream.simulate import payments, to_json
+from tests.waiting import wait_until
 
 RULES = [
     "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(60),(10)",
@@ -131,7 +133,7 @@ def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
     with ExitStack() as held:
         held.enter_context(Lease(Durable(tmp_path)))
         held.callback(shutil.rmtree, memory)
-        engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all())
+        engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(loops=False))
     with pytest.raises(CheckpointInUse):
         Lease(Durable(tmp_path))
     with pytest.raises(TimeoutError):
@@ -140,20 +142,29 @@ def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
     Lease(Durable(tmp_path)).release()
 
 
+def wait_for_records(logs: FileLogs, engine: pipeline.Engine, count: int) -> None:
+    """Until the stats log tells of so many."""
+    wait_until(
+        lambda: sum(json.loads(line).get("records", 0) for line in logs.log("stats").read()) >= count,
+        alive=lambda: engine.query.isActive,
+        said=engine.query.exception,
+    )
+
+
 def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp_path):
     logs = FileLogs(tmp_path / "live")
     write(logs, EVENTS[:100], RULES)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
     engine = pipeline.start(spark, logs, logs.folder / "checkpoint", Settings())
     try:
-        engine.query.processAllAvailable()
+        wait_until(lambda: Batches.read(logs.folder / "checkpoint").done is not None)  # an epoch is saved
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
             rescale(logs.folder / "checkpoint", 4)
         assert replay(tmp_path / "events.jsonl", RULES).events == 50
         assert engine.query.isActive
         write(logs, EVENTS[100:])
-        engine.query.processAllAvailable()
+        wait_for_records(logs, engine, len(EVENTS))
     finally:
         engine.stop()
     assert alert_ids(logs.folder) == expected()

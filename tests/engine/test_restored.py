@@ -71,7 +71,7 @@ def test_a_checkpoint_that_was_put_back_is_refused_and_goes_on_under_a_new_id(sp
     log_events(logs, 6, 7)
     with pytest.raises(
         PutBack,
-        match=rf"ends with micro-batch 0, and .*(alerts|stats).* has its micro-batch 1.* lab reprocess {checkpoint}, and .* same alertId unless another version gave them",
+        match=rf"ends with cut 0, and .*(alerts|stats).* has its cut 1.* lab reprocess {checkpoint}, and .* same alertId unless another version gave them",
     ):
         run(spark, logs, checkpoint)
     assert alerted(logs) == [3, 4]
@@ -102,7 +102,10 @@ def test_a_batch_that_was_killed_before_its_commit_is_in_the_logs_once(spark, tm
 
 def planned(checkpoint: Path, *cuts: int) -> list[int]:
     """Micro-batches that a checkpoint has planned, the first at 0; their fingerprints."""
-    marks = [{"cut": cut, "at": cut, "events": {"0": 5}, "control": {}, "ledger": ""} for cut in cuts]
+    marks = [
+        {"cut": cut, "at": cut, "events": {"0": 5}, "control": {}, "ledger": "", "number": n}
+        for n, cut in enumerate(cuts)
+    ]
     for number, mark in enumerate(marks):
         (Durable(checkpoint) / "offsets").write(str(number), f"v1\n{{}}\n{json.dumps(mark)}".encode())
     return list(map(fingerprint, marks))
@@ -111,10 +114,10 @@ def planned(checkpoint: Path, *cuts: int) -> list[int]:
 @pytest.mark.parametrize(
     "log, number, cut, said",
     [
-        ("alerts", 2, 100, "ends with micro-batch 1, and .*/alerts has its micro-batch 2"),
-        ("stats", 900, 100, "ends with micro-batch 1, and .*/stats has its micro-batch 900"),
-        ("acks", 1, 21, ".*/acks has another micro-batch 1 of it"),
-        ("deadLetters", 0, 11, ".*/deadLetters has another micro-batch 0 of it"),
+        ("alerts", 2, 100, "ends with cut 1, and .*/alerts has its cut 2"),
+        ("stats", 900, 100, "ends with cut 1, and .*/stats has its cut 900"),
+        ("acks", 1, 21, ".*/acks has another cut 1 of it"),
+        ("deadLetters", 0, 11, ".*/deadLetters has another cut 0 of it"),
         ("stats", 1, 20, None),
         ("stats", 0, 10, None),
     ],
@@ -139,14 +142,14 @@ def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
         logs.log(each).put("id", 0, b"line\n", one)
     check_not_put_back(logs, Durable(checkpoint), "id")
     logs.log(log).put("id", 2, b"line\n", 99)
-    with pytest.raises(PutBack, match=f"{log} has its micro-batch 2"):
+    with pytest.raises(PutBack, match=f"{log} has its cut 2"):
         check_not_put_back(logs, Durable(checkpoint), "id")
 
 
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     logs.log("stats").put("id", 0, b"line\n", 99)
-    with pytest.raises(PutBack, match="ends before its first micro-batch"):
+    with pytest.raises(PutBack, match="ends before its first cut"):
         check_not_put_back(logs, Durable(checkpoint), "id")
     planned(checkpoint, 10, 20, 30)
     (Durable(checkpoint) / "offsets").remove("0")  # Spark keeps a hundred

@@ -60,29 +60,27 @@ EXERCISES = {
     ),
     "7.2": Function(
         cases=(
-            ((200,), 300, "half of the running micro-batch, and all of its own"),
+            ((200,), 300, "half of the running cut, and all of its own"),
             ((100,), 150),
             ((0,), 0),
         ),
-        right=lambda batch_ms: batch_ms / 2 + batch_ms,
+        right=lambda cut_ms: cut_ms / 2 + cut_ms,
         draw=lambda random, size: (random.randint(0, 20 * size) / random.choice((1, 4)),),
-        because="The wait is half of the running micro-batch, plus all of its own.",
+        because="The wait is half of the running cut, plus all of its own.",
         hints=(
-            "The message arrives at some point during a running micro-batch, and the next one takes it.",
-            "On average, half of the running micro-batch is still left.",
+            "The message arrives at some point during a running cut, and the next one takes it.",
+            "On average, half of the running cut is still left.",
         ),
         mistakes=(
             Mistake(
                 lambda ms: ms / 2,
-                "That is the wait for the next micro-batch. The next micro-batch takes time, too.",
+                "That is the wait for the next cut. The next cut takes time, too.",
             ),
             Mistake(
                 lambda ms: ms,
-                "That is the message's own micro-batch. Before that, the message waits for the running one to end.",
+                "That is the message's own cut. Before that, the message waits for the running one to end.",
             ),
-            Mistake(
-                lambda ms: 2 * ms, "That is the worst case: the message came just as a micro-batch began."
-            ),
+            Mistake(lambda ms: 2 * ms, "That is the worst case: the message came just as a cut began."),
         ),
     ),
     "7.3": Function(

@@ -1,0 +1,61 @@
+"""Epochs in a task: they end when they are told to, and with the process that started the worker."""
+
+import os
+import shutil
+from math import inf
+from threading import Thread
+
+import pytest
+
+from lab.engine import runner, shared
+from lab.engine.checkpoint import cut_mark
+from lab.engine.ends import FileLogs
+from lab.engine.job import Job
+from lab.engine.settings import Settings
+from lab.model.schema import LOGINS
+from tests.engine.test_stages import count_rule, login
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "EPOCH_S", inf)
+    logs = FileLogs(tmp_path / "logs")
+    logs.create()
+    logs.log("control").append([count_rule(">", 0, "5m")[1]])
+    logs.log("events").append([login(1, 100)[1]])
+    job = Job(Settings(LOGINS), logs, str(tmp_path / "checkpoint"), f"test-{tmp_path.name}", engine=("id", 0))
+    yield job
+    shutil.rmtree(shared.private_folder(job.start), ignore_errors=True)
+
+
+def test_an_epoch_ends_at_the_next_cut_when_the_engine_is_told_to_stop(job):
+    running = Thread(target=runner.run_epoch, args=(job, 0), daemon=True)
+    running.start()
+    wait_until(lambda: job.logs.log("alerts").read())
+    assert running.is_alive() and not runner.stopping(job)
+    runner.tell_to_stop(job)
+    running.join(30)
+    assert not running.is_alive() and runner.stopping(job)
+    assert cut_mark(job.checkpoint)["events"]["0"] == job.logs.log("events").end()
+
+
+def test_an_epoch_ends_with_the_process_that_started_its_worker(job, monkeypatch):
+    parents = iter([7, 7, 1])
+    monkeypatch.setattr(os, "getppid", lambda: next(parents))
+    with pytest.raises(runner.ParentGone, match="process 7 is gone"):
+        runner.run_epoch(job, 0)
+
+
+def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monkeypatch):
+    parents = iter([7, 7, 7, 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getppid", lambda: next(parents))
+        with pytest.raises(runner.ParentGone):
+            runner.run_epoch(job, 0)
+    [alert] = job.logs.log("alerts").read()
+    cuts = cut_mark(job.checkpoint)
+    job.logs.log("events").append([login(2, 200)[1]])
+    runner.finish_epoch(job, 0)
+    assert job.logs.log("alerts").read() == [alert]
+    assert cut_mark(job.checkpoint)["events"] == cuts["events"]
