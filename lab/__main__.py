@@ -14,12 +14,12 @@ Fix: pip uninstall lab rules-lab, then pip install rules-lab
 
 def main() -> int:
     """Runs one command; a signal while it is being loaded ends it without a word."""
-    if not hasattr(lab, "PAYMENTS"):
-        sys.stderr.write(CLASH)
-        return 2
     early: list[int] = []
     for number in ENDING:
         signal.signal(number, lambda number, _: early.append(number))
+    if not hasattr(lab, "PAYMENTS"):
+        sys.stderr.write(CLASH)
+        return 2
     from lab.cli.main import main as command
 
     return STOPPED if early else command()
