@@ -112,12 +112,38 @@ def test_what_is_forbidden_depends_on_the_action_and_on_whose_event_it_is():
         '{"action": "notify", "subject": ["userId"], "from": 1, "until": 2}',
         '{"action": "notify", "subject": {}, "from": "soon", "until": 2}',
         '{"action": "notify", "subject": {}}',
+        '{"action": "notify", "subject": {}, "from": 1, "until": 2, "ruleId": "1"}',
+        '{"action": "notify", "subject": {}, "lift": 1, "by": "\\ud800"}',
+        '{"action": "notify", "subject": {}, "lift": -2, "by": "ann"}',
         " " * (MAX_BYTES + 1),
     ],
 )
 def test_a_message_that_is_none_is_refused(text):
     with pytest.raises(BadRestriction):
         read_message(text)
+
+
+def test_a_message_is_read_up_to_the_size_and_from_the_time_that_are_allowed():
+    lifted = '{"action": "notify", "subject": {}, "lift": -1, "by": "ann"}'
+    assert read_message(lifted + " " * (MAX_BYTES - len(lifted))).lifted == -1
+    assert read_message('{"action": "notify", "subject": {}, "from": 1, "until": 2}').rule_id is None
+
+
+def test_nobody_is_restricted_before_the_first_message():
+    nobody = Restrictions().get("block_login", ALICE)
+    assert not nobody.in_force(0) and json.loads(nobody.to_json())["lift"] == -1
+    assert nobody.merged(restrict(0, 5)) == restrict(0, 5)
+
+
+def test_a_restriction_that_began_when_it_was_lifted_is_told_as_a_lift_and_by_whom():
+    assert json.loads(replace(restrict(5, 100), lifted=5).to_json())["lift"] == 5
+    unsigned = replace(lift(5), by="")
+    assert {lift(5).merged(unsigned).by, unsigned.merged(lift(5)).by} == {"ann"}
+
+
+def test_the_restriction_that_lasts_longest_is_listed_first():
+    others = [restrict(1, until, (("userId", str(until)),)) for until in (5, 9, 7)]
+    assert [each.until for each in after(*others).all()] == [9, 7, 5]
 
 
 def test_the_longest_restriction_after_the_last_event_can_be_read():
@@ -145,6 +171,12 @@ def test_a_text_is_read_where_there_is_one_way_only(one, other):
     ways = [(inside[:n], inside[n + 3 :]) for n in range(len(inside)) if inside[n : n + 3] == ";b="]
     assert (one, other) in ways
     assert read_key(key, names) == (dict(zip(names, ways[0])) if len(ways) == 1 else None)
+
+
+def test_a_text_is_read_with_all_its_fields_or_not_at_all():
+    assert read_key("{a=1;b=2;c=3}", ("a", "b", "c")) == {"a": "1", "b": "2", "c": "3"}
+    assert read_key("{a=1}", ("a", "b")) is None
+    assert read_key("{}", ()) == {} and read_key("{a=1}", ()) is None
 
 
 def test_a_text_of_many_equal_parts_is_read_in_one_pass():
@@ -220,6 +252,13 @@ def test_the_version_that_fired_decides_what_follows(logs):
     found = {each.action: each for each in folded(logs.log("restrictions")).all()}
     assert found["notify"].rule_version == 1 and found["block_login"].rule_version == 4
     assert found["block_login"].until - found["block_login"].start == 3_600_000
+
+
+def test_an_answer_without_a_version_names_no_rule(logs):
+    place = logs.log("control").place(logs.log("control").append([json.dumps(GUESSING)]))
+    logs.log("acks").append([json.dumps({"status": "rejected", "place": place, "ruleId": 1})])
+    with Decider(logs, LOGINS) as decider:
+        assert decider.step() == 0
 
 
 STRANGE = (

@@ -61,3 +61,8 @@ def test_offsets_are_dealt_out_or_given_to_all():
         assert union(offsets, parallelism) == [entries] * parallelism
     with pytest.raises(ValueError, match="parallelism: 0, expected 1 or more"):
         round_robin(offsets, 0)
+
+
+def test_a_comparison_of_nothing_moves_nothing():
+    assert moves([0], [1], [0]).share == 0
+    assert moves([], []).fullest == 0
