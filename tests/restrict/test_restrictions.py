@@ -256,7 +256,7 @@ def test_the_version_that_fired_decides_what_follows(logs):
 
 def test_an_answer_without_a_version_names_no_rule(logs):
     place = logs.log("control").place(logs.log("control").append([json.dumps(GUESSING)]))
-    logs.log("acks").append([json.dumps({"status": "rejected", "place": place, "ruleId": 1})])
+    logs.log("acks").append([json.dumps({"status": "rejected", "place": place, "reason": "too many rules"})])
     with Decider(logs, LOGINS) as decider:
         assert decider.step() == 0
 
