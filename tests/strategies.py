@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.messages import SEVERITIES
 from lab.model.rules import ACTIONS, CONTROLS, OPERATORS
 from lab.model.schema import LOGINS
 
@@ -28,6 +29,8 @@ WHENS = (
     *('ip startsWith "a;"', "ip not startsWith a", "ip in (10.0.0.0/8, ::1/128)", "ip not in 10.0.0.0/8"),
     *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
 )
+TITLES = (None, "Too much", 'an "é" \\ \u2028 \U0001f600 <b>')
+LABELS = (None, {}, {"team": "fraud"}, {"b": "", "a.b-c": "x=1, y", "_": "'"})
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
@@ -97,6 +100,9 @@ def rules(draw):
     if draw(st.integers(0, 3)) == 0:
         rule |= {"action": draw(st.sampled_from(ACTIONS if rule["groupingKeyNames"] else ["notify"]))}
         rule |= {"ttl": draw(st.sampled_from(["30s", "5m", "7d"]))}
+    if draw(st.integers(0, 3)) == 0:
+        said = {"severity": draw(st.sampled_from(SEVERITIES)), "title": draw(st.sampled_from(TITLES))}
+        rule |= said | {"labels": draw(st.sampled_from(LABELS))}
     return json.dumps(rule).encode()
 
 

@@ -20,7 +20,7 @@ from lab.apps.run import POLL_S, existing, logs_of
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, group_hash, group_json, id_text
+from lab.model.alerts import Alert, compact_json, group_hash, group_json, id_text
 from lab.model.words import plain
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import BIG, EXACT
@@ -42,6 +42,9 @@ ALERTS = Table(
     Column("log_time", DateTime(timezone=True)),  # when the event was logged, and when the alert was made:
     Column("alert_time", DateTime(timezone=True)),  # of live logs only
     Column("group_json", Text),  # null in alerts of versions that gave only the text, `group_key`
+    Column("severity", Text),
+    Column("title", Text),
+    Column("labels_json", Text),
 )
 EXPORTS = Table(
     "lab_exports",
@@ -81,9 +84,10 @@ def export(options: Namespace) -> None:
 def _add_columns(database: Engine) -> None:
     """Adds to a table of an older version what it lacks."""
     names = {column["name"] for column in inspect(database).get_columns(ALERTS.name)}
-    if "group_json" not in names:
-        with database.begin() as connection:
-            connection.execute(DDL("ALTER TABLE lab_alerts ADD COLUMN group_json TEXT"))
+    with database.begin() as connection:
+        for name in ("group_json", "severity", "title", "labels_json"):
+            if name not in names:
+                connection.execute(DDL(f"ALTER TABLE lab_alerts ADD COLUMN {name} TEXT"))
 
 
 def _exported(connection: Connection, place: str) -> Positions | None:
@@ -110,6 +114,9 @@ def _row(alert: Alert) -> dict[str, Any]:
         "log_time": _time(alert.log_time),
         "alert_time": _time(alert.alert_time),
         "group_json": None if alert.group is None else group_json(alert.group),
+        "severity": alert.severity and _text(alert.severity),
+        "title": alert.title and _text(alert.title),
+        "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
     }
 
 

@@ -134,7 +134,8 @@ def describe(alert: Alert) -> str:
     """An alert in a line of text."""
     took = f"  {alert.alert_time - alert.log_time:5} ms" if alert.log_time else ""
     held = f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}"
-    return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
+    said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
+    return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
 
 
 def latency(options: Namespace) -> None:

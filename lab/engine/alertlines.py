@@ -18,7 +18,7 @@ from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, R
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
 from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, millionths_of_root, root, rounded
-from lab.model.alerts import cut_key, group_hash
+from lab.model.alerts import cut_key, group_hash, said_json
 from lab.model.rules import Rule
 from lab.model.words import plain
 
@@ -40,7 +40,10 @@ def alert_lines(
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
-    limits = [f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}","eventId":' for rule in rules]
+    limits = [
+        f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}"{said_json(rule)},"eventId":'
+        for rule in rules
+    ]
     of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
     event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from lab.model.field import Id, Value
 from lab.model.jsontext import is_text
-from lab.model.rule import symbol
+from lab.model.rule import Rule, symbol
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain, shown
 
@@ -33,6 +33,7 @@ class Alert:
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
     demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
+    `severity`, `title` and `labels` are those of the rule.
 
     >>> group = (("payeeId", 25),)
     >>> alert = Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000, group=group)
@@ -53,6 +54,9 @@ class Alert:
     log_time: int | None = None
     alert_time: int | None = None
     group: Group | None = None
+    severity: str | None = None
+    title: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def alert_id(self) -> str:
@@ -68,7 +72,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain(self.limit)}","eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain(self.limit)}"{said_json(self)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -93,6 +97,9 @@ class Alert:
                 given.get("logTime"),
                 given.get("alertTime"),
                 None if group is None else tuple(group.items()),
+                given.get("severity"),
+                given.get("title"),
+                tuple(given.get("labels", {}).items()),
             )
             alert._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -115,6 +122,9 @@ class Alert:
             raise ValueError("expected integers and texts in eventId and group")
         if not _is_text(self.key) or not _is_text(self.operator):
             raise ValueError("expected texts for key and operator")
+        said = [text for text in (self.severity, self.title) if text is not None]
+        if not all(map(_is_text, (*said, *(text for label in self.labels for text in label)))):
+            raise ValueError("expected texts for severity, title and labels")
 
     def _repr_html_(self) -> str:
         return AlertTable([self])._repr_html_()
@@ -167,6 +177,16 @@ def group_json(group: Group) -> str:
     '{"payeeId":25,"ip":"a;b"}'
     """
     return compact_json(dict(group))
+
+
+def said_json(of: "Alert | Rule") -> str:
+    """What an alert carries of its rule for readers, as it stands in its JSON; "" if the rule says nothing.
+
+    >>> said_json(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
+    ',"severity":"high","labels":{"team":"fraud"}'
+    """
+    said = {"severity": of.severity, "title": of.title, "labels": dict(of.labels)}
+    return "".join(f',"{name}":{compact_json(value)}' for name, value in said.items() if value)
 
 
 def group_hash(json_text: str) -> str:

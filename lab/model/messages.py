@@ -24,11 +24,15 @@ ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that f
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
 MAX_KEYS = 16  # grouping keys; see MAX_TEXT
+SEVERITIES = ("low", "medium", "high", "critical")
+MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
+LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+SAID = ("severity", "title", "labels")  # what every alert of the rule carries
 _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
-_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "when", "action", "ttl")
+_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "when", "action", "ttl", *SAID)
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
 ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
 COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
@@ -36,6 +40,7 @@ COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.item
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 MAX_WINDOW_SECONDS = 3660 * 86_400
+_AROUND = "without blanks before and after it"
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
@@ -126,6 +131,7 @@ def message_of(given: dict, schema: Schema) -> Message:
         rule = replace(rule, when=_when(given["when"], schema))
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
+    rule = replace(rule, severity=_severity(given), title=_title(given), labels=_labels(given))
     return Message("rule", rule, rule_id, state)
 
 
@@ -147,6 +153,49 @@ def _action(given: dict, keys: tuple[str, ...]) -> str:
             expected("action", action, "notify: without groupingKeyNames it would be for everybody")
         )
     return action
+
+
+def _severity(given: dict) -> str | None:
+    severity = given.get("severity")
+    if severity is not None and severity not in SEVERITIES:
+        raise BadRule(expected("severity", severity, f"one of {', '.join(SEVERITIES)}"))
+    return severity
+
+
+def _title(given: dict) -> str | None:
+    title = given.get("title")
+    if title is not None and not (_is_said(title) and title):
+        raise BadRule(expected("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
+    return title
+
+
+def _labels(given: dict) -> tuple[tuple[str, str], ...]:
+    labels = given.get("labels")
+    if labels is None:
+        return ()
+    if not isinstance(labels, dict) or len(labels) > MAX_LABELS:
+        raise BadRule(
+            expected(
+                "labels", labels, f'an object of at most {MAX_LABELS} texts, such as {{"team": "fraud"}}'
+            )
+        )
+    for name, value in labels.items():
+        if not re.fullmatch(LABEL, name):
+            allowed = "1 to 64 letters, digits and _ . -, the first a letter or _"
+            raise BadRule(expected("labels", name, f"names of {allowed}"))
+        if not _is_said(value):
+            allowed = f"a text of at most {MAX_SAID} characters, {_AROUND}"
+            raise BadRule(expected(f"labels.{name}", value, allowed))
+    return tuple(sorted(labels.items()))
+
+
+def _is_said(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_SAID
+        and value == value.strip(" ")
+        and jsontext.is_text(value)
+    )
 
 
 def _field(attribute: str, name: object, schema: Schema) -> Field:

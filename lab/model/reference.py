@@ -211,6 +211,9 @@ class Reference:
             current.id,
             current.time,
             group=group_of(rule.keys, values),
+            severity=rule.severity,
+            title=rule.title,
+            labels=rule.labels,
         )
         self.alerts.append(alert)
         if rule.function == "COUNT_WITH_RESET":

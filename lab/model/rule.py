@@ -56,6 +56,7 @@ class Rule:
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
+    `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it.
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import PAYMENTS
@@ -81,6 +82,9 @@ class Rule:
     action: str | None = None
     ttl_ms: int | None = None
     when: When | None = None
+    severity: str | None = None
+    title: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def route(self) -> Route:
@@ -122,6 +126,9 @@ class Rule:
             "when": when_text(self.when) if self.when else None,
             "action": self.action,
             "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
+            "severity": self.severity,
+            "title": self.title,
+            "labels": dict(self.labels) or None,
             "version": self.version or None,
         }
         return {name: value for name, value in attributes.items() if value is not None}

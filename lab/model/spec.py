@@ -11,6 +11,7 @@ from typing import Any
 from lab.model.alerts import MAX_KEY, Alert
 from lab.model.field import MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES
+from lab.model.messages import LABEL, MAX_LABELS, MAX_SAID, SAID, SEVERITIES
 from lab.model.rules import (
     ACTIONS,
     ATTRIBUTES,
@@ -161,6 +162,7 @@ def _message(schema: Schema) -> Json:
         "version": {"type": "integer"},
         "action": _words(ACTIONS),
         "ttl": window,
+        **_said(),
         "changeId": {"type": "string"},
     }
     nullable = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in ATTRIBUTES}
@@ -170,6 +172,21 @@ def _message(schema: Schema) -> Json:
         "properties": nullable,
         "required": ["ruleState"],
         "additionalProperties": False,
+    }
+
+
+def _said() -> dict[str, Json]:
+    """What a rule says for readers of its alerts, and they carry."""
+    text: Json = {"type": "string", "maxLength": MAX_SAID}
+    return {
+        "severity": {"enum": list(SEVERITIES)},
+        "title": text | {"minLength": 1},
+        "labels": {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{LABEL}$"},
+            "additionalProperties": text,
+            "maxProperties": MAX_LABELS,
+        },
     }
 
 
@@ -206,7 +223,9 @@ def _alert(schema: Schema) -> Json:
     properties["alertTime"] = MS | {
         "description": "when the alert was made, ms since the epoch; live logs only"
     }
-    required = [name for name in properties if name not in ("logTime", "alertTime")]
+    said = _said()
+    properties |= {name: said[name] | {"description": "the rule's, if it has one"} for name in SAID}
+    required = [name for name in properties if name not in ("logTime", "alertTime", *SAID)]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

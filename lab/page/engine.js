@@ -156,7 +156,7 @@ class Engine {
     const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${this.idText(row)}.${time}.${hash}`;
     const aggregate = reported(rule, numbers, scaleOf(rule, schema)), limit = limitText(rule);
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},` +
-      `"aggregate":"${aggregate}","operator":"${rule.operator}","limit":"${limit}","eventId":${this.idJson(row)},"eventTime":${time}}`;
+      `"aggregate":"${aggregate}","operator":"${rule.operator}","limit":"${limit}"${rule.said},"eventId":${this.idJson(row)},"eventTime":${time}}`;
     return { json, ruleId: String(rule.id), version: rule.version, key, aggregate, operator: SYMBOLS[rule.operator], limit, eventId: this.idText(row), eventTime: Number(time) };
   }
 }

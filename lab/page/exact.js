@@ -164,4 +164,4 @@ function valueOf(field, value) {
 }
 
 /** The JSON of a text in ASCII, as alerts have it. */
-const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (sign) => sign === "\u007f" ? sign : "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0"));
+const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (sign) => "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0"));

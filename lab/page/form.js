@@ -82,7 +82,7 @@ function openForm(title, message) {
     parts.field.hidden = of !== "field";
     parts.unique.hidden = of !== "unique";
     try {
-      text = messageOf(controls, of);
+      text = messageOf(controls, of, message);
       const { rule } = readMessage(text, schema), before = room.rules.find((each) => each.id === String(rule.id));
       verdict.replaceChildren(said(meaning(rule, schema) + (before ? ` · replaces rule ${before.id} version ${before.version}` : ""), "good"));
       publish.disabled = false;
@@ -102,8 +102,9 @@ function openForm(title, message) {
 }
 
 /** The form's controls as a message; a number is written as it stands, so that it stays exact. */
-function messageOf(controls, of) {
-  const message = { ruleState: controls.ruleState.value, groupingKeyNames: controls.groupingKeyNames, aggregatorFunctionType: controls.aggregatorFunctionType.value, limitOperatorType: controls.limitOperatorType.value, limit: controls.limit.value.trim(), window: controls.window.value.trim() };
+function messageOf(controls, of, before) {
+  const kept = Object.fromEntries(["action", "ttl", "severity", "title", "labels"].filter((name) => name in before).map((name) => [name, before[name]]));
+  const message = { ...kept, ruleState: controls.ruleState.value, groupingKeyNames: controls.groupingKeyNames, aggregatorFunctionType: controls.aggregatorFunctionType.value, limitOperatorType: controls.limitOperatorType.value, limit: controls.limit.value.trim(), window: controls.window.value.trim() };
   if (of === "field") message.aggregateFieldName = controls.aggregateFieldName.value;
   if (of === "unique") message.unique = controls.unique;
   const filter = readConditions(controls.filter.value), asTyped = (name, value) => room.schema.byName.get(name)?.type === "long" && /^-?\d{1,19}$/.test(value) ? value : JSON.stringify(value);

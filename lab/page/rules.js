@@ -8,8 +8,9 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const COUNT_WORDS = ["COUNT", "COUNT_WITH_RESET", "COUNT_FLINK", "COUNT_WITH_RESET_FLINK"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
-const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "when", "action", "ttl"];
+const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "when", "action", "ttl", "severity", "title", "labels"];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
+const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
 const MOST_SECONDS = 3660 * 86400, MOST_RULES = 20000, MOST_KEYS = 16, PLACES = 12;
 const FRACTION = 10n ** 12n, TOO_LARGE = 1n << 127n, MOST_ID = (1n << 63n) - 1n;
@@ -81,10 +82,26 @@ function readRule(given, id, state, schema) {
     if (rule.action !== "notify" && !keys.length) throw new Bad(expected("action", rule.action, "notify: without groupingKeyNames it would be for everybody"));
     rule.ttlMs = 1000 * seconds("ttl", given.get("ttl"));
   }
+  rule.said = readSaid(given);
   rule.needs = [...new Set([...rule.unique, ...(rule.field ? [rule.field] : [])])].sort(byCodePoint);
   rule.route = { keys: [...keys].sort(byCodePoint), filter };
   rule.routeId = JSON.stringify([rule.route.keys, filter.map(([name, values]) => [name, values.map(String)])]);
   return rule;
+}
+
+/** What each alert of a rule carries for its readers, as it stands in its JSON. */
+function readSaid(given) {
+  const severity = given.get("severity") ?? null, title = given.get("title") ?? null, labels = given.get("labels") ?? new Map();
+  const isSaid = (text) => typeof text === "string" && length(text) <= MOST_SAID && !/^ | $/.test(text) && text.isWellFormed();
+  if (severity !== null && !SEVERITIES.includes(severity)) throw new Bad(expected("severity", severity, `one of ${SEVERITIES.join(", ")}`));
+  if (title !== null && !(isSaid(title) && title)) throw new Bad(expected("title", title, `a text of 1 to ${MOST_SAID} characters, ${AROUND}`));
+  if (!(labels instanceof Map) || labels.size > MOST_LABELS) throw new Bad(expected("labels", labels, `an object of at most ${MOST_LABELS} texts, such as {"team": "fraud"}`));
+  for (const [name, value] of labels) {
+    if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(name)) throw new Bad(expected("labels", name, "names of 1 to 64 letters, digits and _ . -, the first a letter or _"));
+    if (!isSaid(value)) throw new Bad(expected(`labels.${name}`, value, `a text of at most ${MOST_SAID} characters, ${AROUND}`));
+  }
+  const sorted = [...labels].sort(([one], [other]) => byCodePoint(one, other)).map(([name, value]) => `${quoted(name)}:${quoted(value)}`);
+  return (severity ? `,"severity":${quoted(severity)}` : "") + (title ? `,"title":${quoted(title)}` : "") + (sorted.length ? `,"labels":{${sorted.join(",")}}` : "");
 }
 
 const byCodePoint = (a, b) => {

@@ -211,6 +211,9 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "action": rule.action,
         "ttl_seconds": rule.ttl_ms and rule.ttl_ms // 1000,
         "when_condition": attributes.get("when"),
+        "severity": rule.severity,
+        "title": rule.title,
+        "labels": attributes.get("labels"),
         "disabled": False,
     }
 
@@ -237,7 +240,10 @@ def message_of(change: Change, identity: str) -> str:
             "window": f"{row['window_seconds']}s",
             "action": row["action"],
             "ttl": row["ttl_seconds"] and f"{row['ttl_seconds']}s",
-            "when": row.get("when_condition"),  # changes of an earlier version have none
+            "when": row.get("when_condition"),  # changes of an earlier version have none, nor what follows
+            "severity": row.get("severity"),
+            "title": row.get("title"),
+            "labels": row.get("labels"),
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

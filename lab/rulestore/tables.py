@@ -39,6 +39,7 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.sql.expression import ColumnElement
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.messages import MAX_SAID, SEVERITIES
 from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
 
 METADATA = MetaData()
@@ -70,6 +71,9 @@ RULES = Table(
     ),
     Column("changed_by", String(200), nullable=False, server_default="unknown"),
     Column("when_condition", Text),  # `when` is a word of SQL
+    Column("severity", Text),
+    Column("title", Text),
+    Column("labels", DOCUMENT),
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -135,6 +139,11 @@ _CHECKS: dict[str, ColumnElement | str] = {
 }
 _WHEN = "when_condition has at most 50000 characters"
 _CHECKS[_WHEN] = func.length(_ROW.when_condition) <= 50_000
+_SEVERITY = f"severity is {', '.join(SEVERITIES)} or null"
+_CHECKS[_SEVERITY] = _ROW.severity.in_(SEVERITIES)
+_TITLE = f"title has 1 to {MAX_SAID} characters"
+_CHECKS[_TITLE] = func.length(_ROW.title).between(1, MAX_SAID)
+_LABELS = "labels is an object of texts of at most 50000 characters"
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
 _UNIQUE_NEEDED = "unique_fields is needed by UNIQUE_COUNT"
@@ -151,6 +160,8 @@ _POSTGRESQL = {
     _SOMEBODY: "action IS NULL OR action = 'notify' OR jsonb_array_length(grouping_key_names) > 0",
     _FILTER: """filter IS NULL OR jsonb_typeof(filter) = 'object' AND NOT filter @? '$.* ? (@ == null)'
         AND length(filter::text) <= 50000""",
+    _LABELS: """labels IS NULL OR jsonb_typeof(labels) = 'object'
+        AND NOT labels @? '$.* ? (@.type() != "string")' AND length(labels::text) <= 50000""",
     _LIMIT: "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
 }
 _SQLITE = {
@@ -163,6 +174,8 @@ _SQLITE = {
     _SOMEBODY: "action IS NULL OR action = 'notify' OR json_array_length(grouping_key_names) > 0",
     _FILTER: """filter IS NULL OR json_valid(filter) AND json_type(filter) = 'object'
         AND length(filter) <= 50000""",
+    _LABELS: """labels IS NULL OR json_valid(labels) AND json_type(labels) = 'object'
+        AND length(labels) <= 50000""",
     _LIMIT: """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'
         AND limit_value NOT GLOB '*[^-0-9.]*' AND limit_value NOT GLOB '?*-*' AND limit_value NOT GLOB '*.*.*'
         AND length(limit_value) - instr(limit_value || '.', '.') <= 12
@@ -184,7 +197,8 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'aggregate_field_name', NEW.aggregate_field_name, 'aggregator_function_type', NEW.aggregator_function_type,
     'unique_fields', json(NEW.unique_fields), 'limit_operator_type', NEW.limit_operator_type,
     'limit_value', NEW.limit_value, 'window_seconds', NEW.window_seconds, 'action', NEW.action,
-    'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition, 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+    'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition,
+    'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]
@@ -256,18 +270,10 @@ def grant(engine: Engine) -> None:
         connection.execute(text(_GRANTS))
 
 
-# what a store of an earlier version lacks
-_UPGRADE = f"""ALTER TABLE rules ADD COLUMN when_condition TEXT
-    CONSTRAINT "{_WHEN}" CHECK (length(when_condition) <= 50000)"""
-_SQLITE_UPGRADE = (
-    "DROP TRIGGER rules_inserted",
-    "DROP TRIGGER rules_updated",
-    "DROP VIEW rule_status",
-    _UPGRADE,
-    *_SQLITE_TRIGGERS[:2],
-    _STATUS,
-)
-_POSTGRESQL_UPGRADE = ("DROP VIEW rule_status", _UPGRADE, _STATUS, _GRANTS)
+# what a store of an earlier version may lack: the constraint of each column
+_ADDED = {"when_condition": _WHEN, "severity": _SEVERITY, "title": _TITLE, "labels": _LABELS}
+_SQLITE_DROPPED = ("DROP TRIGGER rules_inserted", "DROP TRIGGER rules_updated", "DROP VIEW rule_status")
+_SQLITE_MADE = (*_SQLITE_TRIGGERS[:2], _STATUS)
 
 
 def create(engine: Engine) -> None:
@@ -298,16 +304,33 @@ def create(engine: Engine) -> None:
 
 
 def _upgrade(engine: Engine) -> None:
-    """Adds the column that a store of an earlier version lacks; of two that upgrade it at once, one waits for the other."""
-    if _is_of_today(inspect(engine)):
+    """Adds the columns that a store of an earlier version lacks; of two that upgrade it at once, one waits for the other."""
+    if not _lacking(inspect(engine)):
         return
     is_file = engine.dialect.name == "sqlite"
     with engine.begin() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_file else "LOCK TABLE rules")
-        if not _is_of_today(inspect(connection)):
-            for statement in _SQLITE_UPGRADE if is_file else _POSTGRESQL_UPGRADE:
+        if lacking := _lacking(inspect(connection)):
+            dropped, made = (
+                (_SQLITE_DROPPED, _SQLITE_MADE)
+                if is_file
+                else (["DROP VIEW rule_status"], [_STATUS, _GRANTS])
+            )
+            checks = (_SQLITE if is_file else _POSTGRESQL) | {
+                name: str(check.compile(engine, compile_kwargs={"literal_binds": True}))
+                for name, check in _CHECKS.items()
+                if not isinstance(check, str)
+            }
+            added = [
+                f"ALTER TABLE rules ADD COLUMN {name} {RULES.c[name].type.compile(engine.dialect)} "
+                f'CONSTRAINT "{_ADDED[name]}" CHECK ({checks[_ADDED[name]]})'
+                for name in lacking
+            ]
+            for statement in (*dropped, *added, *made):
                 connection.execute(DDL(statement))
 
 
-def _is_of_today(inspector: Inspector) -> bool:
-    return {column["name"] for column in inspector.get_columns("rules")} >= set(RULES.columns.keys())
+def _lacking(inspector: Inspector) -> list[str]:
+    """The columns of rules that are not there."""
+    names = {column["name"] for column in inspector.get_columns("rules")}
+    return [column.name for column in RULES.columns if column.name not in names]

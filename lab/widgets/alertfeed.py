@@ -314,7 +314,7 @@ def _row(alert: Alert, only_time: bool) -> list[str]:
     took = f"{alert.alert_time - alert.log_time:,}" if alert.alert_time else ""
     return [
         alert.alert_id,
-        f"{alert.rule_id} v{alert.rule_version}",
+        " ".join(filter(None, (f"{alert.rule_id} v{alert.rule_version}", visible(alert.severity or "")))),
         visible(alert.key.strip("{}").replace(";", "; ")),
         _held(alert),
         took,

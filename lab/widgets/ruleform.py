@@ -1,7 +1,9 @@
 """The form of a rule: a control for each attribute, and the control message that they make."""
 
+import csv
+import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from html import escape
 
@@ -10,6 +12,7 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.conditions import SYNTAX, BadConditions, conditions_text, example, parse_conditions
+from lab.model.messages import SEVERITIES
 from lab.model.rule import filter_object
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
@@ -95,6 +98,12 @@ class RuleForm(widgets.VBox):
         self.action = widgets.Dropdown(options=actions, description="then")
         self.action.tooltip = "what happens to the group of an alert: `lab restrict run` restricts it"
         self.ttl = widgets.Text(description="for", placeholder="30m, 24h, 7d")
+        self.severity = widgets.Dropdown(
+            options=[("none", ""), *zip(SEVERITIES, SEVERITIES)], description="severity"
+        )
+        self.title = widgets.Text(description="title", placeholder="what an alert means")
+        self.labels = widgets.Text(description="labels", placeholder="team=fraud, queue=night")
+        self.labels.tooltip = "each alert carries severity, title and labels"
         controls = (
             self.rule_id,
             self.state,
@@ -105,7 +114,8 @@ class RuleForm(widgets.VBox):
             self.unique,
         )
         conditions = (self.operator, self.limit, self.window, self.when)
-        for control in (*controls, *conditions, self.action, self.ttl):
+        said = (self.severity, self.title, self.labels)
+        for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
         self._fit()
         pairs = (
@@ -116,7 +126,7 @@ class RuleForm(widgets.VBox):
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, within, self.ttl]
-        rows += [self.when, self.when_said]
+        rows += [self.when, self.when_said, widgets.HBox(said)]
         super().__init__(rows)
         self.add_class("lab-form")
         self._filling = False
@@ -161,6 +171,8 @@ class RuleForm(widgets.VBox):
             self.when.value = attributes.get("when", "")
             self.limit.value, self.window.value = plain(rule.limit), attributes["window"]
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
+            self.severity.value, self.title.value = rule.severity or "", rule.title or ""
+            self.labels.value = labels_text(rule.labels)
         finally:
             self._filling = False
 
@@ -198,10 +210,33 @@ class RuleForm(widgets.VBox):
             "when": self.when.value.strip() or None,
             "action": self.action.value or None,
             "ttl": self.ttl.value if self.action.value else None,
+            "severity": self.severity.value or None,
+            "title": self.title.value.strip(" ") or None,
+            "labels": read_labels(self.labels.value) or None,
         }
         if TYPES[self.function.value] == "unique":
             message["aggregateFieldName"] = None
         return json.dumps({name: value for name, value in message.items() if value is not None}, indent=1)
+
+
+def labels_text(labels: Iterable[tuple[str, str]]) -> str:
+    """Labels as somebody types them: a line of CSV.
+
+    >>> labels_text((("queue", "night, weekend"), ("team", "fraud")))
+    '"queue=night, weekend",team=fraud'
+    >>> read_labels(labels_text((("queue", "night, weekend"), ("team", "fraud"))))
+    {'queue': 'night, weekend', 'team': 'fraud'}
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([f"{name}={value}" for name, value in labels])
+    return line.getvalue()
+
+
+def read_labels(text: str) -> dict[str, str | None]:
+    """Labels as they were typed; None is the value of one without `=`, for `parse_message` to refuse."""
+    cells = next(csv.reader([text], skipinitialspace=True), [])
+    parts = (cell.partition("=") for cell in cells if cell.strip())
+    return {name.strip(" "): value.strip(" ") if equals else None for name, equals, value in parts}
 
 
 def marked(text: str, error: BadConditions) -> str:

@@ -69,20 +69,24 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
     assert main([*command, "--from", "0"]) == OK and len(rows(url)) == 6
 
 
-def test_a_table_of_an_older_version_gets_the_column_it_lacks(logs, tmp_path):
+def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):
     database = f"sqlite:///{tmp_path}/alerts.db"
     command = ["export", "--logs", str(logs.folder), "--to", database]
     old = alert(7).replace('"group":{"payeeId":"7"},', "")
     logs.log("alerts").append([old])
     assert main(command) == OK
     with create_engine(database_url(database)).begin() as connection:
-        connection.execute(text("ALTER TABLE lab_alerts DROP COLUMN group_json"))
-    logs.log("alerts").append([alert(8)])
+        for name in ("group_json", "severity", "title", "labels_json"):
+            connection.execute(text(f"ALTER TABLE lab_alerts DROP COLUMN {name}"))
+    said = '"severity":"high","title":"Too much","labels":{"team":"fraud"},'
+    logs.log("alerts").append([alert(8).replace('"eventId"', said + '"eventId"')])
     assert main(command) == OK
     assert [(row["group_key"], row["group_json"]) for row in rows(database)] == [
         ("{payeeId=7}", None),
         ("{payeeId=8}", '{"payeeId":"8"}'),
     ]
+    said = [(row["severity"], row["title"], row["labels_json"]) for row in rows(database)]
+    assert said == [(None, None, None), ("high", "Too much", '{"team":"fraud"}')]
 
 
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(logs, url):  # noqa: F811

@@ -120,6 +120,10 @@ def random_rule(rng: Random, rule_id: int) -> str:
     if rng.random() < 0.4:
         by_type = {"paymentType": rng.choice(["CSH", ["CSH", "CRD"], "ÄÖ"])}
         message["filter"] = rng.choice([by_type, by_type, {"paymentAmount": [5, "7.5"]}])
+    if rng.random() < 0.3:
+        message["severity"] = rng.choice(["low", "critical", None])
+        message["title"] = rng.choice(["Too much", 'é "\u2028" \U0001f600 \x7f', "x" * 200])
+        message["labels"] = rng.choice([{"team": "fraud", "_a": "", "B.c-d": "é"}, {}, None])
     return json.dumps(message)
 
 
@@ -180,6 +184,15 @@ def test_the_alerts_are_those_of_the_reference_on_any_log(opened, seed):
     for name in ("records", "deadLetters", "unrouted", "routed"):
         assert found["counts"][name] == reference.counts[name], name
     assert found["counts"]["nanAsNull"] == reference.nan_as_null.total()
+
+
+def test_the_page_refuses_what_a_rule_cannot_say(opened):
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": ">"}
+    rule |= {"limit": 0, "window": "1m"}
+    wrong = [{"severity": "HIGH"}, {"title": ""}, {"title": "x "}, {"labels": []}, {"labels": {"a": 1}}]
+    log = [("control", json.dumps(rule | {"ruleId": number} | more)) for number, more in enumerate(wrong, 1)]
+    found = opened.evaluate(RUN, [PAYMENTS.to_dict(), log, 16, 0])
+    assert found["acks"] == [["rejected", None]] * len(wrong)
 
 
 def test_a_rule_that_the_page_cannot_evaluate_is_rejected(opened):

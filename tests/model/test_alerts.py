@@ -31,6 +31,9 @@ alerts = st.builds(
     log_time=st.none() | times,
     alert_time=st.none() | times,
     group=st.none() | st.dictionaries(texts, values).map(lambda group: tuple(group.items())),
+    severity=st.none() | st.sampled_from(["low", "high"]),
+    title=st.none() | texts.filter(bool),
+    labels=st.dictionaries(texts, texts).map(lambda labels: tuple(labels.items())),
 )
 
 

@@ -11,6 +11,7 @@ from lab.model.messages import (
     CONTROLS,
     COUNT_WORDS,
     OPERATOR_ALIASES,
+    SEVERITIES,
     STATES,
     parse_message,
 )
@@ -19,7 +20,17 @@ from lab.model.schema import PAYMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 QUOTED = set(re.findall(r"`([^`\n]+)`", PAGE))
-WORDS = (*ATTRIBUTES, *STATES, *CONTROLS, *ACTIONS, *COUNT_WORDS, *FUNCTIONS, *OPERATORS, *UNIT_SECONDS)
+WORDS = (
+    *ATTRIBUTES,
+    *STATES,
+    *CONTROLS,
+    *ACTIONS,
+    *SEVERITIES,
+    *COUNT_WORDS,
+    *FUNCTIONS,
+    *OPERATORS,
+    *UNIT_SECONDS,
+)
 
 
 @pytest.mark.parametrize("word", [*WORDS, *(alias.lower() for alias in OPERATOR_ALIASES)])

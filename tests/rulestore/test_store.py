@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -149,6 +150,9 @@ def test_the_database_refuses_a_row_that_the_engine_would_reject(store):
         ({"limit_operator_type": ">"}, "limit_operator_type is GREATER, LESS_EQUAL, or another name"),
         ({"window_seconds": 0}, "window_seconds is 1 to 316224000"),
         ({"action": "notify"}, "action and ttl_seconds need each other"),
+        ({"severity": "urgent"}, "severity is low, medium, high, critical or null"),
+        ({"title": "x" * 201}, "title has 1 to 200 characters"),
+        ({"labels": ["fraud"]}, "labels is an object of texts of at most 50000 characters"),
         ({"filter": ["paymentType"]}, "filter is an object without nulls of at most 50000 characters"),
     ],
 )
@@ -181,7 +185,7 @@ def test_a_row_is_not_deleted_and_keeps_its_number(store):
 def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
     for number, name in enumerate((name for name in ROW if name not in ("rule_id", "disabled")), start=1):
         value = [HOSTILE] if name in ("grouping_key_names", "unique_fields") else HOSTILE
-        value = {HOSTILE: HOSTILE} if name == "filter" else value
+        value = {HOSTILE: HOSTILE} if name in ("filter", "labels") else value
         before = len(store.rows())
         try:
             edit(store, insert(RULES).values(ROW | {"rule_id": number, name: value}))
@@ -189,8 +193,8 @@ def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
             assert len(store.rows()) == before
         else:
             assert store.rows()[-1][name] == value == store.history(number)[0].row[name]
-    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12], (
-        "keys, filter, field, unique, when are free text"
+    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12, 14, 15], (
+        "keys, filter, field, unique, when, title, labels are free text"
     )
 
 
@@ -225,14 +229,18 @@ def as_user(postgres):
     return lambda user: owner.replace(own[0], f"//{user}@").replace(own[1], f"/passwords/{user}")
 
 
-WITH_WHEN = json.dumps(parse_message(RULE, PAYMENTS).rule.to_dict() | {"ruleId": 2, "when": "payeeId > 7"})
+SAID = {"severity": "high", "title": "Too much", "labels": {"team": "fraud"}}
+WITH_WHEN = json.dumps(
+    parse_message(RULE, PAYMENTS).rule.to_dict() | {"ruleId": 2, "when": "payeeId > 7"} | SAID
+)
 EARLIER = Path(__file__).parent / "carried" / "without-when.sql"  # a store of 0.1.0 before rules had `when`
 
 
-def make_earlier(store: RuleStore) -> None:
+def make_earlier(store: RuleStore, lacking: Iterable[str]) -> None:
     """Takes from a store in PostgreSQL what its earlier version lacked."""
     edit(store, text("DROP VIEW rule_status"))
-    edit(store, text("ALTER TABLE rules DROP COLUMN when_condition CASCADE"))
+    for name in lacking:
+        edit(store, text(f"ALTER TABLE rules DROP COLUMN {name} CASCADE"))
     edit(store, DDL(tables._STATUS))
     edit(store, DDL(tables._GRANTS))
 
@@ -242,6 +250,9 @@ def assert_is_of_today(store: RuleStore) -> None:
     assert [row["when_condition"] for row in store.rows()] == [None, "payeeId > 7"]
     rules = [parse_message(message_of(change, "s"), PAYMENTS).rule for change in store.last_changes()]
     assert [rule.describe().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
+    assert (rules[1].severity, rules[1].title, rules[1].labels) == ("high", "Too much", (("team", "fraud"),))
+    with pytest.raises(DatabaseError, match="labels is an object"):
+        edit(store, update(RULES).values(labels=["fraud"]))
     edits = len(store.history(2))
     edit(store, text("UPDATE rules SET when_condition = 'payeeId > 8' WHERE rule_id = 2"))
     assert len(store.history(2)) == edits + 1
@@ -258,8 +269,9 @@ def test_a_store_of_an_earlier_version_is_upgraded_with_its_rules(tmp_path):
     assert_is_of_today(store)
 
 
-def test_a_store_of_an_earlier_version_in_postgresql_is_upgraded_by_its_owner(as_user):
-    make_earlier(RuleStore(as_user(database.OWNER), PAYMENTS))
+@pytest.mark.parametrize("lacking", [tables._ADDED, ["severity", "title", "labels"]])
+def test_a_store_of_an_earlier_version_in_postgresql_is_upgraded_by_its_owner(as_user, lacking):
+    make_earlier(RuleStore(as_user(database.OWNER), PAYMENTS), lacking)
     with pytest.raises(ValueError, match="of an earlier version, and analyst may not upgrade it .*its owner"):
         RuleStore(as_user(database.ANALYST), PAYMENTS)
     assert_is_of_today(RuleStore(as_user(database.OWNER), PAYMENTS))

@@ -249,6 +249,7 @@ def logins_rule(**changed) -> str:
 @example(logins_rule(groupingKeyNames=["eventTime", "userId", "eventId"]))
 @example(logins_rule(aggregatorFunctionType="UNIQUE_COUNT", unique=["eventTime", "ip"]))
 @example(logins_rule(ruleId=(1 << 63) - 1))
+@example(logins_rule(severity="high", title="a, b = c", labels={"team": 'x, "y" = z', "q": ""}))
 @example(logins_rule(limit="123456789012345678901234.123456789012".removeprefix("1")))
 @example(
     logins_rule(filter={"device": ["Mozilla/5.0 (X11; Linux) a=b, c|d", "", "and", '"', " x "], "userId": 7})
