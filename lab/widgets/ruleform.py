@@ -126,7 +126,7 @@ class RuleForm(widgets.VBox):
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, within, self.ttl]
-        rows += [self.when, self.when_said, widgets.HBox(said)]
+        rows += [self.when, self.when_said, self.title, widgets.HBox((self.severity, self.labels))]
         super().__init__(rows)
         self.add_class("lab-form")
         self._filling = False
