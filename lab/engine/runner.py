@@ -9,15 +9,12 @@ from lab.engine.cut import Mark, Planner, positions
 from lab.engine.cuts import Cut
 from lab.engine.ends import READ
 from lab.engine.job import Job
-from lab.engine.loop import Again, epoch
+from lab.engine.loop import epoch
 from lab.engine.task import alone
-from lab.engine.windows import TaskOutput
 
 EPOCH_S = 10.0
-LOOK_S, REST_S = (
-    0.003,
-    0.02,
-)  # logs that have nothing new are looked at this often; the longer nothing comes, the less
+# logs that have nothing new are looked at this often; the longer nothing comes, the less
+LOOK_S, REST_S = 0.003, 0.02
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
 
@@ -31,12 +28,7 @@ def run_epoch(job: Job, number: int) -> None:
         lease.check(job.folder, job.lease)
     parent, flag = os.getppid(), shared.private_folder(job.start) / STOP
     outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-
-    def deliver(cut: Cut, output: TaskOutput, again: Again) -> None:
-        outlet.put(cut, output, again)
-        job.logs.reached(positions(cut.end["events"]))
-
-    with epoch(job, _planner(job), number, deliver) as running:
+    with epoch(job, _planner(job), number, outlet.put) as running:
         ends, pause = time.monotonic() + EPOCH_S, LOOK_S
         while time.monotonic() < ends and not flag.exists():
             if os.getppid() != parent:
@@ -46,6 +38,7 @@ def run_epoch(job: Job, number: int) -> None:
             else:
                 time.sleep(pause)
                 pause = min(1.2 * pause, REST_S)
+            job.logs.reached(positions(running.cuts.mark["events"]))
         outlet.flush()
 
 

@@ -59,3 +59,13 @@ def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monk
     runner.finish_epoch(job, 0)
     assert job.logs.log("alerts").read() == [alert]
     assert cut_mark(job.checkpoint)["events"] == cuts["events"]
+
+
+def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):
+    """The consumer group follows once a second, so what was told with the last cut alone would be lost."""
+    told, parents = [], iter([7] * 9 + [1])
+    monkeypatch.setattr(FileLogs, "reached", lambda self, events: told.append(events))
+    monkeypatch.setattr(os, "getppid", lambda: next(parents))
+    with pytest.raises(runner.ParentGone):
+        runner.run_epoch(job, 0)
+    assert told.count({0: job.logs.log("events").end()}) > 2
