@@ -107,7 +107,11 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
     Cuts of epochs are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
     """
     folder = Durable(checkpoint)
-    found = cuts.written(folder / cuts.FOLDER)
+    if number is None:
+        newest = cuts.newest(folder / cuts.FOLDER)
+        found = {} if newest is None else {newest.get("number", -1): newest}
+    else:
+        found = cuts.written(folder / cuts.FOLDER)
     for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
         end = planned_end(checkpoint, batch_id)
         if "epoch" not in end:

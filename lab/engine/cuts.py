@@ -158,6 +158,16 @@ def written(folder: Durable) -> dict[int, Mark]:
     return found
 
 
+def newest(folder: Durable) -> Mark | None:
+    """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
+    for name in reversed(folder.names()):
+        for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):
+            record = _record(line) or {}
+            if found := record.get("cut", record.get("begin")):
+                return found
+    return None
+
+
 def _name(epoch: int) -> str:
     return f"{epoch:09d}.jsonl"
 
@@ -165,6 +175,12 @@ def _name(epoch: int) -> str:
 def _line(record: dict) -> bytes:
     text = json.dumps(record).encode()
     return b"%08x %s\n" % (crc32(text), text)
+
+
+def _record(line: bytes) -> dict | None:
+    """None: it is torn or damaged."""
+    checksum, _, text = line.partition(b" ")
+    return json.loads(text) if checksum == b"%08x" % crc32(text) else None
 
 
 def _records(data: bytes, where: str) -> tuple[list[dict], int]:
@@ -180,11 +196,11 @@ def _records(data: bytes, where: str) -> tuple[list[dict], int]:
     records, at = [], 0
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1]):
-        checksum, _, text = line.partition(b" ")
-        if checksum != b"%08x" % crc32(text):
+        record = _record(line)
+        if record is None:
             if number == len(lines) - 2 and not lines[-1]:
                 break
             raise ValueError(f"{where} is damaged at byte {at}: restore the checkpoint")
-        records.append(json.loads(text))
+        records.append(record)
         at += len(line) + 1
     return records, at

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine.cut import Mark
-from lab.engine.cuts import FOLDER, Cuts, TakenOver
+from lab.engine.cuts import FOLDER, Cuts, TakenOver, newest, written
 from lab.engine.durable import Durable
 
 
@@ -90,3 +90,17 @@ def test_an_epoch_whose_predecessor_has_no_end_does_not_begin(tmp_path):
     attempt(tmp_path)
     with pytest.raises(ValueError, match="000000000.jsonl has no end: the checkpoint is not whole"):
         attempt(tmp_path, 1)
+
+
+@pytest.mark.parametrize("torn", [0, 1, 30])
+def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
+    folder = Durable(tmp_path / FOLDER)
+    assert newest(folder) is None
+    attempt(tmp_path).end()
+    assert newest(folder) == mark(0)
+    running = attempt(tmp_path, 1)
+    for cut in (5, 7):
+        running.add(mark(cut))
+    file = tmp_path / FOLDER / "000000001.jsonl"
+    file.write_bytes(file.read_bytes()[: -torn or None])
+    assert newest(folder) == mark(5 if torn else 7) == max(written(folder).items())[1]
