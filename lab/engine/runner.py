@@ -13,8 +13,8 @@ from lab.engine.loop import epoch
 from lab.engine.task import alone
 
 EPOCH_S = 10.0
-# logs that have nothing new are looked at this often; the longer nothing comes, the less
-LOOK_S, REST_S = 0.003, 0.02
+# the pause between two cuts, in which records gather; the longer nothing comes, the longer it is
+PAUSE_S, REST_S = 0.003, 0.02
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
 
@@ -29,15 +29,12 @@ def run_epoch(job: Job, number: int) -> None:
     parent, flag = os.getppid(), shared.private_folder(job.start) / STOP
     outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
     with epoch(job, _planner(job), number, outlet.put) as running:
-        ends, pause = time.monotonic() + EPOCH_S, LOOK_S
+        ends, pause = time.monotonic() + EPOCH_S, PAUSE_S
         while time.monotonic() < ends and not flag.exists():
             if os.getppid() != parent:
                 raise ParentGone(f"process {parent} is gone")
-            if running.step():
-                pause = LOOK_S
-            else:
-                time.sleep(pause)
-                pause = min(1.2 * pause, REST_S)
+            pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
+            time.sleep(pause)
             job.logs.reached(positions(running.cuts.mark["events"]))
         outlet.flush()
 
