@@ -13,7 +13,7 @@ from typing import Any
 _HOMES = {
     "model.alerts": ("Alert", "AlertTable", "group_key"),
     "contrast.buckets": ("Buckets", "bucketed"),
-    "contrast.delays": ("race_sliding", "told_of_race"),
+    "contrast.delays": ("race_sliding", "describe_race"),
     "contrast.mapstate": ("textbook",),
     "contrast.realtime": ("try_real_time",),
     "contrast.restore": ("Keys", "Snapshot", "compare_restores"),

@@ -207,7 +207,7 @@ def _frauds(lines: Sequence[str]) -> dict[Key, list[Event]]:
 def delays(
     frauds: dict[Key, list[Event]], window_ms: int, slide_ms: int, out: dict[Key, int], batch_ms: float = 0
 ) -> Delays:
-    """What was measured, beside what was to be expected. `out`: when the result of a pair was out, ms since the epoch.
+    """The measured delays, next to the expected ones. `out`: when the result of each pair came out, in ms since the epoch.
 
     >>> fraud = {(1, 2): [Event(1_000, 11_000_000, 1), Event(1_300, 11_000_000, 2)]}
     >>> delays(fraud, 20_000, 1_000, {(1, 2): 2_450})
@@ -225,16 +225,16 @@ def delays(
     return Delays(slide_ms, wait, total, missed, batch_ms)
 
 
-def told_of_race(engine: Delays, sliding: Sequence[Delays]) -> str:
-    """What a race has measured, in sentences that hold on a fast machine and on a busy one.
+def describe_race(engine: Delays, sliding: Sequence[Delays]) -> str:
+    """Describes the result of a race in sentences that are true on a fast machine and on a busy one.
 
     >>> quiet = Delays(1_000, [400, 600], [3_000, 3_200], 0, 1_000)
-    >>> print(told_of_race(Delays(0, [0], [9], 0, 6), [quiet]))
+    >>> print(describe_race(Delays(0, [0], [9], 0, 6), [quiet]))
     A micro-batch of the sliding windows took 1.0 s, a cut of the engine 0.006 s.
     The wait for a window's end was 0.50 slides on average; 0.5 is expected.
     Watermark and micro-batches took 2.6 s more, 2.6 batches: that is the gap in the picture.
     >>> busy = Delays(1_000, [400], [40_000], 0, 18_000)
-    >>> print(told_of_race(Delays(0, [0], [90], 0, 60), [busy]).splitlines()[-1])
+    >>> print(describe_race(Delays(0, [0], [90], 0, 60), [busy]).splitlines()[-1])
     Watermark and micro-batches took 39.6 s more, 2.2 batches. A batch is longer than the longest slide, 1 s: this machine was busy, so the picture shows the load and not the effect of the slides. Close other kernels and run the race again.
     """
     seen = [run for run in sliding if run.total]

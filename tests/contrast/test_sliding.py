@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import Row
 
-from lab.contrast.delays import Delays, _batch_ms, delays, race_sliding, told_of_race
+from lab.contrast.delays import Delays, _batch_ms, delays, race_sliding, describe_race
 from lab.contrast.realtime import try_real_time
 from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
 from lab.contrast.windows import Event, sliding
@@ -113,7 +113,7 @@ def test_a_machine_too_busy_for_a_single_micro_batch_is_told_so():
 
 def test_a_race_that_showed_nothing_is_told_and_not_divided_by():
     engine, nothing = Delays(0, [0], [90], 0, 60), Delays(1_000, [], [], 5, 18_000)
-    assert "Not a single fraud was found" in told_of_race(engine, [nothing])
-    assert "Not a single fraud was found" in told_of_race(nothing, [engine])
+    assert "Not a single fraud was found" in describe_race(engine, [nothing])
+    assert "Not a single fraud was found" in describe_race(nothing, [engine])
     seen = Delays(2_000, [1_000], [4_000], 0, 1_000)
-    assert "0.50 slides" in told_of_race(engine, [nothing, seen])
+    assert "0.50 slides" in describe_race(engine, [nothing, seen])
