@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import Row
 
-from lab.contrast.delays import Delays, _batch_ms, delays, race_sliding, describe_race
+from lab.contrast.delays import Delays, _batch_ms, delays, describe_race, race_sliding
 from lab.contrast.realtime import try_real_time
 from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
 from lab.contrast.windows import Event, sliding
