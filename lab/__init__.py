@@ -46,7 +46,7 @@ _HOMES = {
     "teach.attack": ("attack",),
     "teach.clock": ("running_time",),
     "teach.board": ("progress",),
-    "teach.progress": ("log_stumbles",),
+    "teach.progress": ("hand_in", "log_stumbles"),
     "teach.rehearsal": ("rehearse",),
     "engine.stages": ("Stages",),
     "apps.watch": ("Latencies",),

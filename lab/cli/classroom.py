@@ -1,4 +1,4 @@
-"""`lab class report`: where a class stumbled, from the logs that learners handed in."""
+"""`lab class report`: what a class solved and where it stumbled, from the logs that learners handed in."""
 
 import argparse
 from pathlib import Path
@@ -46,20 +46,23 @@ def add_commands(commands) -> None:
         group,
         "report",
         run,
-        "make a heat map of a class's stumble logs, learners by exercises",
+        "check a class's hand-ins again, and make one page of who solved what",
         """\
 example:
   lab class report handed-in --out class.html
 
-Learners who want to take part run lab.log_stumbles() in a notebook. It prints the path of the file that they hand in.
+Learners who want to take part run lab.log_stumbles() in a notebook before their first check, and lab.hand_in() at the end:
+that writes the file that they give to you. Right answers in it are checked again; nothing in it is run as code.
 """,
         schema=False,
     )
-    command.add_argument("folder", type=Path, help="folder with files stumbles-….jsonl, also in subfolders")
+    command.add_argument(
+        "folder", type=Path, help="folder with the files hand-in-….jsonl, also in subfolders"
+    )
     command.add_argument(
         "--out",
         type=Path,
         default=Path("class.html"),
         metavar="FILE",
-        help="the report to write (%(default)s)",
+        help="the page to write (%(default)s)",
     )

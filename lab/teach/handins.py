@@ -1,7 +1,9 @@
-"""Reads the logs of stumbles that learners handed in, as untrusted input.
+"""Reads the logs of stumbles that learners handed in, as untrusted input, and checks their right answers again.
 
-FOLDER/*.jsonl ──► lines that are what `lab.log_stumbles()` writes ──► by learner
+FOLDER/*.jsonl ──► lines that are what `lab.log_stumbles()` writes ──► right answers checked again ──► by file
               └──► hand-ins with others: named, with the first thing that is wrong; their good lines count
+
+A file is one learner's: a line with another learner's number is left out, so that nobody writes into somebody else's row.
 """
 
 import os
@@ -13,37 +15,87 @@ from typing import IO, Any
 
 from lab.model.jsontext import BadRecord, is_text, read_object
 from lab.model.words import expected, visible
+from lab.teach import exercise_of, titles
+from lab.teach.judge import RIGHT, WRONG
+from lab.teach.learner import shown
+from lab.teach.replay import is_right, read_answer
 
 LONGEST = 64 << 10  # bytes of a line
-LARGEST = 16 << 20  # bytes of a hand-in
+LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a tenth of it
+MOST_CHECKED = 200  # right answers of a hand-in that are checked again
 LAST = 1 << 33  # s since the epoch: 2242
-TEXTS = ("learner", "name", "exercise", "state", "said", "answer")
+TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay")
+CONFIRMED, UNCHECKED = (
+    "confirmed",
+    "unchecked",
+)  # of a right answer: checked again; the learner's file says so
+NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
 
 
 def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
-    """The lines of each learner, and a sentence for each hand-in that has others."""
-    learners: dict[str, list[dict]] = {}
+    """The lines of each file, and a sentence for each file with others, or with right answers that are wrong.
+
+    A right answer has `checked`, CONFIRMED or UNCHECKED; one that is not right has become a wrong one.
+    """
+    files: dict[str, list[dict]] = {}
     bad = []
     for file in sorted(folder.rglob("*.jsonl")):
         wrong, first = 0, ""  # not a sentence for each: a small file may have millions of bad lines
+        name = visible(str(file.relative_to(folder)))
         if not (opened := _opened(file)):
-            bad.append(
-                f"{visible(str(file.relative_to(folder)))} is left out: it is no file that can be read"
-            )
+            bad.append(f"{name} is left out: it is no file that can be read")
             continue
+        lines: list[dict] = []
         for number, line in _lines(opened):
             try:
                 stumble = _stumble(line)
+                if lines and stumble["learner"] != lines[0]["learner"]:
+                    raise BadRecord(
+                        f"of learner {shown(stumble['learner'])}, the first is of {shown(lines[0]['learner'])}"
+                    )
             except BadRecord as error:
                 wrong, first = wrong + 1, first or f"line {number}: {error}"
             else:
-                learners.setdefault(stumble["learner"], []).append(stumble)
+                lines.append(stumble)
         if wrong:
-            name = visible(str(file.relative_to(folder)))
             bad.append(
                 f"{name}: {wrong:,} {'line' if wrong == 1 else 'lines'} left out, the first is {first}"
             )
-    return learners, bad
+        if lines:
+            files[name] = lines
+        if refuted := _check_again(lines):
+            bad.append(f"{name}: {NOT_CONFIRMED}, in {', '.join(refuted)}")
+    return files, bad
+
+
+def _check_again(lines: list[dict]) -> list[str]:
+    """Judges the answers that lines call right, by the exercises here; gives the exercises whose answers are wrong."""
+    confirmed: dict[str, bool | None] = {}
+    refuted = []
+    left = MOST_CHECKED
+    for line in lines:
+        name = line.get("exercise", "")
+        if line["state"] != RIGHT or name not in titles():
+            continue
+        if left and confirmed.get(name) is not True:
+            left -= 1
+            confirmed[name] = _right(name, line.get("replay"))
+        if confirmed.get(name) is False:
+            line |= {"state": WRONG, "said": NOT_CONFIRMED}
+            refuted.append(name)
+        else:
+            line["checked"] = CONFIRMED if confirmed.get(name) else UNCHECKED
+    return list(dict.fromkeys(refuted))
+
+
+def _right(exercise: str, answer: str | None) -> bool | None:
+    """Whether an answer is right; None if that cannot be found out."""
+    if answer is None:
+        return None
+    try:
+        return is_right(exercise_of(exercise), read_answer(answer))
+    except BadRecord:
+        return False
 
 
 def _opened(path: Path) -> IO[bytes] | None:
@@ -89,4 +141,6 @@ def _stumble(line: bytes) -> dict[str, Any]:
     for name in ("learner", "state"):
         if not found.get(name):
             raise BadRecord(expected(name, found.get(name), "a text"))
+    if "exercise" in found and found["exercise"] not in titles():
+        raise BadRecord(expected("exercise", found["exercise"], "an exercise of a lesson, such as 3.4"))
     return found

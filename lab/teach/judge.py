@@ -47,6 +47,7 @@ class Verdict:
     text: str
     picture: str = ""
     is_code: bool = False
+    judged: Any = None  # the answer, made plain: of a function, what it gave for each case
 
     def __repr__(self) -> str:
         return f"{MARKS[self.state]} {self.text}"
@@ -72,7 +73,7 @@ class Value:
     """An exercise whose answer is a value.
 
     `right`: the right one, or a function of what `lab.check` was given beside the answer. `read(answer, *given)` makes what
-    is compared; raises Refused.
+    is compared; raises Refused. `given_again`: what stands in for `given` when a hand-in is checked again, None if nothing can.
     """
 
     right: object
@@ -81,10 +82,11 @@ class Value:
     mistakes: tuple[Mistake, ...]
     unit: str = ""
     read: Callable = field(default=lambda answer, *given: answer)
+    given_again: tuple | None = ()
 
     def judge(self, answer: object, *given: object) -> Verdict:
         """Judges an answer; no answer makes it raise."""
-        answer = looked_at(answer)
+        plain = answer = looked_at(answer)
         if isinstance(answer, Raised):
             return Verdict(WRONG, f"the answer cannot be read: it {answer}")
         if is_open(answer):
@@ -103,7 +105,7 @@ class Value:
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if same(got, expected):
             told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else shown(answer)
-            return Verdict(RIGHT, f"right: {told}. {self.because}{word}")
+            return Verdict(RIGHT, f"right: {told}. {self.because}{word}", judged=plain)
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
     def _typical(self, answer: object, got: object, given: tuple) -> str:
@@ -174,8 +176,13 @@ class Function:
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
             return Verdict(WRONG, f"expected a function, not {shown(looked_at(function))}")
-        answers = self._answers(function)
-        name = name_of(function)
+        verdict = self.judge_answers(self._answers(function), name_of(function))
+        if verdict.state == RIGHT and (slow := self._limited(lambda: self.also(function))):
+            return Verdict(WRONG, slow)
+        return verdict
+
+    def judge_answers(self, answers: list, name: str) -> Verdict:
+        """Judges what a function gave for the cases that are tried."""
         if all(answer is None for answer in answers):
             return Verdict(
                 WRONG, f"{name} returns nothing: write return before the answer (print only displays it)"
@@ -184,9 +191,7 @@ class Function:
             return Verdict(OPEN, "not answered yet")
         wrong = next((n for n, (_, right, *_) in enumerate(self.tried) if not same(answers[n], right)), None)
         if wrong is None:
-            if slow := self._limited(lambda: self.also(function)):
-                return Verdict(WRONG, slow)
-            return Verdict(RIGHT, f"right in all {len(self.tried)} cases. {self.because}")
+            return Verdict(RIGHT, f"right in all {len(self.tried)} cases. {self.because}", judged=answers)
         arguments, expected, *why = self.tried[wrong]
         call = f"{name}({', '.join(map(shown, arguments))})"
         told = f"{call} {difference(answers[wrong], expected)}"

@@ -2,6 +2,7 @@
 
     lab.check ──┬─► solved.jsonl           a line when an exercise is solved
                 └─► stumbles-7f3a9c.jsonl  a line for each check and each error, if `lab.log_stumbles()` was called
+                    └─► hand-in-7f3a9c.jsonl  a copy for an instructor, beside the notebook: `lab.hand_in()`
 
 A line is one append, so that several kernels can write at once, and whoever is killed leaves whole lines. Both files are in
 `$LAB_DATA`, else in `lab` in `$XDG_DATA_HOME` or `~/.local/share`. Nothing leaves the machine.
@@ -19,10 +20,12 @@ from typing import Any
 from weakref import WeakSet
 
 from lab.model.datafolder import data_folder as folder
-from lab.teach.judge import RIGHT, Verdict
+from lab.teach.judge import RIGHT, WRONG, Verdict
+from lab.teach.replay import written
 
 SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
 SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
+LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
 _boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
 
 
@@ -36,7 +39,9 @@ def note(exercise: str, verdict: Verdict, answer: str) -> None:
     with suppress(OSError):
         if verdict.state == RIGHT and exercise not in solved():
             _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
-        _log({"exercise": exercise, "state": verdict.state, "said": verdict.text, "answer": answer})
+        line = {"exercise": exercise, "state": verdict.state, "said": verdict.text, "answer": answer}
+        replayed = written(verdict.judged) if verdict.state == RIGHT else ""
+        _log(line | ({"replay": replayed} if 0 < len(replayed) <= LONGEST_ANSWER else {}))
     for board in list(_boards):
         board.update()
 
@@ -80,7 +85,26 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
         RIGHT,
         f"From now on, each check and each error in a cell adds a line to\n{log_file(learner)}\n"
         f"A line has {who}; the time; the exercise; the answer's first {ANSWER} characters; the check's message or the error.\n"
-        "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. The file is yours to read, hand in or delete.",
+        "A right answer is there as a whole, of a function what it returned in each case, so that an instructor can check it again.\n"
+        "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. lab.hand_in() copies the file to where you can see it;\n"
+        "it is yours to read, hand in or delete.",
+    )
+
+
+def hand_in(folder: str | Path = ".") -> Verdict:
+    """Copies the log of stumbles into a folder, the notebook's own if none is named, as the file to give to an instructor."""
+    consent = _consent()
+    if not consent or not (log := log_file(consent["learner"])).exists():
+        return Verdict(
+            WRONG, "There is nothing to hand in: run lab.log_stumbles() first, and then the checks."
+        )
+    copy = Path(folder).absolute() / f"hand-in-{consent['learner']}.jsonl"
+    copy.write_bytes(log.read_bytes())
+    checks = [line for line in lines_of(copy) if "exercise" in line]
+    right = {line["exercise"] for line in checks if line["state"] == RIGHT}
+    return Verdict(
+        RIGHT,
+        f"{copy}\nhas your {len(checks)} checks, {len(right)} of them of solved exercises. Nothing was sent: give this file to your instructor.",
     )
 
 

@@ -1,25 +1,32 @@
-"""An instructor's view of a class: the logs of stumbles that learners handed in, as one heat map.
+"""An instructor's view of a class: the logs of stumbles that learners handed in, as one page.
 
     FOLDER/*.jsonl ──► learners × exercises ──► a table on the terminal, and one HTML file that needs nothing else
-                  └──► hand-ins that cannot be read, named
+                  └──► hand-ins that cannot be read, or claim what is not so, named
+
+The page runs no script and loads nothing: its content security policy forbids both. What learners wrote is text in it.
 
 The time between two lines of a learner belongs to the exercise of the later one; a gap of more than 15 minutes is a break
 and does not count. So do errors: they belong to the exercise that is checked next.
 """
 
 import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from lab.model.words import visible
-from lab.teach.handins import read_hand_ins
+from lab.teach.handins import CONFIRMED, read_hand_ins
 from lab.teach.judge import RIGHT, WRONG
 
 BREAK_S = 15 * 60
 OFTEN = 5  # wrong answers that are shown, of each exercise
+LAST = 3  # wrong answers that are shown, of a learner in an exercise
+LONGEST_NAME, LONGEST_TEXT = 60, 200  # characters
 SHADES = 6
 
 
@@ -31,7 +38,9 @@ class Trouble:
     errors: int = 0
     seconds: int = 0
     solved: bool = False
+    checked: bool = False  # the right answer was checked again
     said: list[str] = field(default_factory=list)  # to the wrong answers
+    answers: list[str] = field(default_factory=list)  # the wrong ones
 
     @property
     def tries(self) -> int:
@@ -49,6 +58,11 @@ class Learner:
 
     name: str
     exercises: dict[str, Trouble]
+    file: str = ""
+
+    @property
+    def solved(self) -> int:
+        return sum(one.solved for one in self.exercises.values())
 
     @property
     def trouble(self) -> tuple[int, int]:
@@ -57,14 +71,16 @@ class Learner:
         return sum(one.tries for one in of), sum(one.seconds for one in of)
 
 
-def learner_of(lines: Iterable[dict]) -> Learner:
+def learner_of(lines: Iterable[dict], file: str = "") -> Learner:
     """A learner's troubles, from the lines of a log.
 
     >>> log = [{"at": 0, "learner": "7f", "name": "", "state": "begin"}, {"at": 60, "state": "error", "said": "NameError: x"}]
     >>> log += [{"at": 90, "exercise": "3.2", "state": "wrong", "said": "Both ends count."}]
     >>> log += [{"at": 4000, "exercise": "3.2", "state": "right", "said": "right"}]
-    >>> learner_of(log)
-    Learner(name='7f', exercises={'3.2': Trouble(wrong=1, errors=1, seconds=90, solved=True, said=['Both ends count.'])})
+    >>> learner_of(log).exercises["3.2"].said
+    ['Both ends count.']
+    >>> learner_of(log).exercises["3.2"].minutes
+    1.5
     """
     name, found, before, errors, passed = "", {}, None, 0, 0
     for line in sorted(lines, key=lambda line: line["at"]):
@@ -81,10 +97,12 @@ def learner_of(lines: Iterable[dict]) -> Learner:
         if not one.solved:  # what comes after is play
             one.seconds, one.errors = one.seconds + passed, one.errors + errors
             one.wrong += line["state"] == WRONG
-            one.said += [line.get("said", "").partition("\n")[0]] if line["state"] == WRONG else []
-            one.solved = line["state"] == RIGHT
+            if line["state"] == WRONG:
+                one.said.append(line.get("said", "").partition("\n")[0][:LONGEST_TEXT])
+                one.answers.append(line.get("answer", "")[:LONGEST_TEXT])
+            one.solved, one.checked = line["state"] == RIGHT, line.get("checked") == CONFIRMED
         errors = passed = 0
-    return Learner(name, found)
+    return Learner(name[:LONGEST_NAME], found, file)
 
 
 @dataclass
@@ -101,9 +119,9 @@ def read(folder: Path) -> Class:
     if not logs:
         first = f"; {bad[0]}" if bad else ""
         raise ValueError(
-            f"{folder} has no stumble logs: expected files named stumbles-….jsonl, as lab.log_stumbles() writes them{first}"
+            f"{folder} has no hand-ins: expected files named hand-in-….jsonl, as lab.hand_in() writes them{first}"
         )
-    found = [learner_of(lines) for lines in logs.values()]
+    found = [learner_of(lines, file) for file, lines in logs.items()]
     return Class(sorted(found, key=lambda learner: learner.trouble, reverse=True), bad)
 
 
@@ -145,56 +163,70 @@ def worst(learners: Sequence[Learner]) -> list[tuple[str, int, int, int, list[tu
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 STYLE = """
-:root { color-scheme: light dark; --0: #f7f7f7; --1: #fde7c4; --2: #fbc98b; --3: #f39c55; --4: #d9652b; --5: #a83c09; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; }
-.scroll { overflow-x: auto; }
-table { border-collapse: separate; border-spacing: 2px; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; padding: .2em .5em; }
-.map td { min-width: 2.6em; text-align: center; padding: .25em .3em; border-radius: 3px; }
-.s0 { background: var(--0); color: #111; } .s1 { background: var(--1); color: #111; } .s2 { background: var(--2); color: #111; }
+:root { color-scheme: light dark; --page: light-dark(#fff, #16181d); --line: light-dark(#cfd3da, #3a3f4a);
+  --quiet: light-dark(#555, #b4b9c4); --focus: light-dark(#0b57d0, #8ab4f8);
+  --0: light-dark(#eef1f4, #2a2e36); --1: #fde7c4; --2: #fbc98b; --3: #f39c55; --4: #e27a3f; --5: #a83c09; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em auto; max-width: 100em; padding: 0 1em; background: var(--page); }
+h1 { font-size: 1.5em; margin: 0; } h2 { font-size: 1.15em; margin: 1.6em 0 .4em; } p { max-width: 75em; margin: .4em 0; }
+.scroll { overflow: auto; max-height: 78vh; border: 1px solid var(--line); border-radius: 4px; margin-top: .6em; }
+table { border-collapse: separate; border-spacing: 1px; font-variant-numeric: tabular-nums; }
+th { text-align: left; font-weight: 600; padding: .15em .4em; background: var(--page); }
+.map { font-size: 13px; } .map td { min-width: 2.3em; text-align: center; padding: .2em; border-radius: 3px; white-space: nowrap; }
+.map thead th { position: sticky; top: 0; z-index: 1; } .map thead tr + tr th { top: 1.9em; }
+.map .lesson { white-space: nowrap; max-width: 0; overflow: hidden; text-overflow: ellipsis; border-left: 1px solid var(--line); }
+.map tbody th, .map .corner { position: sticky; left: 0; z-index: 2; max-width: 13em; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.map thead .corner { z-index: 3; } .map .share td { background: none; color: var(--quiet); }
+.s0 { background: var(--0); } .s1 { background: var(--1); color: #111; } .s2 { background: var(--2); color: #111; }
 .s3 { background: var(--3); color: #111; } .s4 { background: var(--4); color: #111; } .s5 { background: var(--5); color: #fff; }
 .open { outline: 2px dashed currentColor; outline-offset: -3px; }
 #tries:checked ~ .scroll .minutes, #minutes:checked ~ .scroll .tries { display: none; }
-li { margin: .3em 0; }
+a { color: var(--focus); } :focus-visible { outline: 3px solid var(--focus); outline-offset: 2px; }
+details { border-bottom: 1px solid var(--line); padding: .25em 0; } details table { margin: .4em 0 .8em 1em; border-spacing: .5em .15em; }
+details td, details th { vertical-align: top; } details table { scroll-margin-top: 3em; } details td:nth-child(4) { white-space: nowrap; } summary { cursor: pointer; } summary span { color: var(--quiet); } li { margin: .3em 0; }
+code { overflow-wrap: anywhere; }
+@media print { .scroll { max-height: none; overflow: visible; } }
 """
+POLICY = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width"><style>{style}</style></head><body>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title><meta name="viewport" content="width=device-width"><style>{style}</style></head><body><main>
 <h1>{title}</h1>
-<p>{summary} A cell counts the wrong answers and errors, or the minutes, before the exercise was solved.
-A dashed cell: not solved; an empty cell: not tried. Learners with the most trouble come first.</p>
-<input type="radio" name="by" id="tries" checked><label for="tries"> colour by tries</label>
-<input type="radio" name="by" id="minutes"><label for="minutes"> colour by minutes</label>
-<div class="scroll">{tries}{minutes}</div>
+<p>{summary} Learners with the most trouble come first; a name leads to the learner's answers.</p>
+<p><b>✓</b> solved, and the answer was checked again here · <b>(✓)</b> solved as the learner's file says; this kind of answer cannot be
+checked again · dashed: not solved · empty: not tried. The number: wrong answers and errors before it was solved, or minutes.</p>
+<input type="radio" name="by" id="tries" checked><label for="tries"> wrong answers and errors</label>
+<input type="radio" name="by" id="minutes"><label for="minutes"> minutes</label>
+<div class="scroll" tabindex="0" role="region" aria-label="Learners by exercises">{tries}{minutes}</div>
+{bad}
 <h2>Exercises with the most trouble first</h2>
 <ol>{exercises}</ol>
-{bad}
-</body></html>
+<h2>Learners</h2>
+{learners}
+</main></body></html>
 """
 
 
 def page(of: Class, titles: dict[str, str]) -> str:
-    """The heat map as one HTML page; `titles`: of the exercises."""
+    """The class as one HTML page; `titles`: of lessons and exercises."""
     learners, names = of.learners, exercises_of(of.learners)
-    head = "".join(
-        f'<th scope="col" title="{escape(titles.get(name, ""))}">{_shown(name)}</th>' for name in names
-    )
-    maps = {
-        what: f'<table class="map {what}"><tr><th scope="col">learner</th>{head}</tr>'
-        + "".join(_row(learner, names, what, _most(learners, what)) for learner in learners)
-        + "</table>"
-        for what in ("tries", "minutes")
-    }
     exercises = "".join(
         f"<li><b>{_shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
         + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
         for name, tries, solved, tried, said in worst(learners)
     )
-    summary = f"{len(learners)} learners, {len(names)} exercises."
+    solved = sum(learner.solved for learner in learners)
+    checked = sum(one.checked for learner in learners for one in learner.exercises.values())
     items = "".join(f"<li>{_shown(sentence)}</li>" for sentence in of.bad)
-    bad = f"<h2>Hand-ins with unreadable lines</h2>\n<ul>{items}</ul>" if of.bad else ""
     return PAGE.format(
-        title="Where the class stumbled", style=STYLE, summary=summary, exercises=exercises, bad=bad, **maps
+        title="Class report",
+        style=STYLE,
+        policy=POLICY,
+        summary=f"{len(learners)} learners, {len(names)} exercises. {solved:,} times an exercise was solved; {checked:,} of the answers were checked again.",
+        tries=_map(learners, names, titles, "tries"),
+        minutes=_map(learners, names, titles, "minutes"),
+        exercises=exercises,
+        learners="".join(_details(number, learner, titles) for number, learner in enumerate(learners, 1)),
+        bad=f"<h2>Hand-ins to look at</h2>\n<ul>{items}</ul>" if of.bad else "",
     )
 
 
@@ -203,21 +235,63 @@ def _shown(text: str) -> str:
     return escape(visible(text))
 
 
-def _most(learners: Sequence[Learner], what: str) -> float:
-    return max((getattr(one, what) for each in learners for one in each.exercises.values()), default=0)
+def _map(learners: Sequence[Learner], names: Sequence[str], titles: dict[str, str], what: str) -> str:
+    """Learners by exercises, coloured by tries or minutes."""
+    lessons = "".join(
+        f'<th class="lesson" scope="colgroup" colspan="{len(list(some))}">{_shown(lesson)} {escape(titles.get(lesson, ""))}</th>'
+        for lesson, some in groupby(names, lambda name: name.partition(".")[0])
+    )
+    head = "".join(
+        f'<th scope="col" title="{escape(titles.get(name, ""))}">{_shown(name)}</th>' for name in names
+    )
+    share = "".join(
+        f"<td>{sum(name in each.exercises and each.exercises[name].solved for each in learners)}</td>"
+        for name in names
+    )
+    most = max((getattr(one, what) for each in learners for one in each.exercises.values()), default=0)
+    rows = "".join(_row(number, learner, names, what, most) for number, learner in enumerate(learners, 1))
+    return (
+        f'<table class="map {what}"><thead><tr><th class="corner" rowspan="2" scope="col">learner</th>'
+        f'<th rowspan="2" scope="col">solved</th>{lessons}</tr><tr>{head}</tr></thead><tbody>'
+        f'<tr class="share"><th scope="row">solved by</th><td></td>{share}</tr>{rows}</tbody></table>'
+    )
 
 
-def _row(learner: Learner, names: Sequence[str], what: str, most: float) -> str:
+def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: float) -> str:
     cells = []
     for name in names:
         if one := learner.exercises.get(name):
             value = getattr(one, what)
             shade = min(int(-(-value * (SHADES - 1) // most)), SHADES - 1) if most else 0
             told = f"{one.wrong} wrong, {one.errors} errors, {one.minutes:.0f} min"
+            amount = f"{value:.0f}" if value >= 1 else ""
             state = "" if one.solved else " open"
-            cells.append(
-                f'<td class="s{shade}{state}" title="{told}">{value:.0f}{"" if one.solved else " –"}</td>'
-            )
+            cells.append(f'<td class="s{shade}{state}" title="{told}">{_mark(one)} {amount}</td>')
         else:
             cells.append("<td></td>")
-    return f'<tr><th scope="row">{_shown(learner.name)}</th>{"".join(cells)}</tr>'
+    return (
+        f'<tr><th scope="row" title="{_shown(learner.file)}"><a href="#learner-{number}">{_shown(learner.name)}</a></th>'
+        f"<td>{learner.solved}</td>{''.join(cells)}</tr>"
+    )
+
+
+def _mark(one: Trouble) -> str:
+    return ("✓" if one.checked else "(✓)") if one.solved else "–"
+
+
+def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
+    """What one learner did, exercise by exercise, with the last wrong answers."""
+    rows = "".join(
+        f'<tr><td>{_mark(one)}</td><th scope="row">{_shown(name)}</th><td>{escape(titles.get(name, ""))}</td><td>{one.minutes:.0f} min</td><td>'
+        + "<br>".join(
+            f"<code>{_shown(answer)}</code> {_shown(said)}"
+            for answer, said in [*zip(one.answers, one.said)][-LAST:]
+        )
+        + "</td></tr>"
+        for name, one in sorted(learner.exercises.items(), key=lambda item: _place(item[0]))
+    )
+    return (
+        f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved} solved, "
+        f'{learner.trouble[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
+        f'<th scope="col"></th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
+    )

@@ -330,6 +330,9 @@ ALERT = b'{"alertId":"1.2.7.5.7958a627","ruleId":1,"ruleVersion":2,"key":"{payee
 RESTRICTION = b'{"action": "block_login", "subject": {"userId": "7"}, "from": 1000, "until": 61000, "ruleId": 1, "ruleVersion": 2, "alertId": "x"}'
 LIFT = b'{"action": "block_login", "subject": {"userId": "7"}, "lift": 5000, "by": "ann"}'
 STUMBLE = b'{"at": 90, "learner": "7f", "name": "Ada", "exercise": "3.2", "state": "wrong", "said": "Both ends count.", "answer": "x"}'
+SOLVED = (
+    b'{"at": 95, "learner": "7f", "exercise": "3.4", "state": "right", "replay": "{\\"float\\":\\"864.0\\"}"}'
+)
 QUESTIONS = b'{"questions": [{"action": "login", "userId": 7, "ip": "203.0.113.5"}, {"action": "payment", "device": "x"}]}'
 TIMES = (b'"2012-12-31T10:00:00"', b'"2012-02-30T10:00:00Z"', b'"2012-12-31T24:00:00Z"', b"1356998400.5")
 RULE_WORDS = [f'"{name}":'.encode() for name in ("ruleId", "ruleState", "groupingKeyNames", "filter", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window", "windowMinutes", "controlType", "action", "ttl", "version", "when")] + [b'"PAUSE"', b'"CONTROL"', b'"DELETE"', b'"CLEAR_STATE_ALL"', b'"EXPORT_RULES_CURRENT"', b'"DELETE_RULES_ALL"', b'"COUNT"', b'"COUNT_WITH_RESET"', b'"UNIQUE_COUNT"', b'"STDDEV"', b'"userId"', b'"amount"', b'"eventTime"', b'"90d"', b'"notify"']  # fmt: skip
@@ -348,7 +351,7 @@ TARGETS = {
         Target("alerts", alerts, [ALERT], [b'"eventId":"', b'"aggregate":"1E+999999"', b'"key":', b'"eventTime":']),
         Target("restrictions", restrictions, [RESTRICTION, LIFT], [b'"lift":', b'"until":', b'"subject":']),
         Target("bodies", bodies, [QUESTIONS], [b'"action":', b'{"action": "login"},', b'"questions":'], at_once=20),
-        Target("hand-ins", hand_ins, [STUMBLE, STUMBLE + b"\n" + STUMBLE], [b'"at":', b'"exercise":', b'"<script>"', b'"state":', b'"right"', b'"error"', b'"begin"', b'"name":'], at_once=RECORDS_OF_A_KIND),
+        Target("hand-ins", hand_ins, [STUMBLE, STUMBLE + b"\n" + SOLVED], [b'"replay": "[1]"', b'\\"tuple\\":', b'\\"dict\\":', b'\\"decimal\\":', b'"3.1"', b'"at":', b'"exercise":', b'"<script>"', b'"state":', b'"right"', b'"error"', b'"begin"', b'"name":'], at_once=RECORDS_OF_A_KIND),
         Target("state-files", state_files, [state_file()], [b"ARROW1", b"\xff\xff\xff\xff", b"\0\0\0\0", b'{"level": 0, "events": {"0": 1}, "newest": []}'], at_once=20),
     )
 }  # fmt: skip

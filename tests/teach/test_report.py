@@ -3,10 +3,15 @@
 import json
 import os
 import re
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 
 from lab.cli.main import main
+from lab.teach import titles
+from lab.teach.handins import MOST_CHECKED, NOT_CONFIRMED
+from lab.teach.replay import written
 from lab.teach.report import BREAK_S, learner_of, page, read, worst
 
 
@@ -22,7 +27,7 @@ def handed_in(tmp_path):
     quick = [line(0, "begin", learner="a1", name="Ada"), line(60, "right", "3.1", learner="a1", name="Ada")]
     slow = [line(0, "begin", learner="b2")]
     slow += [line(10 * n, "wrong", "3.1", "These are the <right> ones.", learner="b2") for n in range(1, 5)]
-    slow += [line(70, "right", "3.1", learner="b2"), line(80, "wrong", "10.2", "Too many.", learner="b2")]
+    slow += [line(70, "right", "3.1", learner="b2"), line(80, "wrong", "8.1", "Too many.", learner="b2")]
     for name, lines in (("one", quick), ("two", slow)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "stumbles.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nnonsense\n")
@@ -41,7 +46,7 @@ def test_those_with_most_trouble_come_first(handed_in):
     assert [learner.name for learner in learners] == ["b2", "Ada"]
     assert [(name, tries, solved, tried) for name, tries, solved, tried, _ in worst(learners)] == [
         ("3.1", 4, 2, 2),
-        ("10.2", 1, 0, 1),
+        ("8.1", 1, 0, 1),
     ]
 
 
@@ -49,9 +54,9 @@ def test_the_page_needs_nothing_else_and_runs_no_code(handed_in):
     text = page(read(handed_in), {"3.1": "which windows?"})
     assert not re.search(r"https?://|<script|src=|@import", text)
     assert "These are the &lt;right&gt; ones." in text and 'title="which windows?"' in text
-    assert text.index(">3.1<") < text.index(">10.2<")
-    assert '<td class="s5" title="4 wrong, 0 errors, 1 min">4</td>' in text
-    assert '<td class="s2 open" title="1 wrong, 0 errors, 0 min">1 –</td>' in text
+    assert text.index(">3.1<") < text.index(">8.1<")
+    assert '<td class="s5" title="4 wrong, 0 errors, 1 min">(✓) 4</td>' in text
+    assert '<td class="s2 open" title="1 wrong, 0 errors, 0 min">– 1</td>' in text
 
 
 def test_the_command_writes_both(handed_in, capsys):
@@ -65,18 +70,23 @@ def test_the_command_writes_both(handed_in, capsys):
 
 def test_a_folder_without_logs_is_named(tmp_path, capsys):
     assert main(["class", "report", str(tmp_path)]) == 1
-    assert "has no stumble logs: expected files named stumbles-….jsonl" in capsys.readouterr().err
+    assert "has no hand-ins: expected files named hand-in-….jsonl" in capsys.readouterr().err
 
 
 MARKUP = '<img src=x onerror="alert(1)">\x1b[31m\u202e'
 
 
 def test_what_learners_write_is_text_in_the_page(handed_in):
-    texts = {name: f"{name} {MARKUP}" for name in ("learner", "name", "exercise", "said")}
-    (handed_in / "three.jsonl").write_text(json.dumps({"at": 1, "state": "wrong", **texts}))
+    texts = {name: f"{name} {MARKUP}" for name in ("learner", "name", "said", "answer")}
+    lines = [
+        {"at": 1, "state": "wrong", "exercise": "3.1", **texts},
+        {"at": 1, "state": "wrong", "exercise": MARKUP, **texts},
+    ]
+    (handed_in / f"{MARKUP.replace('/', '')}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     text = page(read(handed_in), {})
     assert "<img" not in text and "\x1b" not in text and "\u202e" not in text
-    for name in ("name", "exercise", "said"):
+    assert "expected an exercise of a lesson" in text
+    for name in ("name", "said", "answer"):
         assert f"{name} &lt;img src=x onerror=&quot;alert(1)&quot;&gt;\\u001b[31m\\u202e" in text
 
 
@@ -84,7 +94,11 @@ GOOD = line(5, "wrong", "3.1", "x")
 BAD = [
     *("[]", "7", "null", "{", '{"at": 1}', "[" * 300, '{"at": NaN}', "x" * 70_000),
     *(json.dumps(GOOD | {"at": at}) for at in ("5", 5.5, None, True, -1, 10**30, [])),
-    *(json.dumps(GOOD | {name: 7}) for name in ("learner", "name", "exercise", "state", "said", "answer")),
+    *(
+        json.dumps(GOOD | {name: 7})
+        for name in ("learner", "name", "exercise", "state", "said", "answer", "replay")
+    ),
+    json.dumps(GOOD | {"exercise": "10.2"}),
     *(json.dumps(GOOD | {name: ["x"]}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: "\ud800"}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: ""}) for name in ("learner", "state")),
@@ -124,3 +138,70 @@ def test_a_large_hand_in_is_read_as_far_as_it_may_be(handed_in, monkeypatch):
     found = read(handed_in)
     assert 1 < next(one for one in found.learners if one.name == "c3").exercises["3.2"].wrong < 20
     assert any("three.jsonl" in text and "larger than 1,000" in text for text in found.bad)
+
+
+def test_the_page_forbids_scripts_and_loading_and_allows_its_own_style_only(handed_in):
+    text = page(read(handed_in), titles())
+    style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert "default-src 'none'" in text and f"style-src 'sha256-{digest}'" in text
+    assert not re.search(r"<script|<link|<iframe|\bsrc=|\bon[a-z]+=|\bstyle=|javascript:", text)
+
+
+def right(exercise: str, value: object, learner: str = "c3") -> dict:
+    return line(9, "right", exercise, learner=learner) | {"replay": written(value)}
+
+
+def test_right_answers_are_checked_again(handed_in):
+    lines = [
+        right("3.4", 864),
+        right("3.5", (4, 9)),
+        right("3.3", [1, 2]),
+        line(9, "right", "3.1", learner="c3"),
+    ]
+    (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = read(handed_in)
+    mine = next(one for one in found.learners if one.file == "three.jsonl").exercises
+    assert {name: (one.solved, one.checked) for name, one in mine.items()} == {
+        "3.4": (True, True),
+        "3.5": (False, False),
+        "3.3": (False, False),
+        "3.1": (True, False),
+    }
+    assert f"three.jsonl: {NOT_CONFIRMED}, in 3.5, 3.3" in found.bad
+    assert ">✓ </td>" in page(found, {})
+
+
+def test_nobody_writes_into_the_row_of_another(handed_in):
+    lines = [
+        line(5, "wrong", "3.2", learner="c3"),
+        line(6, "wrong", "3.1", learner="b2"),
+        line(7, "wrong", "3.2", learner="c3"),
+    ]
+    (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (handed_in / "twin.jsonl").write_text(json.dumps(line(5, "wrong", "3.1", learner="b2")))
+    found = read(handed_in)
+    assert {one.file: one.trouble[0] for one in found.learners} == {
+        "two/stumbles.jsonl": 5,
+        "three.jsonl": 2,
+        "one/stumbles.jsonl": 0,
+        "twin.jsonl": 1,
+    }
+    assert any(
+        "three.jsonl: 1 line left out, the first is line 2: of learner 'b2'" in text for text in found.bad
+    )
+
+
+def test_a_hand_in_has_only_so_many_answers_checked(handed_in, monkeypatch):
+    asked = []
+    monkeypatch.setattr("lab.teach.handins.is_right", lambda exercise, answer: asked.append(answer) or False)
+    (handed_in / "three.jsonl").write_text("\n".join([json.dumps(right("3.4", 1))] * (MOST_CHECKED + 50)))
+    read(handed_in)
+    assert len(asked) == MOST_CHECKED
+
+
+def test_long_texts_of_learners_are_cut(handed_in):
+    long = line(5, "wrong", "3.1", "x" * 20_000, learner="c3", name="n" * 20_000) | {"answer": "y" * 50}
+    (handed_in / "three.jsonl").write_text("\n".join([json.dumps(long)] * 60))
+    text = page(read(handed_in), {})
+    assert len(text) < 20_000 and "y" * 50 in text

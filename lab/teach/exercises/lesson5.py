@@ -1,12 +1,18 @@
 """Rescaling keyed state."""
 
 from random import Random
+from types import SimpleNamespace
 
 from lab.model.keygroups import flink_default_key_groups
 from lab.teach.judge import Function, Mistake, Value
 
 OFFSETS = [(0, 170), (1, 401), (2, 83), (3, 52), (4, 8)]
 MIXED = [(4, 8), (1, 401), (7, 52), (2, 83)]
+
+
+def _rows_after() -> list[tuple[list[int]]]:
+    """The plan's table, as far as exercise 5 reads it."""
+    return [([group for group in range(16) if group * 4 // 16 == task],) for task in range(4)]
 
 
 def _entries_task_parallelism(random: Random, size: int) -> tuple:
@@ -145,6 +151,7 @@ EXERCISES = {
     ),
     "5.5": Value(
         right=lambda plan: plan.after.rows()[3][0],
+        given_again=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
         because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",
         hints=(
             "Find the row of task 3 in the plan's table for after the rescale.",

@@ -1,6 +1,7 @@
 """Live."""
 
 from itertools import groupby
+from types import SimpleNamespace
 
 from lab.teach.exercises.given import rule_of, text_of, whole_meaning
 from lab.teach.judge import Function, Mistake, Refused, Value
@@ -31,6 +32,7 @@ EXERCISES = {
     "7.1": Value(
         right=whole_meaning(rule_of(RULE, "rule_6")),
         read=in_force,
+        given_again=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",
         hints=(
             "The parts are: id, (active), (keys), (unique), (field), (function), (operator), (limit), (minutes).",

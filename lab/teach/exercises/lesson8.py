@@ -239,6 +239,7 @@ EXERCISES = {
     "8.4": Value(
         right=EDITED,
         read=rows_after,
+        given_again=None,  # an instructor's machine runs no SQL of a learner
         because="The change is on its way to the engine.",
         hints=(
             "The column is rule_state; the states are ACTIVE and PAUSE.",
