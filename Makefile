@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page book test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -74,6 +74,15 @@ room: .venv/.packages ## open the control room, rules and alerts as one web page
 test: export PYTHONDONTWRITEBYTECODE :=
 page: .venv/.packages ## make the control room as one HTML file that needs no Python: build/control-room.html
 	@$(PY) -m lab.page.build build
+
+build/book-env/.ready: book/requirements.txt
+	@echo "Installing the tools that make the book into build/book-env"
+	@$(PY) -m venv --clear build/book-env
+	@build/book-env/bin/pip install --quiet --disable-pip-version-check -r book/requirements.txt
+	@touch $@
+
+book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (12 minutes; ARGS=--no-execute: as last run)
+	@$(PY) -m book.make $(ARGS)
 
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)

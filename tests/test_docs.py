@@ -23,7 +23,9 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in ("datasets", "docker")),
     *LESSONS,
 ]
-CODE = [path for folder in ("lab", "tests", "datasets") for path in sorted((ROOT / folder).rglob("*.py"))]
+CODE = [
+    path for folder in ("lab", "tests", "datasets", "book") for path in sorted((ROOT / folder).rglob("*.py"))
+]
 
 LAB = parser()
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -128,7 +130,9 @@ def test_each_link_leads_somewhere():
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of the headings."""
+    """The anchors that GitHub makes of the headings; those of a notebook are in its source."""
+    if page.suffix == ".ipynb":
+        page = page.parent / "source" / f"{page.stem}.md"
     headings = re.findall(r"^#+ (.*)", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

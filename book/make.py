@@ -1,0 +1,126 @@
+"""Makes the book: one static site of all lessons, documents and the API, in build/book.
+
+    lessons ──executed──► build/lessons ──widgets drawn──┐
+    docs/, README, CHANGELOG, … ──links to pages only────┼──► build/book-source ──Sphinx──► build/book ──► checked
+    docstrings ──────────────────────────────────────────┘
+
+`make book` calls it; `--no-execute` takes lessons as they were last run, without outputs where there are none.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import plotly
+
+from book import api, check, execute, widgets
+from lab.teach.lessons import built, sources
+
+ROOT = Path(__file__).parent.parent
+SOURCE, SITE = ROOT / "build" / "book-source", ROOT / "build" / "book"
+SPHINX = ROOT / "build" / "book-env" / "bin" / "sphinx-build"
+FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "datasets/README.md", "docker/README.md")
+PICTURES = (".png", ".svg")
+LINK = re.compile(r"(?<!!)\[([^\[\]]*(?:\[[^\]]*\][^\[\]]*)*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
+HIDDEN = {"solution": "Show a solution", "check": "Show its check"}
+
+
+def documents() -> list[Path]:
+    """The Markdown files of the book, from the root."""
+    found = (ROOT / "docs").rglob("*.md")
+    return [Path(name) for name in FILES] + sorted(path.relative_to(ROOT) for path in found)
+
+
+def wanted() -> list[str]:
+    """The pages that the site must have."""
+    lessons = [f"notebooks/{path.stem}.html" for path in sources()]
+    modules = ["index", "lab", *api.modules([ROOT / path for path in documents()])]
+    return [
+        "index.html",
+        "search.html",
+        *lessons,
+        *(str(path.with_suffix(".html")) for path in documents()),
+        *(f"api/{name}.html" for name in modules),
+    ]
+
+
+def write_sources() -> None:
+    """Puts everything that Sphinx reads into build/book-source."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    here = Path(__file__).parent
+    shutil.copytree(here / "static", SOURCE / "_static")
+    shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", SOURCE / "_static")
+    for name in ("figure.css", "lab.css"):
+        shutil.copy(ROOT / "lab" / "widgets" / name, SOURCE / "_static" / f"widgets-{name}")
+    for name in ("conf.py", "index.md"):
+        shutil.copy(here / name, SOURCE)
+    shutil.copytree(ROOT / "docs" / "pictures", SOURCE / "docs" / "pictures")
+    pages = {*documents(), *(Path("notebooks", f"{path.stem}.ipynb") for path in sources())}
+    for path in documents():
+        _write(path, with_links_to(pages, path, (ROOT / path).read_text()))
+    for name, text in api.pages([ROOT / path for path in documents()]).items():
+        _write(Path("api", f"{name}.md"), text)
+    for source in sources():
+        _write(Path("notebooks", f"{source.stem}.ipynb"), nbformat.writes(lesson(source)))
+
+
+def _write(path: Path, text: str) -> None:
+    (SOURCE / path).parent.mkdir(parents=True, exist_ok=True)
+    (SOURCE / path).write_text(text)
+
+
+def with_links_to(pages: set[Path], path: Path, text: str) -> str:
+    """A document without its links to files that are no pages of the book; their text stays."""
+
+    def kept(link: re.Match) -> str:
+        target = Path(*_flat((path.parent / link[2]).parts))
+        return link[0] if target in pages or target.suffix in PICTURES else link[1]
+
+    return LINK.sub(kept, text)
+
+
+def _flat(parts: tuple[str, ...]) -> list[str]:
+    """The parts of a path without `..`."""
+    flat: list[str] = []
+    for part in parts:
+        flat = flat[:-1] if part == ".." else [*flat, part]
+    return flat
+
+
+def lesson(source: Path) -> nbformat.NotebookNode:
+    """A lesson as it was last run; solutions, checks and answers are folded."""
+    run = execute.OUT / f"{source.stem}.ipynb"
+    notebook = nbformat.read(run, as_version=4) if run.exists() else built(source, solved=True)
+    widgets.make_static(notebook)
+    for cell in notebook.cells:
+        tags = cell.metadata.setdefault("tags", [])
+        for tag in HIDDEN.keys() & set(tags):
+            tags.append("hide-cell")
+            cell.metadata["mystnb"] = {
+                "code_prompt_show": HIDDEN[tag],
+                "code_prompt_hide": HIDDEN[tag].replace("Show", "Hide"),
+            }
+        if "lab.predict(" in cell.source and cell.source.lstrip().startswith(("lab.predict(", "import lab")):
+            tags.append("remove-input")
+            if not cell.get("outputs"):
+                cell["outputs"] = [
+                    nbformat.v4.new_output("display_data", {"text/html": widgets.asked(cell.source)})
+                ]
+    return notebook
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(prog="make book", description=__doc__.partition("\n")[0])
+    options.add_argument("--no-execute", action="store_true", help="take the lessons as they were last run")
+    if not options.parse_args().no_execute:
+        execute.all_lessons()
+    write_sources()
+    shutil.rmtree(SITE, ignore_errors=True)
+    subprocess.run([SPHINX, "-q", "-b", "html", "-j", "2", SOURCE, SITE], check=True)
+    if told := check.faults(SITE, wanted()):
+        sys.exit("\n".join(told))
+    print(f"{len(list(SITE.rglob('*.html')))} pages; open {SITE / 'index.html'}")
