@@ -139,7 +139,7 @@ class Drill(Traffic):
     def _evaluate(self) -> bool:
         before = self._state()
         [work] = self.planner.works(self.mark, self.end)
-        self.lines = alone(self.job, self.number, work)
+        self.lines = alone(self.job, work)
         self.next, self.in_memory = "deliver", self.number
         alerts = len(self.lines.get("alerts", ((), ()))[1])
         new = [name for name in self._state() if name not in before]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from itertools import count
 from shutil import rmtree
 from uuid import uuid4
 
@@ -14,6 +13,7 @@ import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly 
 
 from lab.engine import shared
 from lab.engine.cut import Planner
+from lab.engine.cuts import Cuts
 from lab.engine.ends import READ, FileLogs
 from lab.engine.job import Job
 from lab.engine.loop import epoch
@@ -43,9 +43,10 @@ class Inside(Background):
             until_stopped.callback(rmtree, shared.private_folder(start), ignore_errors=True)
             events, control = map(self._logs.feed, READ)
             planner = Planner(events, control, job.folder, self._settings)
-            for number in count():
+            cuts = Cuts(job.folder, planner.beginning())
+            while True:
                 ends = time.monotonic() + EPOCH_S
-                with epoch(job, planner, number, partial(self._logs.put, start)) as running:
+                with epoch(job, planner, cuts, partial(self._logs.put, start)) as running:
                     while time.monotonic() < ends:
                         yield self._every_s
                         while running.step():

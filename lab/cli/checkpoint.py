@@ -86,10 +86,10 @@ def _state(commands) -> None:
 
         key = dict(options.key or ())
         if key:
-            for event in state.events_of(options.checkpoint, key, batch=options.batch):
+            for event in state.events_of(options.checkpoint, key, epoch=options.epoch):
                 print(json.dumps(event))
             return
-        found = state.read_state(options.checkpoint, batch=options.batch)
+        found = state.read_state(options.checkpoint, epoch=options.epoch)
         if options.json:
             print(json.dumps(found.to_dict()))
             return
@@ -122,7 +122,10 @@ The command changes nothing and also works while the engine runs.
         help="show the events of this key",
     )
     command.add_argument(
-        "--batch", type=at_least(0), metavar="N", help="the state after this micro-batch (the last one)"
+        "--epoch",
+        type=at_least(0),
+        metavar="N",
+        help="the state after this epoch (the last one that is saved)",
     )
 
 

@@ -4,14 +4,14 @@ checkpoint/
   lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
   lab.lock     who works on it (`lab.engine.held`)
   rules/       the ledger after each cut that had control messages (`lab.engine.ledger`)
-  state/       what the batches stored (`lab.engine.statefiles`)
-  offsets/17   Spark: micro-batch 17 is planned, between these two marks (`lab.engine.cut`)
-  cuts/        the cuts of an epoch that has several (`lab.engine.cuts`)
+  state/       what the epochs stored (`lab.engine.statefiles`)
+  offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.cut`), or a minute of the loop
+  cuts/        the cuts of an epoch of the loop (`lab.engine.cuts`)
   commits/17   Spark: micro-batch 17 is done
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -21,8 +21,8 @@ from lab.engine import cuts
 from lab.engine.durable import Durable
 from lab.model.times import now_ms
 
-RECORD, VERSION = "lab.json", 5  # VERSION: of what the engine keeps in a checkpoint
-OLDEST = 4  # that it goes on from: there the number of a cut is that of its micro-batch
+RECORD, VERSION = "lab.json", 6  # VERSION: of what the engine keeps in a checkpoint
+OLDEST = 4  # that it goes on from: there the number of a cut and of an epoch is that of its micro-batch
 
 BEFORE = {
     1: "whose windows are in Spark's state store",
@@ -82,7 +82,7 @@ def _last(log: Durable) -> int | None:
 
 
 def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
-    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or the number of an epoch."""
+    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or, of one that runs the loop, no more than a number."""
     text = (Durable(checkpoint) / "offsets").read(str(batch_id))
     if text is None:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
@@ -90,21 +90,51 @@ def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
     if version not in ("v1", "v2"):
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
     found = json.loads(marks[0])
-    if "epoch" in found:
+    if runs_loop(found):
         return found
-    return {"number": batch_id} | (found if "ledger" in found else next(iter(found.values())))
+    return {"number": batch_id, "epoch": batch_id} | (
+        found if "ledger" in found else next(iter(found.values()))
+    )
 
 
-def mark(checkpoint: Path | str, batch_id: int) -> dict:
-    """The mark at the end of a planned micro-batch. Raises ValueError for an epoch that has not ended."""
-    end = planned_end(checkpoint, batch_id)
-    return cuts.end_of(Durable(checkpoint) / cuts.FOLDER, end["epoch"])[0] if "epoch" in end else end
+def runs_loop(end: Mapping) -> bool:
+    """Whether the end of a micro-batch tells that it runs the loop, which chooses its cuts itself; else it is a mark.
+
+    >>> runs_loop({"batch": 17}), runs_loop({"cut": 5, "ledger": ""})
+    (True, False)
+    """
+    return end.keys() <= {"batch", "epoch"}  # as version 5 called it
+
+
+def mark(checkpoint: Path | str, epoch: int) -> dict:
+    """The mark at the end of an epoch, chosen by the driver or the loop. Raises ValueError if the checkpoint does not have it."""
+    folder = Durable(checkpoint)
+    for end in _planned_ends(folder):
+        if not runs_loop(end) and end["epoch"] == epoch:
+            return end
+    return cuts.end_of(folder / cuts.FOLDER, epoch)
+
+
+def _planned_ends(folder: Durable) -> Iterator[dict]:
+    """The ends of the planned micro-batches, newest first."""
+    for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
+        yield planned_end(folder.where, batch_id)
+
+
+def saved(checkpoint: Path | str) -> dict | None:
+    """The mark at the end of the last epoch whose state is saved, None before the first."""
+    done = Batches.read(checkpoint).done
+    by_loop = cuts.last_saved(Durable(checkpoint) / cuts.FOLDER)
+    by_driver = None if done is None else planned_end(checkpoint, done)
+    if by_driver is None or runs_loop(by_driver):
+        return by_loop
+    return by_loop if by_loop and by_loop["epoch"] > by_driver["epoch"] else by_driver
 
 
 def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
     """The mark at the end of a cut, by default of the newest one; None if the checkpoint does not have it, or no longer.
 
-    Cuts of epochs are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
+    Cuts of the loop are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
     """
     folder = Durable(checkpoint)
     if number is None:
@@ -112,9 +142,8 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
         found = {} if newest is None else {newest.get("number", -1): newest}
     else:
         found = cuts.written(folder / cuts.FOLDER)
-    for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
-        end = planned_end(checkpoint, batch_id)
-        if "epoch" not in end:
+    for end in _planned_ends(folder):
+        if not runs_loop(end):
             found[end["number"]] = end
             if number is None or end["number"] <= number:
                 break

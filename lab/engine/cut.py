@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.engine import lease, ledger
-from lab.engine.checkpoint import planned_end
+from lab.engine.checkpoint import planned_end, runs_loop
 from lab.engine.durable import Durable
 from lab.engine.feeds import Feed, LogLost, Positions
 from lab.engine.ledger import Change
@@ -25,7 +25,7 @@ from lab.engine.settings import Settings
 from lab.model.times import now_ms
 
 Ends = tuple[Positions, Positions]  # of events and control
-# {"cut": T, "number": of the cut that ends here, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
+# {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
 # "begin", the mark before it, as Spark writes ahead where a batch ends
 Mark = dict
 
@@ -43,6 +43,7 @@ class Work:
     after: str
     at: int
     number: int = 0  # of the cut
+    epoch: int = 0
 
 
 class Planner:
@@ -58,14 +59,14 @@ class Planner:
         """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
         if (self.checkpoint / "offsets").read("0") is not None:
             planned = planned_end(self.checkpoint.where, 0)
-            if "epoch" not in planned:
-                begin = planned.get("begin", planned)  # Spark runs a first batch also of nothing
-                return {name: value for name, value in begin.items() if name != "number"}
+            if not runs_loop(planned):  # Spark runs a first batch also of nothing
+                return planned.get("begin", planned) | {"number": -1, "epoch": -1}
         return self.beginning()
 
     def beginning(self) -> Mark:
         """Before the first record that is there now."""
-        return _mark(0, 0, self.events.starts(), self.control.starts(), "")
+        beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
+        return beginning | {"number": -1, "epoch": -1}
 
     def target(self) -> tuple[Positions, Positions]:
         """All that is there now: how far a run goes that ends when it has read it."""
@@ -86,7 +87,7 @@ class Planner:
             return start
         if end == start:
             return start
-        end = end | {"number": start.get("number", -1) + 1}
+        end = end | {"number": start["number"] + 1, "epoch": start["epoch"] + 1}
         return end if start["at"] else end | {"begin": start}
 
     def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
@@ -224,8 +225,10 @@ class Planner:
                     shares.append({})
                     room = share
         cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
-        number = end.get("number", 0)
-        return [Work(part, cut, start["ledger"], end["ledger"], end["at"], number) for part in shares]
+        return [
+            Work(part, cut, start["ledger"], end["ledger"], end["at"], end["number"], end["epoch"])
+            for part in shares
+        ]
 
 
 def positions(saved: Mapping[str, int]) -> Positions:

@@ -104,8 +104,8 @@ class Durable:
         with open(path, "wb", opener=opener) as file:
             file.write(data)
 
-    def append(self, name: str, size: int, whole: int, data: bytes) -> bool:
-        """Puts data behind the first `whole` bytes of a file if that is `size` bytes long still; returns whether it was.
+    def append(self, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
+        """Puts data behind the first `whole` bytes of a file if it `is_as` before; returns whether it was.
 
         Only in a folder of this machine. A name that is not there has 0 bytes.
 
@@ -113,14 +113,14 @@ class Durable:
         >>> folder = Durable(tempfile.mkdtemp())
         >>> folder.append("cuts", 0, 0, b"one to"), folder.append("cuts", 0, 0, b"two"), folder.append("cuts", 6, 4, b"two")
         (True, False, True)
-        >>> folder.read("cuts"), folder.size("cuts")
-        (b'one two', 7)
+        >>> folder.read("cuts"), folder.append("cuts", 7, 7, b"three", ending=b"one"), folder.is_as("cuts", 7, b"two")
+        (b'one two', False, True)
         """
         make_folder(self.path)
         file = opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if os.fstat(file).st_size != size:
+            if not _is_as(file, size, ending):
                 return False
             os.ftruncate(file, whole)
             while data:
@@ -130,12 +130,16 @@ class Durable:
         finally:
             os.close(file)
 
-    def size(self, name: str) -> int:
-        """How many bytes a file of this machine has, 0 if it is not there."""
+    def is_as(self, name: str, size: int, ending: bytes) -> bool:
+        """Whether a file of this machine has so many bytes, and these at its end; False if it is not there."""
         try:
-            return os.stat(self.path / name).st_size
+            file = os.open(self.path / name, os.O_RDONLY)
         except FileNotFoundError:
-            return 0
+            return False
+        try:
+            return _is_as(file, size, ending)
+        finally:
+            os.close(file)
 
     def names(self) -> list[str]:
         """The names there are, sorted; none where there is no folder."""
@@ -152,6 +156,10 @@ class Durable:
             system.delete_file(f"{folder}/{name}")
         except FileNotFoundError:
             pass
+
+
+def _is_as(file: int, size: int, ending: bytes) -> bool:
+    return os.fstat(file).st_size == size and os.pread(file, len(ending), size - len(ending)) == ending
 
 
 @lru_cache(maxsize=8)

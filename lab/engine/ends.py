@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.engine.checkpoint import fingerprint, mark
+from lab.engine.checkpoint import fingerprint, planned_end, runs_loop
 from lab.engine.durable import Durable
 from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog, joined
@@ -73,9 +73,9 @@ class FileLogs:
         return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
 
     def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
-        rows = output.toArrow()
-        end = mark(checkpoint.where, batch_id)  # only now: the task may have ended an epoch
-        self.write(rows, end["number"], writer, fingerprint(end))
+        rows, end = output.toArrow(), planned_end(checkpoint.where, batch_id)
+        if not runs_loop(end):
+            self.write(rows, end["number"], writer, fingerprint(end))
 
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""

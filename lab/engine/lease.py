@@ -19,6 +19,7 @@ from threading import Event, Thread
 from typing import Self
 from uuid import uuid4
 
+from lab.engine import cuts
 from lab.engine.durable import Durable
 from lab.engine.held import CheckpointInUse, Held
 from lab.model.times import now_ms
@@ -81,6 +82,7 @@ class Lease:
         before = holder(self._checkpoint)
         if not self._lock and before:
             self._refuse_if_renewed(before)
+        before = max(before, cuts.last_lease(self._checkpoint / cuts.FOLDER))  # a copy may lack its leases
         name = f"{int(before.split('-')[0] or -1) + 1:09d}-{uuid4().hex[:8]}.json"
         self._renew(name)
         for other in self._folder.names():

@@ -3,7 +3,7 @@
     ┌────────────────────────── an epoch ──────────────────────────┐
     cut ─► written ahead ─► read, decode, route ─► evaluate ─► deliver         again and again; a pure function of the cut
     └──────────────────────────────────────────────────────────────┘
-    end ─► state file                                                        once an epoch
+    end ─► state file ─► saved                                               once an epoch
 
 Whoever runs an epoch again carries out the same cuts, then goes on. So it gives the same lines and the same state file.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lab.engine import ledger
-from lab.engine.checkpoint import fingerprint, mark
+from lab.engine.checkpoint import fingerprint
 from lab.engine.cut import Planner
 from lab.engine.cuts import Cut, Cuts
 from lab.engine.job import Job
@@ -60,19 +60,18 @@ class Epoch:
 
 
 @contextmanager
-def epoch(job: Job, planner: Planner, number: int, deliver: Deliver) -> Iterator[Epoch]:
+def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[Epoch]:
     """An attempt at an epoch of an engine with one task: first what earlier attempts cut, then as many steps as are asked for.
 
-    At the end it is saved, unless an error is raised. Another attempt that begins meanwhile takes it over, and this one raises
-    TakenOver at its next step.
+    At the end it is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. Another attempt
+    that begins meanwhile takes it over, and this one raises TakenOver at its next step.
     """
-    cuts = Cuts(
-        job.folder, number, lambda: mark(job.checkpoint, number - 1) if number else planner.beginning()
-    )
+    if cuts.is_saved:
+        cuts.next()
     planner.needed = cuts.begin["ledger"]
     rules = ledger.load(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
     state = state_of(job, 0)
-    with state.batch(number, rules) as windows:
+    with state.epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
         taken = list(cuts.taken)
         again = frozenset((cut.number, fingerprint(cut.end)) for cut in taken)
@@ -80,3 +79,4 @@ def epoch(job: Job, planner: Planner, number: int, deliver: Deliver) -> Iterator
             running.carry_out(cut, again)
         yield running
         cuts.end()
+    cuts.saved()

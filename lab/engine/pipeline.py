@@ -34,7 +34,7 @@ from lab.engine.runner import tell_to_stop
 from lab.engine.settings import Settings
 from lab.model.times import now_ms
 
-STOP_S = 30.0  # an epoch ends at its next cut; a stop waits no longer for it
+STOP_S = 30.0  # the loop ends at its next cut; a stop waits no longer for it
 HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
 # Spark gives workers with shorter tracebacks to SQL only; with the same for all, those that are there already do
 TRACEBACK = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
@@ -126,11 +126,11 @@ class Engine:
         """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
         with self.until_stopped:
             if self.job.loops:
-                self._end_epoch()
+                self._end_loop()
             self.query.stop()
 
-    def _end_epoch(self) -> None:
-        """Has the running epoch end at its next cut, and waits for that."""
+    def _end_loop(self) -> None:
+        """Has the loop end at its next cut, and waits for that."""
         tell_to_stop(self.job)
         deadline = time.monotonic() + STOP_S
         while self.query.isActive and time.monotonic() < deadline:

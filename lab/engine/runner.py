@@ -1,18 +1,21 @@
-"""An epoch of the loop inside a task of Spark's: seconds of cuts, delivered from here, until it is time to save or to stop."""
+"""The loop inside a task of Spark's: a minute of epochs, delivered from here, until the engine is to stop."""
 
 import os
 import time
 from dataclasses import replace
 
 from lab.engine import lease, shared
+from lab.engine.checkpoint import planned_end, runs_loop
 from lab.engine.cut import Mark, Planner, positions
-from lab.engine.cuts import Cut
+from lab.engine.cuts import FOLDER, Cut, Cuts, is_closed
 from lab.engine.ends import READ
 from lab.engine.job import Job
 from lab.engine.loop import epoch
 from lab.engine.task import alone
+from lab.model.times import now_ms
 
-EPOCH_S = 10.0
+BATCH_S = 60.0  # events that come between two micro-batches wait for about 0.1 s; the first batches, which take longer, are shorter
+EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
 # the pause between two cuts, in which records gather; the longer nothing comes, the longer it is
 PAUSE_S, REST_S = 0.003, 0.02
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
@@ -22,38 +25,61 @@ class ParentGone(RuntimeError):
     """The process that started this worker has ended: another one may do its work."""
 
 
-def run_epoch(job: Job, number: int) -> None:
-    """Runs an epoch in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
-    if job.lease:
-        lease.check(job.folder, job.lease)
+def run_loop(job: Job, batch: int) -> None:
+    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
     parent, flag = os.getppid(), shared.private_folder(job.start) / STOP
-    outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-    with epoch(job, _planner(job), number, outlet.put) as running:
-        ends, pause = time.monotonic() + EPOCH_S, PAUSE_S
-        while time.monotonic() < ends and not flag.exists():
-            if os.getppid() != parent:
-                raise ParentGone(f"process {parent} is gone")
-            pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
-            time.sleep(pause)
-            job.logs.reached(positions(running.cuts.mark["events"]))
-        outlet.flush()
+    ends = time.monotonic() + _batch_s(job)
+
+    def over() -> bool:
+        if os.getppid() != parent:
+            raise ParentGone(f"process {parent} is gone")
+        return flag.exists() or time.monotonic() > ends
+
+    planner, outlet = _planner(job), job.logs.outlet(job.engine[0] if job.engine else job.start)
+    cuts, pause = Cuts(job.folder, _before(job, planner, batch), job.lease), PAUSE_S
+    while not over():
+        if job.lease:
+            lease.check(job.folder, job.lease)
+        with epoch(job, planner, cuts, outlet.put) as running:
+            save = time.monotonic() + EPOCH_S
+            while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
+                pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
+                time.sleep(pause)
+                job.logs.reached(positions(cuts.mark["events"]))
+            outlet.flush()
 
 
-def finish_epoch(job: Job, number: int) -> None:
-    """Carries out the cuts that an epoch has, and ends it: whoever comes after runs one cut a micro-batch, or several tasks."""
+def _batch_s(job: Job) -> float:
+    """How long a micro-batch is: as long as the engine has run before it, within bounds."""
+    ran_s = (now_ms() - job.engine[1]) / 1000 if job.engine else BATCH_S
+    return min(max(ran_s, EPOCH_S), BATCH_S)
+
+
+def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
+    """The mark at which a micro-batch begins, None if the one before ran the loop."""
+    before = planned_end(job.checkpoint, batch - 1) if batch else planner.beginning()
+    return None if runs_loop(before) else before
+
+
+def finish_loop(job: Job, batch: int) -> None:
+    """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
     alone = replace(job, settings=replace(job.settings, parallelism=1))
     if job.lease:
         lease.check(job.folder, job.lease)
-    outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-    with epoch(alone, _planner(alone), number, outlet.put):
+    if is_closed(job.folder / FOLDER, job.lease):
+        return  # by another attempt
+    planner, outlet = _planner(alone), job.logs.outlet(job.engine[0] if job.engine else job.start)
+    cuts = Cuts(job.folder, _before(alone, planner, batch), job.lease)
+    with epoch(alone, planner, cuts, outlet.put):
         outlet.flush()
+    cuts.close()
 
 
-def run_cut(job: Job, batch_id: int, begin: Mark, end: Mark) -> None:
+def run_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).works(begin, end)
     outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-    outlet.put(Cut(work.number, begin, end), alone(job, batch_id, work), frozenset())
+    outlet.put(Cut(work.number, begin, end), alone(job, work), frozenset())
     outlet.flush()
 
 
@@ -74,5 +100,5 @@ def stopping(job: Job) -> bool:
 
 
 def tell_to_stop(job: Job) -> None:
-    """The running epoch ends at its next cut, and no other begins."""
+    """The loop ends at its next cut, and does not begin again."""
     (shared.private_folder(job.start) / STOP).touch()

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -20,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine import cuts
-from lab.engine.checkpoint import Batches
+from lab.engine.checkpoint import Batches, runs_loop, saved
 from lab.engine.cut import Ends, Mark, Planner, Work, positions
 from lab.engine.ends import READ
 from lab.engine.job import Job
@@ -32,11 +31,6 @@ OUTPUT = StructType().add("topic", StringType()).add("key", StringType()).add("v
 SENT = StructType().add("task", IntegerType()).add("payload", BinaryType())
 ARROW_OUTPUT = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
 ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
-
-
-def batch_id() -> int:
-    """The number of the micro-batch that this task is a part of."""
-    return int(TaskContext.get().getLocalProperty("streaming.sql.batchId"))
 
 
 def source_of(job: Job) -> type[DataSource]:
@@ -57,7 +51,7 @@ class EngineSource(DataSource):
         return OUTPUT if self.job.settings.parallelism == 1 else SENT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return EpochReader(self.job) if self.job.loops else Reader(self.job)
+        return LoopReader(self.job) if self.job.loops else Reader(self.job)
 
 
 class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,25 +77,30 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._upto = self._planner.target()
 
     def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
-        begin = self._mark(start)
+        begin, planned = self._mark(start), Batches.read(self.job.checkpoint).planned
+        after = -1 if runs_loop(start) else begin["epoch"]
+        if cuts.is_left(self.job.folder / cuts.FOLDER, after, self.job.lease):
+            return {"batch": 0 if planned is None else planned + 1}
         self.job.logs.reached(positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
         end = self._planner.latest(begin, at_most, self._upto)
         if end != begin:
             return end
         # Spark compares texts, and runs a first batch also of nothing
-        return start | {"number": 0} if Batches.read(self.job.checkpoint).planned is None else start
+        first = {"number": 0, "epoch": 0}
+        return start | first if planned is None else start
 
     def _mark(self, offset: dict) -> Mark:
-        """The mark that an offset means."""
-        if "epoch" not in offset:  # an older version gave no numbers
-            planned = Batches.read(self.job.checkpoint).planned
-            return {"number": -1 if planned is None else planned} | offset
-        return cuts.end_of(self.job.folder / cuts.FOLDER, offset["epoch"])[0]
+        """The mark that the end of a micro-batch means."""
+        if runs_loop(offset):
+            return saved(self.job.checkpoint) or self._planner.beginning()
+        planned = Batches.read(self.job.checkpoint).planned
+        number = -1 if planned is None else planned  # older versions gave none
+        return {"number": number, "epoch": number} | offset
 
     def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
-        if "epoch" in end:  # of an engine that ran the loop, and was stopped or killed
-            return [InputPartition(end["epoch"])]
+        if runs_loop(end):  # an earlier start ran the loop
+            return [InputPartition(_number(end))]
         works = self._planner.works(self._mark(start), self._mark(end))
         return [Share(number, work) for number, work in enumerate(works)]
 
@@ -109,24 +108,24 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from lab.engine.task import alone, sent
 
         if not isinstance(partition, Share):
-            from lab.engine.runner import finish_epoch
+            from lab.engine.runner import finish_loop
 
-            return finish_epoch(self.job, partition.value)
+            return finish_loop(self.job, partition.value)
         if self.job.settings.parallelism == 1:
-            yield output(self.job, alone(self.job, batch_id(), partition.work))
+            yield output(self.job, alone(self.job, partition.work))
             return
         for task, payload in sent(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
 
 
-class EpochReader(DataSourceStreamReader):
-    """Names epochs; a task runs each with `lab.engine.runner`, delivers, and gives Spark no rows."""
+class LoopReader(DataSourceStreamReader):
+    """Numbers the micro-batches; in each a task runs the loop with `lab.engine.runner`, delivers, and gives Spark no rows."""
 
     def __init__(self, job: Job):
         self.job = job
 
     def initialOffset(self) -> dict:
-        return {"epoch": -1}
+        return {"batch": -1}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
@@ -135,28 +134,32 @@ class EpochReader(DataSourceStreamReader):
         from lab.engine.runner import stopping
 
         planned = Batches.read(self.job.checkpoint).planned
-        return start if stopping(self.job) else {"epoch": 0 if planned is None else planned + 1}
+        return start if stopping(self.job) else {"batch": 0 if planned is None else planned + 1}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         return [InputPartition((start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lab.engine.runner import run_cut, run_epoch
+        from lab.engine.runner import run_cut, run_loop
 
         start, end = partition.value
-        if "epoch" in end:
-            run_epoch(self.job, end["epoch"])
+        if runs_loop(end):
+            run_loop(self.job, _number(end))
         else:  # planned by an engine that chose its cuts on the driver, and died
-            run_cut(self.job, batch_id(), self._begin(start, end), {"number": batch_id()} | end)
+            number = Batches.read(self.job.checkpoint).planned
+            run_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
         yield from ()
 
     def _begin(self, start: dict, end: Mark) -> Mark:
         """The mark at which a cut that the driver chose begins; `start` is no mark if this source named it."""
-        if "epoch" not in start:
+        if not runs_loop(start):
             return start
-        if start["epoch"] < 0:
-            return end.get("begin", end)
-        return cuts.end_of(self.job.folder / cuts.FOLDER, start["epoch"])[0]
+        return (_number(start) >= 0 and saved(self.job.checkpoint)) or end.get("begin", end)
+
+
+def _number(end: dict) -> int:
+    """Of a micro-batch that runs the loop."""
+    return next(iter(end.values()))
 
 
 class Share(InputPartition):
@@ -175,7 +178,7 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output(job, received(job, task, batch_id(), sent_to_it))
+        yield output(job, received(job, task, sent_to_it))
 
 
 def output(job: Job, lines: "TaskOutput") -> pa.RecordBatch:

@@ -87,12 +87,12 @@ class Stages:
         """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
         works = self.planner.works(start, end)
         if self.settings.parallelism == 1:
-            return [alone(self.job, self.batch_id, works[0])]
+            return [alone(self.job, works[0])]
         payloads: dict[int, list[bytes]] = defaultdict(list)
         for number, work in enumerate(works):
             for task, payload in sent(self.job, number, work):
                 payloads[task].append(payload)
-        return [received(self.job, task, self.batch_id, of) for task, of in payloads.items()]
+        return [received(self.job, task, of) for task, of in payloads.items()]
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in files."""

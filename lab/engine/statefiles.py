@@ -1,16 +1,16 @@
-"""Durable windows: what the batches stored, as Arrow files that anybody can read.
+"""Durable windows: what the epochs stored, as Arrow files that anybody can read.
 
-    batch 1   batch 2   …   batch 8        each batch adds one file a task: the events it stored, the resets
+    epoch 1   epoch 2   …   epoch 8        each epoch adds one file a task: the events it stored, the resets
       ▪         ▪       …      ▪      ──►  ▬  eight files of a level merge into one of the next
 
-So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. A batch that
+So few files remain, each event is rewritten O(log n) times, and files wholly older than the widest window go. An epoch that
 stored nothing leaves an empty file: a file that is missing is a loss. A file is written from the arrays in memory; it is read
 only to rebuild them. Its name says what it covers:
 
-    state/000000017-000000010-00000-00007.arrow       batches 10 … 17 of key-groups 0 … 7
+    state/000000017-000000010-00000-00007.arrow       epochs 10 … 17 of key-groups 0 … 7
 
-A task that owns other key-groups than those reads what concerns it: rescaling moves nothing. A file that a batch left which
-was not committed is passed over, and written again, the same, when that batch runs again.
+A task that owns other key-groups than those reads what concerns it: rescaling moves nothing. A file of an epoch that
+was not saved is passed over, and written again, the same, when that epoch runs again.
 
 >>> pyarrow.feather.read_table("checkpoint/state/000000017-000000010-00000-00007.arrow")      # doctest: +SKIP
 """
@@ -33,8 +33,8 @@ from lab.engine.together import WORTH_ROWS
 
 FOLDER = "state"
 MERGED_AT_ONCE = 8
-EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22  # in a file that merges write: in any; in one of large batches
-BATCH_BITS = 32  # a seq is its batch's number, then the place in it
+EVENTS_FREE, EVENTS_AT_MOST = 1 << 17, 1 << 22  # in a file that merges write: in any; in one of large epochs
+EPOCH_BITS = 32  # a seq is its epoch's number, then the place in it
 NAME = re.compile(r"(\d{9,})-(\d{9,})-(\d{5})-(\d{5})\.arrow")
 # of events and of resets
 COLUMNS = {"store": pa.int32(), **dict.fromkeys(("time", "id", "seq", "keyGroup"), pa.int64())}
@@ -52,19 +52,19 @@ class FileGone(ValueError):
 
 
 class Overtaken(RuntimeError):
-    """A task runs for a micro-batch that is long done, so the files that it would need may have been merged or removed."""
+    """A task runs for an epoch that is long done, so the files that it would need may have been merged or removed."""
 
-    def __init__(self, batch_id: int, what: str, newest: int):
+    def __init__(self, epoch: int, what: str, newest: int):
         super().__init__(
-            f"micro-batch {batch_id}: {what} of micro-batch {newest} already, so another engine, "
+            f"epoch {epoch}: {what} of epoch {newest} already, so another engine, "
             "or another attempt at the task, has gone on without this one"
         )
 
 
 class StateFile(NamedTuple):
-    """One file: the batches and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
+    """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
-    `newest`: the newest event time, in ms, of all records of the log up to its last batch, whoever got them.
+    `newest`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them.
     """
 
     last: int
@@ -82,15 +82,15 @@ class StateFile(NamedTuple):
         return f"{self.last:09d}-{self.first:09d}-{self.low:05d}-{self.high:05d}.arrow"
 
 
-def first_seq(batch_id: int) -> int:
-    """The seq of the first event of a batch."""
-    return batch_id << BATCH_BITS
+def first_seq(epoch: int) -> int:
+    """The seq of the first event of an epoch."""
+    return epoch << EPOCH_BITS
 
 
 def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
-    """The files that hold the key-groups `low` … `high` after batch `upto`, oldest first, and the names that nobody needs.
+    """The files that hold the key-groups `low` … `high` after epoch `upto`, oldest first, and the names that nobody needs.
 
-    Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its batches.
+    Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its epochs.
 
     >>> merged, first, second = "000000001-000000000-00000-00003.arrow", *(f"00000000{n}-00000000{n}-00000-00003.arrow" for n in "01")
     >>> files, idle = chosen([merged, first, second], 1, 0, 3)
@@ -103,7 +103,7 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
         (file for file in found if file.last <= upto),
         key=lambda file: (-file.last, file.first, (file.low, file.high) != (low, high), file.low),
     )
-    needed: dict[int, int] = {}  # key-group -> the newest batch that is still wanted
+    needed: dict[int, int] = {}  # key-group -> the newest epoch that is still wanted
     serving, idle = [], []
     for _, alike in groupby(found, key=lambda file: (file.last, file.first)):
         before = needed.copy()
@@ -119,13 +119,13 @@ def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[S
 
 
 def behind_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
-    """Files, oldest first, and key-groups of which no file covers some later batch: of those all has expired, or one is lost.
+    """Files, oldest first, and key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
 
     >>> old, new = (StateFile(n, n, 0, 1, serves=(0, 1)) for n in (1, 3))
     >>> [(file.last, key_group) for file, key_group in behind_gaps([old, StateFile(2, 2, 0, 0, serves=(0,)), new])]
     [(1, 1)]
     """
-    reached: dict[int, int] = {}  # key-group -> the first batch from which on all are covered
+    reached: dict[int, int] = {}  # key-group -> the first epoch from which on all are covered
     for file in reversed(files):
         for key_group in file.serves:
             if file.last < reached.setdefault(key_group, file.last + 1) - 1:
@@ -156,9 +156,9 @@ class StateFiles:
         self.folder, self.low, self.high = checkpoint / FOLDER, low, high
 
     def find(self, upto: int, begins: bool = True) -> tuple[list[StateFile], list[str]]:
-        """The files that hold the key-groups after batch `upto`, oldest first, and the names of those that nobody needs.
+        """The files that hold the key-groups after epoch `upto`, oldest first, and the names of those that nobody needs.
 
-        `begins`: for a task of the next batch. Raises Overtaken if that batch is long done, FileGone if `upto` left no file.
+        `begins`: for a task of the next epoch. Raises Overtaken if that epoch is long done, FileGone if `upto` left no file.
         """
         names = self.folder.names()
         files, idle = chosen(names, upto, self.low, self.high)
@@ -167,9 +167,7 @@ class StateFiles:
             raise Overtaken(upto + 1, f"{self.folder} has files", newest)
         there = {kg for file in files if file.last == upto for kg in file.serves}
         if upto >= 0 and (lost := set(range(self.low, self.high + 1)) - there):
-            raise FileGone(
-                f"{self.folder}: what micro-batch {upto} left of key-groups {min(lost)} … {max(lost)}"
-            )
+            raise FileGone(f"{self.folder}: what epoch {upto} left of key-groups {min(lost)} … {max(lost)}")
         return [self._described(file) for file in files], idle
 
     def _described(self, file: StateFile) -> StateFile:
@@ -214,7 +212,7 @@ class StateFiles:
     def write(
         self, last: int, first: int, level: int, rows: pa.Table, newest_of_log: int = BEFORE_ALL
     ) -> StateFile:
-        """Writes what batches `first` … `last` stored."""
+        """Writes what epochs `first` … `last` stored."""
         file = StateFile(last, first, self.low, self.high, level, newest=newest_of_log)
         events, newest = _summary(rows)
         meta = json.dumps({"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log})
@@ -271,7 +269,7 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
 def merging(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
     """How many of the newest files the next one, of so many events, replaces, and its level: eight of a level make one of the next.
 
-    Events wait while a merge is written, so it is small, or no more than eight batches like this one.
+    Events wait while a merge is written, so it is small, or no more than eight epochs like this one.
 
     >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)], 5)
     (7, 1)

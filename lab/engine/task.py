@@ -74,21 +74,19 @@ def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: Window
     return {log: lines for log, lines in output.items() if lines[1]}
 
 
-def evaluated(
-    job: Job, task: int, batch_id: int, work: Work, envelopes: Iterable[Envelope], told: dict
-) -> TaskOutput:
-    """Evaluates what one task owns of a micro-batch. Raises Fenced if another engine has taken over since it was planned."""
+def evaluated(job: Job, task: int, work: Work, envelopes: Iterable[Envelope], told: dict) -> TaskOutput:
+    """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
     if job.lease:
         lease.check(job.folder, job.lease)
     state, rules = state_of(job, task), ledger.load(job.folder, work.before, job.settings.schema)[0]
-    with state.batch(batch_id, rules if work.after == work.before else rules.copy()) as windows:
+    with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = answered(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)
 
 
-def alone(job: Job, batch_id: int, work: Work) -> TaskOutput:
-    """A whole micro-batch in one task."""
-    return evaluated(job, 0, batch_id, work, *routed(job, work))
+def alone(job: Job, work: Work) -> TaskOutput:
+    """A whole epoch of one cut in one task."""
+    return evaluated(job, 0, work, *routed(job, work))
 
 
 # -- between tasks -----------------------------------------------------------------------------------------------------
@@ -98,7 +96,8 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
     """What the reading task `number` sends: (task, payload)."""
     envelopes, told = routed(job, work)
     for task in range(job.settings.parallelism):
-        head = {"before": work.before, "after": work.after, "newest": told["newest"], "number": work.number}
+        head = {"before": work.before, "after": work.after, "newest": told["newest"]}
+        head |= {"number": work.number, "epoch": work.epoch}
         head |= told if task == 0 else {}
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
@@ -106,7 +105,7 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
             yield task, pack(part.columns, [number, part.after, part.store])
 
 
-def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> TaskOutput:
+def received(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
     told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []
@@ -123,6 +122,6 @@ def received(job: Job, task: int, batch_id: int, payloads: Iterable[bytes]) -> T
         told["cut"] = head.get("cut")
         for name, time in head.get("times", {}).items():
             told["times"][name] = max(told["times"].get(name, 0), time)
-    work = Work({}, {}, head["before"], head["after"], 0, head["number"])
+    work = Work({}, {}, head["before"], head["after"], 0, head["number"], head["epoch"])
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
-    return evaluated(job, task, batch_id, work, envelopes, told)
+    return evaluated(job, task, work, envelopes, told)

@@ -1,10 +1,10 @@
-"""A task's windows between micro-batches: in shared memory for the next one, in state files for whoever comes after a crash.
+"""A task's windows between epochs: in shared memory for the next one, in state files for whoever comes after a crash.
 
-    lock the note ─► memory is that of the batch before? ─► evaluate in log order ─► write the state file ─► note the batch
+    lock the note ─► memory is that of the epoch before? ─► evaluate in log order ─► write the state file ─► note the epoch
                           no: read the state files
 
 The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
-somebody changes them: whoever finds it so, or finds another batch in it, rebuilds them from the files. So a task that is
+somebody changes them: whoever finds it so, or finds another epoch in it, rebuilds them from the files. So a task that is
 killed, runs twice or runs again gives the same rows and the same file.
 """
 
@@ -48,13 +48,13 @@ class WindowState:
         self.opened = ""  # the note under which the stores are what shared memory holds
 
     @contextmanager
-    def batch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
-        """The windows as the batch before left them; `ledger`: what was in force then. Saved at the end, unless that raises."""
+    def epoch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
+        """The windows as the epoch before left them; `ledger`: what was in force then. Saved at the end, unless that raises."""
         self.number, windows = number, self.windows
         windows.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with shared.locked(windows.folder / "lock") as note:
             noted = note.read()
-            newest = json.loads(noted)["batch"] if noted else -1
+            newest = json.loads(noted)["epoch"] if noted else -1
             if newest > number:
                 raise Overtaken(number, "memory holds the windows", newest)
             note.write("")
@@ -64,18 +64,18 @@ class WindowState:
             yield windows
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]
-            done = {"batch": number, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
+            done = {"epoch": number, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
 
     def _open(self, noted: str) -> None:
-        """Makes the stores those after the batch before: the ones at hand, those in shared memory, or out of the files.
+        """Makes the stores those after the epoch before: the ones at hand, those in shared memory, or out of the files.
 
         At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
         """
         note = json.loads(noted) if noted else {}
         plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
-        right = note.get("batch") == self.number - 1 and all(map(Path.exists, map(self.windows.path, plans)))
+        right = note.get("epoch") == self.number - 1 and all(map(Path.exists, map(self.windows.path, plans)))
         if right:
             self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
         else:
@@ -118,7 +118,7 @@ class WindowState:
         store.load(events, resets, {}, self.windows.late_ms)
 
     def _save(self) -> None:
-        """Writes what this batch stored, merged with the newest files if they are many; drops what is wholly expired."""
+        """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
         taken, level = merging(self.chain, self.windows.stored)
         if self.windows.forgot:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
@@ -137,7 +137,7 @@ class WindowState:
             *self.chain[: len(self.chain) - taken],
             self.files.write(self.number, first, level, self._rows(first_seq(first)), self.windows.newest),
         ]
-        # the batch that made it so is committed, and what is written tells who may still want to read it that it is late
+        # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
             self.files.folder.remove(name)
         self.garbage = [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
@@ -164,7 +164,7 @@ class WindowState:
         try:
             held = self.files.newest(file)
         except FileGone:
-            # a task of another machine, with memory of its own, has found it expired a batch earlier
+            # a task of another machine, with memory of its own, has found it expired an epoch earlier
             return True
         return not any(self.windows.holds(*each) for each in held)
 

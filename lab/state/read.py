@@ -1,6 +1,6 @@
 """Reads the state of an engine from its checkpoint: rules, key-groups and windows. The engine may be running.
 
-    checkpoint ──► last committed mark ──► ledger: rules, stores ──► state files ──► stored events ──► State
+    checkpoint ──► last saved mark ──► ledger: rules, stores ──► state files ──► stored events ──► State
 
 Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 """
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine import ledger
-from lab.engine.checkpoint import Batches, mark, read_record
+from lab.engine.checkpoint import mark, read_record, saved
 from lab.engine.durable import Durable
 from lab.engine.ledger import Ledger, Plan
 from lab.engine.rulenumbers import halves, shown_value
@@ -63,10 +63,10 @@ class KeyGroupState:
 
 @dataclass(frozen=True)
 class State:
-    """The state in a checkpoint after micro-batch `batch`. An event on two routes counts twice, because it is stored twice."""
+    """The state in a checkpoint after epoch `epoch`. An event on two routes counts twice, because it is stored twice."""
 
     checkpoint: Path | str
-    batch: int
+    epoch: int
     parallelism: int
     rules: list[Rule]
     key_groups: list[KeyGroupState]
@@ -75,7 +75,7 @@ class State:
         """The state as JSON."""
         return {
             "checkpoint": str(self.checkpoint),
-            "batch": self.batch,
+            "epoch": self.epoch,
             "parallelism": self.parallelism,
             "rules": [{**rule.to_dict(), "version": rule.version} for rule in self.rules],
             "keyGroups": [asdict(group) for group in self.key_groups],
@@ -96,7 +96,7 @@ class State:
         """One line for people."""
         events, groups, size = (sum(self.widget_data()[name]) for name in ("events", "groups", "bytes"))
         return (
-            f"after micro-batch {self.batch}: {len(self.rules)} rules, {len(self.key_groups)} key-groups on "
+            f"after epoch {self.epoch}: {len(self.rules)} rules, {len(self.key_groups)} key-groups on "
             f"{self.parallelism} partitions, {groups:,} groups, {events:,} events held, {size:,} bytes"
         )
 
@@ -107,9 +107,9 @@ class State:
 
 
 class Reader:
-    """Reads a checkpoint after a micro-batch, by default the last committed one. Raises ValueError if there is nothing to read."""
+    """Reads a checkpoint after an epoch, by default the last saved one. Raises ValueError if there is nothing to read."""
 
-    def __init__(self, checkpoint: Path | str, batch: int | None = None):
+    def __init__(self, checkpoint: Path | str, epoch: int | None = None):
         record = read_record(checkpoint)
         if record is None:
             raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
@@ -118,31 +118,28 @@ class Reader:
         self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
         while True:
-            done = Batches.read(checkpoint).done
-            if done is None:
-                raise ValueError(
-                    f"checkpoint {checkpoint}: no micro-batch was completed yet, there is no state"
-                )
-            self.batch = done if batch is None else batch
+            newest = saved(checkpoint)
+            if newest is None:
+                raise ValueError(f"checkpoint {checkpoint}: no epoch was saved yet, there is no state")
+            done = newest["epoch"]
+            self.epoch = done if epoch is None else epoch
             try:
                 self._read(checkpoint, done)
                 return
-            except FileGone:  # a running engine may have committed another batch meanwhile
-                if batch is not None or Batches.read(checkpoint).done == done:
+            except FileGone:  # a running engine may have saved another epoch meanwhile
+                if epoch is not None or (saved(checkpoint) or {}).get("epoch") == done:
                     raise
 
     def _read(self, checkpoint: Path | str, done: int) -> None:
         names = filter(None, map(NAME.fullmatch, self.files.folder.names()))
-        merged = any(int(name[2]) <= self.batch < int(name[1]) <= done for name in names)
-        if self.batch > done or merged:
-            why = "was not completed yet" if self.batch > done else "has been merged with later ones"
-            raise ValueError(
-                f"checkpoint {checkpoint}: micro-batch {self.batch} {why}; the last one is {done}"
-            )
-        self.chain = self.files.find(self.batch, begins=False)[0]
+        merged = any(int(name[2]) <= self.epoch < int(name[1]) <= done for name in names)
+        if self.epoch > done or merged:
+            why = "was not saved yet" if self.epoch > done else "has been merged with later ones"
+            raise ValueError(f"checkpoint {checkpoint}: epoch {self.epoch} {why}; the last one is {done}")
+        self.chain = self.files.find(self.epoch, begins=False)[0]
         self._rows = [self.files.read(file) for file in self.chain]
         folder = Durable(checkpoint)
-        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.batch)["ledger"], self.settings.schema)
+        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.epoch)["ledger"], self.settings.schema)
 
     def held(self) -> Iterator[tuple[Plan, pa.Table]]:
         """The stored events of each route."""
@@ -157,12 +154,12 @@ class Reader:
             yield plan, events.filter(pa.array(time >= newest[key_group] - reach))
 
 
-def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
-    """The state in a checkpoint after a micro-batch, by default the last committed one.
+def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:
+    """The state in a checkpoint after an epoch, by default the last saved one.
 
     Raises ValueError if there is nothing to read.
     """
-    reader = Reader(checkpoint, batch)
+    reader = Reader(checkpoint, epoch)
     count, parallelism = reader.settings.key_groups, reader.settings.parallelism
     events, groups = np.zeros(count, np.int64), np.zeros(count, np.int64)
     oldest, newest = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
@@ -191,16 +188,16 @@ def read_state(checkpoint: Path | str, *, batch: int | None = None) -> State:
         )
         for number, partition in enumerate(by_range(count, parallelism))
     ]
-    return State(Path(checkpoint), reader.batch, parallelism, reader.ledger.book.sorted(), found)
+    return State(Path(checkpoint), reader.epoch, parallelism, reader.ledger.book.sorted(), found)
 
 
-def events_of(checkpoint: Path | str, key: Mapping[str, object], *, batch: int | None = None) -> list[dict]:
+def events_of(checkpoint: Path | str, key: Mapping[str, object], *, epoch: int | None = None) -> list[dict]:
     """The stored events of one key, such as {"payeeId": 25}, on every route with exactly these keys, oldest first.
 
     Each: route, keyGroup, eventId, eventTime (ms) and the fields that the route's rules need; of a string only a digest
     is held, in hex. Raises ValueError if no rule groups by these fields.
     """
-    reader, found = Reader(checkpoint, batch), []
+    reader, found = Reader(checkpoint, epoch), []
     routes = [plan.route for plan in reader.ledger.plans]
     if not any(set(route.keys) == set(key) for route in routes):
         known = sorted({", ".join(route.keys) or "(no keys)" for route in routes})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.engine.checkpoint import Batches, mark, new_id, read_record, write_record
+from lab.engine.checkpoint import new_id, read_record, saved, write_record
 from lab.engine.durable import Durable
 from lab.engine.lease import Lease
 
@@ -30,9 +30,7 @@ class Reprocessed:
         begins = "from the beginning of its logs"
         if self.after is not None:
             since = datetime.fromtimestamp(self.log_time / 1000, UTC)
-            begins = (
-                f"after micro-batch {self.after}, with what was logged since {since:%Y-%m-%d %H:%M:%S} UTC"
-            )
+            begins = f"after epoch {self.after}, with what was logged since {since:%Y-%m-%d %H:%M:%S} UTC"
         return (
             f"{self.checkpoint} has a new id and goes on {begins}. What its engine has written since then comes again, "
             "alerts with the same alertId unless another version gave them: docs/operations.md, Upgrades"
@@ -45,5 +43,5 @@ def reprocess(checkpoint: Path | str) -> Reprocessed:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a reprocess"):
         write_record(checkpoint, read_record(checkpoint) | new_id())
-        done = Batches.read(checkpoint).done
-    return Reprocessed(checkpoint, done, 0 if done is None else mark(checkpoint, done)["cut"])
+        newest = saved(checkpoint)
+    return Reprocessed(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

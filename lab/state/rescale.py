@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.engine.checkpoint import Batches, read_record, write_record
+from lab.engine.checkpoint import read_record, saved, write_record
 from lab.engine.durable import Durable
 from lab.engine.lease import Lease
 from lab.engine.statefiles import StateFiles
@@ -118,9 +118,8 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
 def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
     """The approximate size of each key-group in bytes."""
     sizes: Counter[int] = Counter()
-    done = Batches.read(checkpoint).done
-    if done is not None:
+    if newest := saved(checkpoint):
         files = StateFiles(Durable(checkpoint), 0, key_groups - 1)
-        for file in files.find(done, begins=False)[0]:
+        for file in files.find(newest["epoch"], begins=False)[0]:
             sizes.update(files.sizes(file))
     return tuple(round(sizes[number]) for number in range(key_groups))

@@ -30,7 +30,7 @@ class TimedStages(Stages):
         with self._timed(STAGES[0]):
             envelopes, told = routed(self.job, work)
         with self._timed(STAGES[1]):
-            return [evaluated(self.job, 0, self.batch_id, work, envelopes, told)]
+            return [evaluated(self.job, 0, work, envelopes, told)]
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine.cut import Mark
-from lab.engine.cuts import FOLDER, Cuts, TakenOver, newest, written
+from lab.engine.cuts import FOLDER, Cuts, TakenOver, is_left, last_saved, newest, written
 from lab.engine.durable import Durable
 
 
@@ -14,8 +14,19 @@ def mark(cut: int) -> Mark:
     return {"cut": cut, "at": 7, "events": {"0": cut}, "control": {"0": 0}, "ledger": ""}
 
 
-def attempt(folder: Path, epoch: int = 0) -> Cuts:
-    return Cuts(Durable(folder), epoch, lambda: mark(0))
+BEGINNING = mark(0) | {"number": -1, "epoch": -1}
+
+
+def attempt(folder: Path, before: Mark | None = BEGINNING) -> Cuts:
+    return Cuts(Durable(folder), before)
+
+
+def saved(folder: Path) -> Cuts:
+    """An attempt at the newest epoch, which it ends."""
+    cuts = attempt(folder)
+    cuts.end()
+    cuts.saved()
+    return cuts
 
 
 def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they_end(tmp_path):
@@ -25,8 +36,10 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
     again = attempt(tmp_path)
     assert [(cut.number, cut.begin["cut"], cut.end["cut"]) for cut in again.taken] == [(0, 0, 5), (1, 5, 6)]
     again.end()
-    following = attempt(tmp_path, 1)
-    assert (following.mark, following.number, following.taken) == (mark(6) | {"number": 1}, 2, [])
+    again.saved()
+    following = attempt(tmp_path)
+    assert (following.epoch, following.number, following.taken) == (1, 2, [])
+    assert following.mark == mark(6) | {"number": 1, "epoch": 0}
 
 
 def test_an_attempt_that_another_one_followed_adds_nothing_delivers_nothing_and_ends_nothing(tmp_path):
@@ -44,9 +57,11 @@ def test_no_cut_comes_after_the_end_whoever_runs_the_epoch_again(tmp_path):
     first.add(mark(5))
     first.end()
     again = attempt(tmp_path)
-    assert again.ended
+    assert (again.epoch, again.ended, len(again.taken)) == (0, True, 1)
     again.end()
-    assert attempt(tmp_path, 1).number == 1
+    again.saved()
+    again.next()
+    assert (again.epoch, again.number) == (1, 1)
 
 
 @pytest.mark.parametrize("lost", [1, 9, 40])
@@ -72,33 +87,140 @@ def test_damage_before_the_last_record_is_an_error_that_names_the_file(tmp_path)
         attempt(tmp_path)
 
 
-def test_an_epoch_before_the_newest_is_not_run_again(tmp_path):
-    first = attempt(tmp_path)
-    first.end()
-    attempt(tmp_path, 1)
-    with pytest.raises(TakenOver, match="epoch 1 has begun"):
-        attempt(tmp_path)
+def test_the_next_epoch_belongs_to_whoever_began_it(tmp_path):
+    first = saved(tmp_path)
+    second = attempt(tmp_path)
+    assert second.epoch == 1
+    with pytest.raises(TakenOver, match="epoch 1 of .* has been taken over"):
+        first.next()
+    second.add(mark(5))
+
+
+def test_an_attempt_that_stood_still_until_its_epoch_was_removed_does_not_make_it_anew(tmp_path, monkeypatch):
+    first = saved(tmp_path)
+    names = Durable.names
+
+    def stands_still(self):
+        monkeypatch.setattr(Durable, "names", names)
+        found = self.names()
+        for _ in range(3):
+            saved(tmp_path)
+        return found
+
+    monkeypatch.setattr(Durable, "names", stands_still)
+    late = None
+    with pytest.raises(TakenOver):
+        late = attempt(tmp_path)
+    assert late is None and first.epoch == 0
 
 
 def test_files_of_epochs_before_the_last_two_go(tmp_path):
-    for epoch in range(4):
-        attempt(tmp_path, epoch).end()
+    for _ in range(4):
+        saved(tmp_path)
     assert Durable(tmp_path / FOLDER).names() == ["000000002.jsonl", "000000003.jsonl"]
 
 
-def test_an_epoch_whose_predecessor_has_no_end_does_not_begin(tmp_path):
+@pytest.mark.parametrize("torn", [0, 1, 30, 10_000])
+def test_an_epoch_that_began_with_a_torn_record_begins_again(tmp_path, torn):
+    cuts = attempt(tmp_path)
+    cuts.add(mark(5))
+    cuts.end()
+    cuts.saved()
+    cuts.next()
+    file = tmp_path / FOLDER / "000000001.jsonl"
+    first = file.read_bytes().splitlines(keepends=True)[0]
+    file.write_bytes(first[: max(len(first) - torn, 0)])
+    again = attempt(tmp_path)
+    assert (again.epoch, again.number, again.mark["cut"]) == (1, 1, 5)
+    again.add(mark(6))
+    assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [6]
+
+
+def test_epochs_that_the_driver_ran_meanwhile_count(tmp_path):
+    saved(tmp_path)
+    after = mark(9) | {"number": 4, "epoch": 3}
+    cuts = attempt(tmp_path, after)
+    assert (cuts.epoch, cuts.number, cuts.mark) == (4, 5, after)
+    cuts.add(mark(10))
+    assert [cut.number for cut in attempt(tmp_path, after).taken] == [5]
+
+
+def test_an_attempt_of_an_earlier_start_is_refused(tmp_path):
+    checkpoint = Durable(tmp_path)
+    Cuts(checkpoint, BEGINNING, "000000001-a").add(mark(5))
+    later = Cuts(checkpoint, BEGINNING, "000000002-b")
+    with pytest.raises(TakenOver, match="a later start has begun, under lease 000000002-b"):
+        Cuts(checkpoint, BEGINNING, "000000001-a")
+    later.end()
+    later.saved()
+    with pytest.raises(TakenOver, match="a later start has begun"):
+        Cuts(checkpoint, None, "000000001-a")
+
+
+def test_what_an_earlier_start_left_is_known_until_a_later_one_has_taken_it_over(tmp_path):
+    checkpoint, folder = Durable(tmp_path), Durable(tmp_path / FOLDER)
+    assert not is_left(folder, -1, "2")
+    cuts = Cuts(checkpoint, BEGINNING, "1")
+    assert is_left(folder, -1, "2") and is_left(folder, -1, "1")
+    cuts.end()
+    cuts.saved()
+    assert is_left(folder, -1, "2")
+    assert not is_left(folder, 0, "2")
+    later = Cuts(checkpoint, None, "2")
+    later.end()
+    later.saved()
+    assert is_left(folder, -1, "2")
+    later.close()
+    assert not is_left(folder, -1, "2")
+    assert is_left(folder, -1, "3")
+
+
+def test_nobody_begins_an_epoch_that_the_driver_has_closed(tmp_path):
+    checkpoint = Durable(tmp_path)
+    cuts, twin = Cuts(checkpoint, BEGINNING, "1"), Cuts(checkpoint, BEGINNING, "1")
+    twin.end()
+    twin.saved()
+    twin.close()
+    with pytest.raises(TakenOver, match="epoch 1 of .* is the driver's"):
+        Cuts(checkpoint, None, "1")
+    with pytest.raises(TakenOver):
+        cuts.end()
+    late = Cuts(checkpoint, BEGINNING, "2")
+    assert (late.epoch, late.number) == (1, 0)
+
+
+def test_the_driver_does_not_close_what_a_twin_has_begun(tmp_path):
+    cuts = saved(tmp_path)
     attempt(tmp_path)
-    with pytest.raises(ValueError, match="000000000.jsonl has no end: the checkpoint is not whole"):
-        attempt(tmp_path, 1)
+    with pytest.raises(TakenOver):
+        cuts.close()
+
+
+def test_without_a_file_there_is_no_telling_where_it_begins(tmp_path):
+    with pytest.raises(ValueError, match="has no cuts: the checkpoint is not whole"):
+        attempt(tmp_path, None)
+
+
+def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
+    folder = Durable(tmp_path / FOLDER)
+    assert last_saved(folder) is None
+    cuts = attempt(tmp_path)
+    cuts.add(mark(5))
+    cuts.end()
+    assert last_saved(folder) is None
+    cuts.saved()
+    cuts.next()
+    cuts.add(mark(6))
+    assert last_saved(folder) == mark(5) | {"number": 0, "epoch": 0}
 
 
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     folder = Durable(tmp_path / FOLDER)
     assert newest(folder) is None
-    attempt(tmp_path).end()
-    assert newest(folder) == mark(0)
-    running = attempt(tmp_path, 1)
+    running = saved(tmp_path)
+    assert newest(folder)["cut"] == 0
+    running.next()
     for cut in (5, 7):
         running.add(mark(cut))
     file = tmp_path / FOLDER / "000000001.jsonl"

@@ -9,7 +9,7 @@ import pytest
 
 from lab.engine import shared
 from lab.engine.cut import Planner
-from lab.engine.cuts import TakenOver
+from lab.engine.cuts import Cuts, TakenOver
 from lab.engine.durable import Durable
 from lab.engine.ends import READ, FileLogs
 from lab.engine.job import Job
@@ -37,10 +37,12 @@ class Engine:
         name = f"test-loop-{id(self)}-{self.starts}"
         self.job = Job(Settings(LOGINS), self.logs, str(self.checkpoint), name)
 
-    def epoch(self, number: int):
+    def epoch(self):
+        """The newest epoch that is not saved, or the next one."""
         events, control = map(self.logs.feed, READ)
         planner = Planner(events, control, self.job.folder, self.job.settings)
-        return epoch(self.job, planner, number, partial(self.logs.put, "test"))
+        cuts = Cuts(self.job.folder, planner.beginning())
+        return epoch(self.job, planner, cuts, partial(self.logs.put, "test"))
 
     def log(self, entry: Entry) -> None:
         self.logs.log("events" if entry[0] == "event" else entry[0]).append([entry[1]])
@@ -74,7 +76,7 @@ def assert_same(engine: Engine) -> None:
 
 def test_an_epoch_has_many_cuts_and_one_state_file(engine):
     for number in range(2):
-        with engine.epoch(number) as running:
+        with engine.epoch() as running:
             for entry in LOG[5 * number : 5 * number + 5]:
                 cut(running, engine, entry)
             assert len((engine.job.folder / "state").names()) == number
@@ -86,26 +88,26 @@ def test_an_epoch_has_many_cuts_and_one_state_file(engine):
 
 def test_what_was_killed_in_an_epoch_takes_the_same_cuts_and_goes_on(engine):
     for part in (LOG[:3], LOG[3:6], LOG[6:]):
-        with pytest.raises(KeyboardInterrupt), engine.epoch(0) as running:
+        with pytest.raises(KeyboardInterrupt), engine.epoch() as running:
             for entry in part:
                 cut(running, engine, entry)
             raise KeyboardInterrupt
         engine.close()
         engine.start()
     assert (engine.job.folder / "state").names() == []
-    with engine.epoch(0):
+    with engine.epoch():
         pass
     assert_same(engine)
 
 
 def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
-    with engine.epoch(0) as running:
+    with engine.epoch() as running:
         for entry in LOG[:5]:
             cut(running, engine, entry)
     late = Engine(engine.checkpoint.parent)
-    with pytest.raises(TakenOver), late.epoch(1) as lingering:
+    with pytest.raises(TakenOver), late.epoch() as lingering:
         cut(lingering, engine, LOG[5])
-        with engine.epoch(1) as running:
+        with engine.epoch() as running:
             for entry in LOG[6:]:
                 cut(running, engine, entry)
         lingering.step()
@@ -116,14 +118,14 @@ def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
 
 def test_the_ledgers_that_a_long_epoch_needs_are_kept_until_the_next(engine, monkeypatch):
     monkeypatch.setattr("lab.engine.ledger.KEPT", 2)
-    with pytest.raises(KeyboardInterrupt), engine.epoch(0) as running:
+    with pytest.raises(KeyboardInterrupt), engine.epoch() as running:
         for minutes in range(1, 6):
             cut(running, engine, count_rule(">", 0, f"{minutes}m"))
         raise KeyboardInterrupt
     assert len((Durable(engine.checkpoint) / RULES).names()) == 5
-    with engine.epoch(0):
+    with engine.epoch():
         pass
-    with engine.epoch(1) as running:
+    with engine.epoch() as running:
         for minutes in range(6, 9):
             cut(running, engine, count_rule(">", 0, f"{minutes}m"))
     assert [ack["version"] for ack in engine.out("acks")] == list(range(1, 9))

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from lab.engine.cut import Planner
-from lab.engine.cuts import FOLDER, TakenOver
-from lab.engine.durable import Durable
+from lab.engine.cuts import Cuts, TakenOver
 from lab.engine.ends import READ, FileLogs
 from lab.engine.job import Job
 from lab.engine.loop import epoch
@@ -41,11 +40,10 @@ def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: in
     rng = random.Random(seed)
     job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
     events, control = map(logs.feed, READ)
-    names = (Durable(checkpoint) / FOLDER).names()
-    first = int(names[-1].split(".")[0]) if names else 0
-    for number in count(first) if most is None else range(first, first + most):
-        planner = Planner(events, control, job.folder, job.settings)
-        with epoch(job, planner, number, partial(logs.put, "engine")) as running:
+    planner = Planner(events, control, job.folder, job.settings)
+    cuts = Cuts(job.folder, planner.beginning())
+    for _ in count() if most is None else range(most):
+        with epoch(job, planner, cuts, partial(logs.put, "engine")) as running:
             for _ in range(rng.choice([1, 3, 10])):
                 if not running.step():
                     time.sleep(0.001)

@@ -19,6 +19,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "BATCH_S", inf)
     monkeypatch.setattr(runner, "EPOCH_S", inf)
     logs = FileLogs(tmp_path / "logs")
     logs.create()
@@ -30,7 +31,7 @@ def job(tmp_path, monkeypatch):
 
 
 def test_an_epoch_ends_at_the_next_cut_when_the_engine_is_told_to_stop(job):
-    running = Thread(target=runner.run_epoch, args=(job, 0), daemon=True)
+    running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
     running.start()
     wait_until(lambda: job.logs.log("alerts").read())
     assert running.is_alive() and not runner.stopping(job)
@@ -44,7 +45,7 @@ def test_an_epoch_ends_with_the_process_that_started_its_worker(job, monkeypatch
     parents = iter([7, 7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     with pytest.raises(runner.ParentGone, match="process 7 is gone"):
-        runner.run_epoch(job, 0)
+        runner.run_loop(job, 0)
 
 
 def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monkeypatch):
@@ -52,11 +53,11 @@ def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monk
     with monkeypatch.context() as patch:
         patch.setattr(os, "getppid", lambda: next(parents))
         with pytest.raises(runner.ParentGone):
-            runner.run_epoch(job, 0)
+            runner.run_loop(job, 0)
     [alert] = job.logs.log("alerts").read()
     cuts = cut_mark(job.checkpoint)
     job.logs.log("events").append([login(2, 200)[1]])
-    runner.finish_epoch(job, 0)
+    runner.finish_loop(job, 0)
     assert job.logs.log("alerts").read() == [alert]
     assert cut_mark(job.checkpoint)["events"] == cuts["events"]
 
@@ -67,5 +68,5 @@ def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypat
     monkeypatch.setattr(FileLogs, "reached", lambda self, events: told.append(events))
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     with pytest.raises(runner.ParentGone):
-        runner.run_epoch(job, 0)
+        runner.run_loop(job, 0)
     assert told.count({0: job.logs.log("events").end()}) > 2

@@ -128,7 +128,7 @@ def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_p
     files = StateFiles(Durable(tmp_path), 0, 3)
     assert files.find(-1) == ([], [])
     StateFiles(Durable(tmp_path), 0, 2).write(0, 0, 0, rows_of(0, []))
-    with pytest.raises(FileGone, match="what micro-batch 0 left of key-groups 3 … 3 is gone"):
+    with pytest.raises(FileGone, match="what epoch 0 left of key-groups 3 … 3 is gone"):
         files.find(0)
 
 
@@ -139,7 +139,7 @@ def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
     files.write(2, 0, 1, rows_of(2, []))
     assert [file.last for file in files.find(1)[0]] == [0, 1]  # batch 2 runs again
     assert [file.last for file in files.find(0, begins=False)[0]] == [0]
-    with pytest.raises(Overtaken, match="micro-batch 1: .* has files of micro-batch 2 already"):
+    with pytest.raises(Overtaken, match="epoch 1: .* has files of epoch 2 already"):
         files.find(0)
 
 

@@ -106,7 +106,7 @@ def random_history(seed: int) -> History:
         # a generator of its own: what a seed gave before there were pairs, it gives still
         "pairs": random.Random(f"{seed}/pairs").random() < 0.3,
     }
-    # one task may run the engine's loop, with epochs of several cuts
+    # where there is one task, it may run the engine's loop, with epochs of several cuts
     settings["loop"] = settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
     habits = Habits(rng, settings)
     actions = [habits.rule() for _ in range(pick([1, 2, 2, 3, 5]))]

@@ -32,8 +32,8 @@ def a_cut_is_used_before_it_is_durable():
 def an_epoch_that_runs_again_takes_other_cuts():
     take_over = Cuts._take_over
 
-    def mutated(self, initial):
-        taken = take_over(self, initial)
+    def mutated(self, before):
+        taken = take_over(self, before)
         if not self.ended:
             self.number -= len(self.taken)
             self.mark, self.taken = self.begin, []
@@ -47,8 +47,8 @@ def an_epoch_that_runs_again_takes_other_cuts():
 def a_twin_adds_cuts_and_delivers():
     append = Durable.append
 
-    def mutated(self, name, size, whole, data):
-        now = self.size(name)
+    def mutated(self, name, size, whole, data, ending=b""):
+        now = len(self.read(name) or b"")
         return append(self, name, now, whole + now - size, data)
 
     with patch.object(Durable, "append", mutated), patch.object(Cuts, "check", lambda self: None):
@@ -57,11 +57,11 @@ def a_twin_adds_cuts_and_delivers():
 
 @mutant
 def what_failed_half_way_through_an_epoch_is_saved():
-    batch = WindowState.batch
+    epoch = WindowState.epoch
 
     @contextmanager
     def mutated(self, number, rules):
-        with batch(self, number, rules) as windows:
+        with epoch(self, number, rules) as windows:
             try:
                 yield windows
             except Exception as error:  # noqa: BLE001
@@ -71,27 +71,83 @@ def what_failed_half_way_through_an_epoch_is_saved():
         if failed:
             raise failed
 
-    with patch.object(WindowState, "batch", mutated):
+    with patch.object(WindowState, "epoch", mutated):
         yield
 
 
 @mutant
 def cuts_come_after_the_end_of_an_epoch():
     """Its state file may be there already."""
-    with patch.object(Cuts, "end", lambda self: None), patch.object(cuts, "end_of", _last):
+    follow_end, saved = Cuts._follow_end, Cuts.saved
+
+    def late(self):
+        if not self.ended:
+            self._add({"end": self.mark, "number": self.number})
+            follow_end(self)
+        saved(self)
+
+    with patch.object(Cuts, "end", lambda self: None), patch.object(Cuts, "saved", late):
         yield
 
 
-def _last(folder, epoch):
-    records, _ = cuts._records(folder.read(cuts._name(epoch)), "")
-    ends = [record["cut"] for record in records if "cut" in record]
-    return (ends or [records[0]["begin"]])[-1], records[0]["number"] + len(ends)
+@mutant
+def an_epoch_counts_as_saved_at_its_end():
+    """A worker that dies then leaves no state file."""
+    end = Cuts.end
+
+    def both(self):
+        end(self)
+        if not self.is_saved:
+            self._add({"saved": True})
+
+    with (
+        patch.object(Cuts, "end", both),
+        patch.object(Cuts, "saved", lambda self: setattr(self, "is_saved", True)),
+    ):
+        yield
+
+
+@mutant
+def the_next_epoch_is_begun_whoever_has_it():
+    def mutated(self):
+        mark, epoch = self.mark, self.epoch
+        while not self._begin(mark, self._folder.read(cuts._name(epoch + 1)) or b""):
+            pass
+
+    with patch.object(Cuts, "next", mutated):
+        yield
+
+
+@mutant
+def a_task_goes_on_where_the_driver_chooses_the_cuts():
+    """Its start, or an earlier one, may still have a task that was taken for dead."""
+    with patch.object(Cuts, "close", Cuts.next):
+        yield
+
+
+@mutant
+def an_attempt_of_an_earlier_start_is_let_in():
+    with patch.object(cuts, "_lease", lambda record: ""):
+        yield
+
+
+@mutant
+def what_the_driver_did_meanwhile_is_forgotten():
+    take_over = Cuts._take_over
+
+    def mutated(self, before):
+        return take_over(self, None if self._folder.names() else before)
+
+    with patch.object(Cuts, "_take_over", mutated):
+        yield
 
 
 @mutant
 def a_torn_record_stays_before_the_next():
     append = Cuts._append
-    with patch.object(Cuts, "_append", lambda self, size, _, *records: append(self, size, size, *records)):
+    with patch.object(
+        Cuts, "_append", lambda self, found, _, *records: append(self, found, len(found), *records)
+    ):
         yield
 
 
@@ -103,11 +159,7 @@ def a_log_refuses_a_cut_before_its_last():
 
 @mutant
 def an_attempt_that_stood_still_makes_a_removed_file_anew():
-    check = Cuts._check_newest
-
-    def once(self):
-        if not hasattr(self, "begin"):
-            check(self)
-
-    with patch.object(Cuts, "_check_newest", once):
+    with patch.object(
+        Cuts, "_tidy", lambda self: [self._folder.remove(name) for name in self._folder.names()[:-2]]
+    ):
         yield

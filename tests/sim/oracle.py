@@ -33,7 +33,7 @@ def effective_order(shop: Shop) -> list[tuple]:
     seen: list[
         tuple[int, int, dict]
     ] = []  # of each batch: its cut, its newest log time, how many records each source had
-    start = shop.records()[0]["begin"] if shop.loop and shop.had else shop.begun
+    start = shop.beginning()
     latest: dict[tuple[str, int], int] = {}  # log time of the records before, of each source
     for end, there in shop.planned():
         taken = []

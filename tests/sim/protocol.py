@@ -1,6 +1,7 @@
 """What Spark does with the engine, in this process: plan a micro-batch, write it ahead, run its tasks, deliver, commit.
 
     mark ─► offsets/N ─► works ─► tasks, with retries and twins ─► sink ─► commits/N
+       N ─► offsets/N ─► a task that runs the loop: cut, written ahead, evaluated, delivered, …, end, saved, … ─► commits/N
 
 A driver that finds offsets/N without commits/N runs batch N again between the same marks. One that was taken for dead goes on
 with the batch that it has planned, delivers it and may commit it; it plans no other, as the lease then tells it of the next.
@@ -10,14 +11,25 @@ import json
 import random
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lab.engine import cuts
-from lab.engine.checkpoint import Batches, fingerprint, mark, read_record, write_record
+from lab.engine.checkpoint import (
+    Batches,
+    fingerprint,
+    planned_end,
+    read_record,
+    runs_loop,
+    saved,
+    write_record,
+)
 from lab.engine.cut import Ends, Mark, Planner
+from lab.engine.cuts import Cut, Cuts, is_closed, is_left
 from lab.engine.ends import READ
 from lab.engine.job import Job
+from lab.engine.loop import Again, epoch
 from lab.engine.restored import check_not_put_back
 from lab.engine.settings import Settings
 from lab.engine.task import alone, received, sent
@@ -29,6 +41,8 @@ from tests.sim.world import Context, Failed, Killed, Suspended, World
 
 HOSTS, WORKERS = 2, 2
 ATTEMPTS = 8  # more than any history kills of one task
+STEPS = (0, 1, 1, 2, 3, 5)  # of an epoch
+EPOCHS = (1, 1, 2, 3)  # of a micro-batch that runs the loop
 
 
 class Fenced(Killed):
@@ -85,11 +99,13 @@ class Shop:
     settings: Settings
     sink: Sink
     epoch: int = 0
-    begun: Mark = field(default_factory=lambda: {"events": {}, "control": {}})  # where the first batch began
-    # of each batch: how many records each source had when it was planned
+    begun: Mark = field(
+        default_factory=lambda: {"events": {}, "control": {}}
+    )  # where the driver's first cut began
+    # of each cut: how many records each source had when it was planned
     had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)
-    loop: bool = False  # does a task run the engine's loop?
+    loop: bool = False  # do some starts run the engine's loop?
 
     def __post_init__(self) -> None:
         self.world.had = self.had
@@ -107,18 +123,24 @@ class Shop:
         self.had[:] = had
 
     def planned(self) -> list[tuple[Mark, dict]]:
-        """The mark at the end of each batch, and how many records each source had when it was planned."""
-        if self.loop:
-            ends = [record["cut"] for record in self.records() if "cut" in record]
-            return list(zip(ends, self.had, strict=True))
-        found = self.world.disk.get(f"{self.checkpoint}/offsets", {})
-        return [(json.loads(found[str(batch)].splitlines()[2]), had) for batch, had in enumerate(self.had)]
+        """The mark at the end of each cut, and how many records each source had when it was chosen."""
+        entries = self.world.disk.get(f"{self.checkpoint}/offsets", {}).values()
+        ends = [record["cut"] for record in self.records() if "cut" in record]
+        ends += [
+            end for end in (json.loads(entry.splitlines()[2]) for entry in entries) if not runs_loop(end)
+        ]
+        return list(zip(sorted(ends, key=lambda end: end["number"]), self.had, strict=True))
 
     def records(self) -> list[dict]:
         """What was ever written of cuts."""
         disk, folder = self.world.disk, f"{self.checkpoint}/{cuts.FOLDER}"
         files = disk.get(folder, {}) | disk.get(f"{folder} removed", {})
         return [record for name in sorted(files) for record in cuts._records(files[name], name)[0]]
+
+    def beginning(self) -> Mark:
+        """Where the first cut began."""
+        records = self.records()
+        return records[0]["begin"] if records and records[0]["number"] == 0 else self.begun
 
     def resume(self, kill: bool = False) -> None:
         """All that is suspended goes on to its end, or dies."""
@@ -127,14 +149,27 @@ class Shop:
             one.resume(kill)
 
 
-class Driver:
-    """One start of the engine."""
+class WatchedPlanner(Planner):
+    """Notes how many records each source has when the loop chooses a cut."""
 
-    def __init__(self, shop: Shop, settings: Settings, once: bool = False):
-        self.shop, self.settings, self.world = shop, settings, shop.world
+    driver: "Driver"
+
+    def latest(self, *given) -> Mark:
+        self.driver.world.context.had = self.driver.had(self.target())
+        return super().latest(*given)
+
+
+class Driver:
+    """One start of the engine. `loops`: its tasks run the loop; else they evaluate what lies between two marks of the driver's.
+
+    `done`: the number of the last cut whose epoch is saved.
+    """
+
+    def __init__(self, shop: Shop, settings: Settings, once: bool = False, loops: bool = False):
+        self.shop, self.settings, self.world, self.loops = shop, settings, shop.world, loops
         shop.epoch += 1
         self.epoch = shop.epoch
-        self.start = f"start{self.epoch}"
+        self.start = f"start{self.epoch:05}"
         logs: Any = shop.logs  # which do what those of the engine do
         self.job = Job(settings, logs, shop.checkpoint, self.start)
         self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
@@ -147,11 +182,16 @@ class Driver:
         """Where the driver goes on, as the checkpoint tells."""
         sink: Any = self.shop.sink
         check_not_put_back(sink, self.job.folder, self.writer)
-        shop = self.shop
-        batches = Batches.read(shop.checkpoint)
-        self.done = -1 if batches.done is None else batches.done
-        self.pending = batches.planned is not None and batches.planned > self.done
-        self.mark = mark(shop.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+        batches = Batches.read(self.shop.checkpoint)
+        self.number = -1 if batches.done is None else batches.done  # of the last committed micro-batch
+        self.pending = batches.planned is not None and batches.planned > self.number
+        self._settle()
+
+    def _settle(self) -> None:
+        """The driver stands at the end of the last saved epoch."""
+        first = self.shop.beginning() if self.shop.records() else self.planner.initial()
+        self.mark = saved(self.shop.checkpoint) or first
+        self.done = self.mark["number"]
 
     def _durably(self, log: str, batch: int, text: str) -> None:
         """An entry in Spark's logs, which nobody may replace."""
@@ -171,19 +211,25 @@ class Driver:
 
     def plan(self) -> bool:
         """Writes the next batch ahead; False if there is nothing to do."""
-        batch = self.done + 1
+        batch = self.number + 1
         if not self.pending:
             if self.epoch < self.shop.epoch:  # as the lease tells
                 raise Fenced
+            if batch == 0:
+                self.shop.begun = self.mark
+            before = planned_end(self.shop.checkpoint, batch - 1) if batch else {"batch": -1}
+            after = -1 if runs_loop(before) else before["epoch"]
+            if self.loops or is_left(self.job.folder / cuts.FOLDER, after, self.start):
+                self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps({'batch': batch})}")
+                return True
             upto = self.upto or self.planner.target()
             had = self.had(upto)
             end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto)
             if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False
-            self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps(end)}")
+            numbers = {"number": self.mark["number"] + 1, "epoch": self.mark["epoch"] + 1}
+            self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps(end | numbers)}")
             self.shop.had.append(had)
-            if batch == 0:
-                self.shop.begun = self.mark
             self.world.step("after offsets")
         self.pending = True
         self.world.step("planned")
@@ -193,21 +239,51 @@ class Driver:
         """One micro-batch; `faults`: of its tasks, (task, kind, step)."""
         if not self.plan():
             return False
-        batch, rng = self.done + 1, random.Random(seed)
-        end = mark(self.shop.checkpoint, batch)
-        lines = self._stages(batch, self.planner.works(self.mark, end), rng, faults)
-        numbered = Batch(writer_id(self.writer), batch, fingerprint(end))
-        self.shop.sink.deliver(numbered, lines, self.world)
+        batch, rng = self.number + 1, random.Random(seed)
+        end = planned_end(self.shop.checkpoint, batch)
+        if runs_loop(end):
+            self._task(partial(self._run_loop, batch, self._epochs(seed)), 0, rng, faults)
+        else:
+            lines = self._stages(self.planner.works(self.mark, end), rng, faults)
+            self._deliver(Cut(end["number"], self.mark, end), lines, frozenset())
         self._durably("commits", batch, "v1\n{}")
         self.world.step("after commits")
-        self.done, self.mark, self.pending = batch, end, False
+        self.number, self.pending = batch, False
+        self._settle()
         self.world.step("committed")
         return True
 
-    def _stages(self, batch: int, works: list, rng: random.Random, faults: list) -> TaskOutput:
+    def _epochs(self, seed: int) -> list[int]:
+        """How many cuts each epoch of a micro-batch may have: none if this driver only finishes what another has begun."""
+        rng = random.Random(seed)
+        if not self.loops:
+            return [0]
+        return [rng.choice(STEPS) for _ in range(rng.choice(EPOCHS))] if seed >= 0 else [3]
+
+    def _run_loop(self, batch: int, epochs: list[int]) -> int:
+        job = replace(self.job, settings=replace(self.settings, parallelism=1))
+        events, control = (self.shop.logs.feed(name) for name in READ)
+        planner = WatchedPlanner(events, control, job.folder, job.settings)
+        planner.driver = self
+        before = planned_end(job.checkpoint, batch - 1) if batch else planner.beginning()
+        if not self.loops and is_closed(job.folder / cuts.FOLDER, self.start):
+            return 0
+        running, taken = Cuts(job.folder, None if runs_loop(before) else before, self.start), 0
+        for steps in epochs:
+            with epoch(job, planner, running, self._deliver) as one:
+                taken += sum(one.step() for _ in range(steps))
+        if not self.loops:
+            running.close()
+        return taken
+
+    def _deliver(self, cut: Cut, output: TaskOutput, again: Again) -> None:
+        numbered = Batch(writer_id(self.writer), cut.number, fingerprint(cut.end), again)
+        self.shop.sink.deliver(numbered, output, self.world)
+
+    def _stages(self, works: list, rng: random.Random, faults: list) -> TaskOutput:
         tasks = self.settings.parallelism
         if tasks == 1:
-            results = [self._task(lambda: alone(self.job, batch, works[0]), 0, rng, faults)]
+            results = [self._task(lambda: alone(self.job, works[0]), 0, rng, faults)]
         else:
             read = [
                 self._task(lambda n=n: list(sent(self.job, n, works[n])), -1 - n, rng, faults)
@@ -219,9 +295,7 @@ class Driver:
             results = []
             for task in order:
                 mine = [payload for to, payload in payloads if to == task]
-                results.append(
-                    self._task(lambda t=task, m=mine: received(self.job, t, batch, m), task, rng, faults)
-                )
+                results.append(self._task(lambda t=task, m=mine: received(self.job, t, m), task, rng, faults))
         lines: TaskOutput = {}
         for result in results:
             for name, (keys, values) in result.items():

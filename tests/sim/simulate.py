@@ -7,7 +7,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from lab.engine import cut, decode, feeds, ledger, statefiles, store
-from lab.engine.checkpoint import Batches, mark, read_record
+from lab.engine.checkpoint import read_record, saved
 from lab.engine.cut import Mark
 from lab.engine.ends import READ
 from lab.engine.feeds import LogLost
@@ -17,7 +17,6 @@ from lab.logs import writer
 from lab.logs.segments import LogExpired
 from lab.model.schema import LOGINS
 from tests.sim import protocol
-from tests.sim.epochs import LoopDriver
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.history import BEGIN, History
 from tests.sim.oracle import differences
@@ -131,21 +130,21 @@ class Simulation:
         self._set_clock()
 
     def _started(self) -> Driver:
-        if self.driver is None and self.shop.loop:
-            self.driver = LoopDriver(self.shop, self.shop.settings)
         if self.driver is None:
             parallelism = read_record(self.shop.checkpoint)["parallelism"]
             settings = replace(self.shop.settings, parallelism=parallelism)
+            # a start is as this version's or an older one's
+            loops = self.shop.loop and parallelism == 1 and not self.until_read and self.shop.epoch % 4 != 3
             again = (
                 self.was_put_back and not self.shop.sink.once
             )  # topics may get what no batch that they tell of has
             try:
-                self.driver = Driver(self.shop, settings, self.until_read)
+                self.driver = Driver(self.shop, settings, self.until_read, loops)
             except PutBack:
                 if not self.was_put_back:
                     raise
                 new_id(self.shop)
-                self.driver, again = Driver(self.shop, settings, self.until_read), True
+                self.driver, again = Driver(self.shop, settings, self.until_read, loops), True
             if again:
                 self.shop.sink.forget(self.driver.done + 1)
             self.was_put_back = False
@@ -170,12 +169,12 @@ class Simulation:
     def once(self, skew: int) -> None:
         """It ends when it has read what was there."""
         self.restart(skew)
-        self.until_read = not self.shop.loop
+        self.until_read = True
 
     def rescale(self, to: int) -> None:
         self.gone()
         record = read_record(self.shop.checkpoint)
-        to = 1 if self.shop.loop else min(to, record["key_groups"])
+        to = min(to, record["key_groups"])
         if record["parallelism"] != to:
             new_parallelism(self.shop, to, record)
 
@@ -222,13 +221,10 @@ class Simulation:
 
     def _begun(self) -> Mark | None:
         """The mark at which the next batch begins; None before the first start."""
-        if self.shop.loop:
-            return self._started().mark
-        if (done := Batches.read(self.shop.checkpoint).done) is not None:
-            return mark(self.shop.checkpoint, done)
+        if newest := saved(self.shop.checkpoint):
+            return newest
         if self.shop.had:
-            first = mark(self.shop.checkpoint, 0)
-            return first.get("begin", first)
+            return self.shop.beginning()
         return self.driver.mark if self.driver else None
 
     def _folder(self, host: int) -> str:
@@ -285,7 +281,7 @@ class Simulation:
                 self.gone()
                 continue
             idle = idle + 1 if driver.done == before else 0
-            if idle == 2:
+            if idle == 3:  # one may finish an epoch of another, one looks again at sources that wait
                 break
         taken = self._taken(self._begun() or driver.mark)
         for log, sources in self.shop.logs.sources.items():

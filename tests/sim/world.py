@@ -232,11 +232,11 @@ def _remove(folder: Durable, name: str) -> None:
         world.disk.setdefault(f"{folder.where} removed", {}).setdefault(name, removed)
 
 
-def _append(folder: Durable, name: str, size: int, whole: int, data: bytes) -> bool:
+def _append(folder: Durable, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
     world = World.current
     world.step("before an append")
     files = world.disk.setdefault(folder.where, {})
-    if len(files.get(name, b"")) != size:
+    if not _is_as(folder, name, size, ending):
         return False
     before = files.get(name, b"")[:whole]
     if world.tears():
@@ -249,8 +249,9 @@ def _append(folder: Durable, name: str, size: int, whole: int, data: bytes) -> b
     return True
 
 
-def _size(folder: Durable, name: str) -> int:
-    return len(World.current.disk.get(folder.where, {}).get(name, b""))
+def _is_as(folder: Durable, name: str, size: int, ending: bytes) -> bool:
+    data = World.current.disk.get(folder.where, {}).get(name, b"")
+    return len(data) == size and data.endswith(ending)
 
 
 def _names(folder: Durable) -> list[str]:
@@ -282,7 +283,7 @@ def installed() -> Iterator[None]:
             (Durable, "remove", _remove),
             (Durable, "names", _names),
             (Durable, "append", _append),
-            (Durable, "size", _size),
+            (Durable, "is_as", _is_as),
             (shared, "create", _create),
             (shared, "attach", lambda path: World.current.memory[str(path)]),
             (shared, "forget", lambda path: path.unlink()),

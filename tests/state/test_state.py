@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections import defaultdict
-from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -11,7 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from lab.cli.main import OK, main
-from lab.engine.checkpoint import Batches, mark, read_record, write_record
+from lab.engine.checkpoint import mark, read_record, saved, write_record
 from lab.engine.ends import FileLogs
 from lab.engine.held import Held
 from lab.engine.settings import Settings
@@ -61,7 +60,7 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
         (3, 1, "ACTIVE"),
         (9, 1, "ACTIVE"),
     ]
-    assert (found.batch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
+    assert (found.epoch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
     assert mark(checkpoint, 0)["begin"]["events"] == {"0": 0} and "begin" not in mark(checkpoint, 1)
     assert told["partition"] == [g * 3 // 16 for g in range(16)]
     assert sum(told["events"]) == 900, "each event on three routes"
@@ -102,7 +101,7 @@ def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoin
     with pytest.raises(ValueError, match="nowhere is no checkpoint of the engine"):
         state.read_state(checkpoint / "nowhere")
     Settings().bind(checkpoint.parent / "new")
-    with pytest.raises(ValueError, match="no micro-batch was completed yet"):
+    with pytest.raises(ValueError, match="no epoch was saved yet"):
         state.read_state(checkpoint.parent / "new")
 
 
@@ -111,7 +110,7 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, 
     with Held(checkpoint):
         del before[checkpoint / "lab.lock"]
         assert main(["state", str(checkpoint)]) == OK
-        assert main(["state", str(checkpoint), "--json", "--batch", "0"]) == OK
+        assert main(["state", str(checkpoint), "--json", "--epoch", "0"]) == OK
         assert main(["state", str(checkpoint), "--key", "payeeId=3"]) == OK
     out = capsys.readouterr().out
     table, told = (
@@ -120,7 +119,7 @@ def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, 
     )
     assert "v2   PAUSE   COUNT_WITH_RESET" in table and "16 key-groups on 3 partitions" in table
     told = json.loads(told)
-    assert (told["batch"], sum(group["events"] for group in told["keyGroups"])) == (0, 666)
+    assert (told["epoch"], sum(group["events"] for group in told["keyGroups"])) == (0, 666)
     after = {
         path: path.stat().st_mtime_ns
         for path in checkpoint.rglob("*")
@@ -151,7 +150,7 @@ def test_a_copy_without_its_newest_state_files_is_refused_by_readers_and_by_the_
     copy = shutil.copytree(checkpoint, tmp_path / "checkpoint")
     (newest,) = (copy / "state").glob("000000001-*-00006-00010.arrow")
     newest.unlink()
-    lost = "state: what micro-batch 1 left of key-groups 6 … 10 is gone: the checkpoint is not whole"
+    lost = "state: what epoch 1 left of key-groups 6 … 10 is gone: the checkpoint is not whole"
     assert main(["state", str(copy)]) != OK
     assert lost in capsys.readouterr().err
     write(FileLogs(tmp_path), EVENTS[300:310], [])
@@ -160,18 +159,18 @@ def test_a_copy_without_its_newest_state_files_is_refused_by_readers_and_by_the_
 
 
 def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint):
-    done, read = Batches.read(checkpoint), []
+    done, read = state.read_state(checkpoint).epoch, []
 
     def gone_on(files, upto, begins):
         read.append(upto)
-        if upto < done.done:
+        if upto < done:
             raise FileGone("a file")
         return find(files, upto, begins)
 
     find = StateFiles.find
-    behind = [replace(done, done=0), done, done]
-    with patch.object(Batches, "read", side_effect=behind), patch.object(StateFiles, "find", gone_on):
-        assert state.read_state(checkpoint).batch == done.done
+    behind = [saved(checkpoint) | {"epoch": epoch} for epoch in (0, done, done)]
+    with patch("lab.state.read.saved", side_effect=behind), patch.object(StateFiles, "find", gone_on):
+        assert state.read_state(checkpoint).epoch == done
     assert read == [0, 1]
 
 
