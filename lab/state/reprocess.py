@@ -1,7 +1,7 @@
 """Lets a restored checkpoint continue from where it was copied: everything logged since is evaluated again.
 
-Logs recognize a checkpoint's batches by its id and the number of the micro-batch. With a new id the checkpoint is a new writer, so no
-log mistakes its next micro-batches for those written before.
+Logs recognize a checkpoint's cuts by its id and their numbers. With a new id the checkpoint is a new writer, so no log mistakes its
+next cuts for those written before.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from lab.engine.lease import Lease
 
 @dataclass(frozen=True)
 class Reprocessed:
-    """Where a checkpoint continues: after a micro-batch that took the records logged before `log_time`, ms."""
+    """Where a checkpoint continues: after an epoch that took the records logged before `log_time`, ms."""
 
     checkpoint: Path | str
     after: int | None
@@ -23,7 +23,7 @@ class Reprocessed:
 
     def to_dict(self) -> dict:
         """As JSON."""
-        return {"checkpoint": str(self.checkpoint), "afterBatch": self.after, "logTime": self.log_time}
+        return {"checkpoint": str(self.checkpoint), "afterEpoch": self.after, "logTime": self.log_time}
 
     def summary(self) -> str:
         """One line for people."""

@@ -144,9 +144,10 @@ class Shop:
 
     def resume(self, kill: bool = False) -> None:
         """All that is suspended goes on to its end, or dies."""
-        suspended, self.lingering = self.lingering, []
-        for one in suspended:
-            one.resume(kill)
+        while self.lingering:  # a driver that goes on may leave a task behind
+            suspended, self.lingering = self.lingering, []
+            for one in suspended:
+                one.resume(kill)
 
 
 class WatchedPlanner(Planner):
