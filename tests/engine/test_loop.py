@@ -1,7 +1,9 @@
 """The loop on file logs: epochs of many cuts, runs that break off and begin again."""
 
 import json
+import os
 from functools import partial
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 
@@ -24,17 +26,19 @@ from tests.engine.test_stages import count_rule, login
 LOG = [count_rule(">", 0, "5m"), *(login(number, 100 + number) for number in range(9))]
 
 
+STARTS = count()
+
+
 class Engine:
     """An engine that one runs by hand."""
 
     def __init__(self, folder: Path):
-        self.logs, self.starts, self.checkpoint = FileLogs(folder / "logs"), 0, folder / "checkpoint"
+        self.logs, self.checkpoint = FileLogs(folder / "logs"), folder / "checkpoint"
         self.start()
 
     def start(self) -> None:
         """As a process that finds nothing but the disk."""
-        self.starts += 1
-        name = f"test-loop-{id(self)}-{self.starts}"
+        name = f"test-loop-{os.getpid()}-{next(STARTS)}"
         self.job = Job(Settings(LOGINS), self.logs, str(self.checkpoint), name)
 
     def epoch(self):
