@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
+from uuid import uuid4
 
 from lab.apps.traffic import Traffic
 from lab.engine import shared
@@ -66,7 +67,7 @@ class Drill(Traffic):
         self.starts += 1
         logs: Any = self  # which has `feed`
         self.job = Job(
-            self.settings, logs, str(self.folder / "checkpoint"), f"drill-{id(self)}-{self.starts}"
+            self.settings, logs, str(self.folder / "checkpoint"), f"drill-{uuid4().hex}-{self.starts}"
         )
         self.planner = Planner(self.events, self.control, self.job.folder, self.settings)
         batches = Batches.read(self.job.checkpoint)
