@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page book test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -21,7 +21,7 @@ TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
 FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: java .venv/.ready ## create .venv, install the pinned packages, fetch the jars (once; run again any time)
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "$(READY)",:)
@@ -83,6 +83,16 @@ build/book-env/.ready: book/requirements.txt
 
 book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (12 minutes; ARGS=--no-execute: as last run)
 	@$(PY) -m book.make $(ARGS)
+
+lite: .venv/.packages ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)
+	@$(TOOLS) && build/tools/bin/pip install --quiet --disable-pip-version-check -r requirements-lite.txt
+	@$(PY) -m lab.teach.lite build/lite
+
+lite-test: lite ## run the lessons of build/lite to the end in Chromium, which reaches no other host (5 minutes)
+	@LAB_LITE=build/lite $(PY) -m pytest -m browser tests/browser/test_lite.py $(ARGS)
+
+recorded: setup ## run the lessons and record what cells give that a browser cannot run: lab/teach/recorded.json
+	@$(PY) -m lab.teach.recording
 
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)

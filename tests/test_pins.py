@@ -29,6 +29,12 @@ def test_each_pin_has_its_hashes_and_no_index_is_named(name):
     assert "://" not in lock and "--index" not in lock
 
 
+def test_what_runs_in_a_browser_is_pinned_as_elsewhere():
+    page, others = (pins((ROOT / f"requirements{name}.txt").read_text()) for name in ("-page", ""))
+    others |= pins((ROOT / "requirements-dev.txt").read_text())
+    assert page and page - others == {"micropip==0.11.1"}
+
+
 def test_the_oldest_python_that_is_named_is_one_that_all_pins_take():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = project["requires-python"].removeprefix(">=")

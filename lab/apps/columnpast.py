@@ -80,13 +80,12 @@ class Past:
     def __len__(self) -> int:
         return sum(len(part[LOG_TIME]) for part in self._parts)
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """Smallest and largest event time, ms; (0, 0) without events."""
+    def looked_at(self, rule: Rule) -> tuple[int, int, int]:
+        """How many events `aggregates` evaluates for a rule, here all; the smallest and the largest of their times, ms."""
         if not self._parts:
-            return 0, 0
+            return 0, 0, 0
         times = self._columns()[self.schema.time_field]
-        return int(np.min(times)), int(np.max(times))
+        return len(times), int(np.min(times)), int(np.max(times))
 
     def add(self, lines: Iterable[str | bytes]) -> int:
         """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""

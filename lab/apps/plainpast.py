@@ -1,9 +1,11 @@
 """Past events to try rules on, without NumPy and Numba: the reference evaluates them, thousands a second."""
 
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import islice
 
 from lab.model.alerts import compact_json
 from lab.model.field import Id, Value
@@ -13,6 +15,7 @@ from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
+MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
 ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
 
 
@@ -76,11 +79,10 @@ class Past:
     def __len__(self) -> int:
         return len(self._events)
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """Smallest and largest event time, ms; (0, 0) without events."""
-        times = [event[self.schema.time_field] for event in self._events]
-        return min(times, default=0), max(times, default=0)
+    def looked_at(self, rule: Rule) -> tuple[int, int, int]:
+        """How many of the newest events `aggregates` evaluates for a rule; the smallest and the largest of their times."""
+        times = [event[self.schema.time_field] for event in self._affordable(rule)]
+        return len(times), min(times, default=0), max(times, default=0)
 
     def add(self, lines: Iterable[str | bytes]) -> int:
         """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
@@ -99,7 +101,7 @@ class Past:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         reference = Reference(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
-        for event in self._events:
+        for event in self._affordable(rule):
             reference.take(event)
         found = reference.alerts
         ids = [
@@ -108,6 +110,20 @@ class Past:
         ]
         values = Numbers(float(each.aggregate) for each in found)
         return Aggregates(Numbers(each.event_time for each in found), Numbers(ids), values)
+
+    def _affordable(self, rule: Rule) -> list[dict]:
+        """The newest events whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
+        groups: dict[tuple, list[int]] = {}
+        for event in self._events:
+            if _is_on(event, rule):
+                group = tuple(event[name] for name in rule.keys)
+                groups.setdefault(group, []).append(event[self.schema.time_field])
+        steps = 0
+        for times in groups.values():
+            times.sort()
+            steps += sum(at - bisect_left(times, time - rule.window_ms) + 1 for at, time in enumerate(times))
+        dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
+        return list(islice(self._events, dropped, None))
 
     def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Value, list[Value]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.

@@ -4,11 +4,11 @@ key-groups   0   1   2   3 …                 the key-group with the heavy key 
 events       ▂   ▂   █   ▂                   and that task ends last: the micro-batch waits for it
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from random import Random
 
-import numpy as np
-
-from lab.model.keygroups import digest, key_groups_of
+from lab.model.keygroups import digest, key_group_of_one
 from lab.state.placement import by_range
 
 
@@ -18,32 +18,33 @@ def heavier(values: Sequence, share: float, heavy: object, seed: int = 1) -> lis
     >>> heavier([1, 2, 3, 4], 0.5, 9).count(9)
     2
     """
-    rng = np.random.default_rng(seed)
-    chosen = set(rng.permutation(len(values))[: round(share * len(values))].tolist())
+    chosen = set(Random(seed).sample(range(len(values)), round(share * len(values))))
     return [heavy if i in chosen else value for i, value in enumerate(values)]
 
 
-def shares(columns: Sequence[Sequence], key_groups: int) -> np.ndarray:
+def shares(columns: Sequence[Sequence], key_groups: int) -> list[float]:
     """The share of events in each key-group, adding up to 1; `columns`: the values of each key field, ints or strings.
 
-    >>> shares([[25, 26], [12, 12]], 16).nonzero()[0].tolist()
+    >>> [group for group, share in enumerate(shares([[25, 26], [12, 12]], 16)) if share]
     [3, 6]
     """
-    numbers = [column for values in columns for column in _numbers(values)]
-    counts = np.bincount(key_groups_of(numbers, len(columns[0]), key_groups), minlength=key_groups)
-    return counts / counts.sum()
+    counts: Counter[int] = Counter()
+    for group, events in Counter(zip(*columns)).items():
+        counts[key_group_of_one(_numbers(group), key_groups)] += events
+    return [counts[key_group] / counts.total() for key_group in range(key_groups)]
 
 
-def fullest(shares: np.ndarray, parallelism: int) -> float:
+def fullest(shares: Sequence[float], parallelism: int) -> float:
     """The share of the fullest task, when tasks have ranges of key-groups, as the engine gives them out.
 
-    >>> fullest(np.array([0.4, 0.2, 0.2, 0.2]), 2), fullest(np.array([0.4, 0.2, 0.2, 0.2]), 4)
-    (0.6000000000000001, 0.4)
+    >>> fullest([0.5, 0.125, 0.25, 0.125], 2), fullest([0.5, 0.125, 0.25, 0.125], 4)
+    (0.625, 0.5)
     """
-    return float(np.bincount(by_range(len(shares), parallelism), weights=shares).max())
+    of_task: Counter[int] = Counter()
+    for task, share in zip(by_range(len(shares), parallelism), shares):
+        of_task[task] += share
+    return max(of_task.values())
 
 
-def _numbers(values: Sequence) -> list[np.ndarray]:
-    if isinstance(values[0], str):
-        return list(np.array([digest(value) for value in values], np.int64).T.copy())
-    return [np.array(values, np.int64)]
+def _numbers(group: tuple) -> list[int]:
+    return [number for value in group for number in (digest(value) if isinstance(value, str) else (value,))]

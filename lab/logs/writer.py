@@ -66,6 +66,9 @@ class Writer:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self._folder / "lock", "ab", opener=opener) as lock:
+            if not hasattr(fcntl, "flock"):  # in a browser, which has one process
+                yield
+                return
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 yield

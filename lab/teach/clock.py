@@ -3,6 +3,7 @@
 cell begins ──3 s──► "Running for 4 s …" ──every 2 s──► "Running for 12 s …" ──end──► "This cell took 13 s."
 """
 
+import sys
 import threading
 import time
 from typing import Any
@@ -59,7 +60,7 @@ def running_time() -> None:
     from IPython.display import display
 
     shell = get_ipython()
-    if shell is None or _clock is not None:
+    if shell is None or _clock is not None or sys.platform == "emscripten":  # a browser has no threads
         return
     _clock = Clock(display)
     shell.events.register("pre_run_cell", _clock.before)

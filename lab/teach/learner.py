@@ -8,6 +8,7 @@ Python only, turns their subclasses into them, and of anything else keeps how it
 """
 
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from typing import Any
 COMPUTING_S = 2.0  # for all calls of a check; a right answer takes a hundredth of it
 WAITING_S = 60.0  # of the clock: for what sleeps instead of computing
 LOOK_S = 0.02
+BROWSER_SLOWER, WATCH = 5, 4  # times; the number of a tool of sys.monitoring
 DEEP, MOST = 20, 10_000  # levels and entries of an answer
 MAX_SHOWN = 120  # characters of an answer
 AS_IT_IS = (type(None), type(...), bool, int, float, str, bytes, Decimal, Fraction)
@@ -54,6 +56,8 @@ def within(seconds: float, function: Callable, *arguments: Any) -> Any:
 
     Works in every thread and on every system. It stops Python code; a single call of compiled code ends by itself first.
     """
+    if sys.platform == "emscripten":
+        return _within_a_browser(seconds, function, *arguments)
     thread, ended = threading.get_ident(), threading.Event()
     end, latest = time.process_time() + seconds, time.monotonic() + WAITING_S
     over = [False]
@@ -83,6 +87,29 @@ def within(seconds: float, function: Callable, *arguments: Any) -> Any:
                 stop()
             except TooLong:
                 stop()
+
+
+def _within_a_browser(seconds: float, function: Callable, *arguments: Any) -> Any:
+    """`within` where there is no second thread: the interpreter looks at the clock at each call and each turn of a loop."""
+    monitoring: Any = getattr(sys, "monitoring")  # noqa: B009  (from Python 3.12 on)
+    if monitoring.get_tool(WATCH):
+        return function(*arguments)  # within another call of this, whose limit holds
+    end = time.monotonic() + BROWSER_SLOWER * seconds
+    events = monitoring.events.PY_START, monitoring.events.JUMP
+
+    def look(*_: object) -> None:
+        if time.monotonic() > end:
+            raise TooLong
+
+    monitoring.use_tool_id(WATCH, "limit")
+    try:
+        for event in events:
+            monitoring.register_callback(WATCH, event, look)
+        monitoring.set_events(WATCH, sum(events))
+        return function(*arguments)
+    finally:
+        monitoring.set_events(WATCH, 0)
+        monitoring.free_tool_id(WATCH)
 
 
 def _raise_in(thread: int, error: Any) -> None:

@@ -2,7 +2,8 @@
 
 from IPython import get_ipython
 
+from lab.stream.background import HAS_THREADS
 from lab.widgets.onethread import handle_on_the_main_thread
 
-if kernel := getattr(get_ipython(), "kernel", None):
+if HAS_THREADS and (kernel := getattr(get_ipython(), "kernel", None)):
     handle_on_the_main_thread(kernel)

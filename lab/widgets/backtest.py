@@ -137,10 +137,10 @@ class Backtest(widgets.VBox):
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())
-        first, last = self.past.span
+        events, first, last = self.past.looked_at(rule)
         self.said.value = sentence(
             f"A limit of {rule.limit:,} over {span(rule.window_ms)} would have raised {alerts:,} alert{'s' * (alerts != 1)} in the last "
-            f"{roughly(last - first)} ({len(self.past):,} events).",
+            f"{roughly(last - first)} ({events:,} events).",
             "good",
         )
         if rule.function == "COUNT_WITH_RESET" or not len(found.values):

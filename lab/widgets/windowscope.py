@@ -177,11 +177,11 @@ class WindowScope(widgets.VBox):
             step = LANE_HEIGHT[lane] / max(len(set(rows)) - 1, 1)
             for window, row in zip(what.windows, rows):
                 y, is_over = LANE_TOP[lane] - row * step, window in what.over
-                text = f"{lane}: {clock(window.start_ms):%H:%M:%S} – {clock(window.end_ms):%H:%M:%S}, sum {window.total}"
                 start, end = clock(window.start_ms), clock(window.end_ms)
+                text = f"{lane}: {start[11:19]} – {end[11:19]}, sum {window.total}"
                 lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
                 if is_over:
-                    reports.append((end, y, f"{text}: result at {end:%H:%M:%S}"))
+                    reports.append((end, y, f"{text}: result at {end[11:19]}"))
         fraud = crossing(self.events, self.window.value * self._unit_ms, self.limit.value)
         with self.figure.batch_update():
             for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
@@ -243,9 +243,13 @@ class WindowScope(widgets.VBox):
         self.said.value = sentence(f"{said(seen)} An event is in {cost}, and in 1 tumbling window.", kind)
 
 
-def clock(ms: float) -> datetime:
-    """UTC, as plotly's axes take it."""
-    return datetime.fromtimestamp(ms / 1_000, UTC).replace(tzinfo=None)
+def clock(ms: float) -> str:
+    """UTC, as plotly's axes take it. As text: a browser's kernel cannot send other times to its page.
+
+    >>> clock(1_700_000_000_500)
+    '2023-11-14T22:13:20.500'
+    """
+    return datetime.fromtimestamp(ms / 1_000, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
 def _shape(kind: str, first_ms: float, last_ms: float, **how) -> dict:

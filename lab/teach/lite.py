@@ -1,0 +1,166 @@
+"""`make lite`: lessons and control room as a static site that runs in the browser, without a server and without any other host.
+
+    pyodide (npm) ─┐
+    pure wheels   ─┼─► static/pyodide, one lock file ─┐
+    lab as wheel  ─┘                                  ├─ JupyterLite ─► build/lite
+    lessons/source ─► notebooks with a first cell ────┘
+
+The lock file names exactly the wheels that lie beside it, and the kernel loads all of them when it starts.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from hashlib import sha256
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import nbformat
+from nbformat import NotebookNode
+
+from lab.teach.lessons import built, sources
+
+ROOT = Path(__file__).parents[2]
+LESSONS = ("00", "01", "03", "control")  # what the names of the sources begin with
+PYODIDE = "pyodide@314.0.6"  # for which the kernel of requirements-lite.txt was made
+PYODIDE_FILES = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
+KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
+SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+ABSENT = (  # of wheels: what no page reads
+    "plotly/package_data/plotly.min.js",
+    "plotly/labextension/",
+    "plotly-7.1.0.data/",
+    "jedi/third_party/django-stubs/",
+    "jedi/third_party/typeshed/stubs/",
+)
+SAID = """\
+> **This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need
+> Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."""
+
+
+def main(site: Path) -> None:
+    """Builds the site, and says how large it is."""
+    parts = site.with_name(f"{site.name}-parts")
+    for folder in (
+        site,
+        parts / "site",
+    ):  # into a folder that is not empty, JupyterLite writes the address of a host
+        shutil.rmtree(folder, ignore_errors=True)
+    pyodide = parts / "site" / "static" / "pyodide"
+    pyodide.mkdir(parents=True)
+    _copy_pyodide(parts, pyodide)
+    names = _lock(_wheels(parts, pyodide), pyodide)
+    (parts / "site" / "files").mkdir()
+    for name, notebook in notebooks():
+        nbformat.write(notebook, parts / "site" / "files" / name)
+    (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
+    (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
+    _run(
+        _tool("jupyter"),
+        "lite",
+        "build",
+        "--contents",
+        "files",
+        "--output-dir",
+        site.resolve(),
+        cwd=parts / "site",
+    )
+    files = [file for file in site.rglob("*") if file.is_file()]
+    print(f"{site}: {sum(file.stat().st_size for file in files) / 1e6:.0f} MB in {len(files):,} files")
+
+
+def notebooks() -> list[tuple[str, NotebookNode]]:
+    """The lessons of the site, each with a first cell for the browser."""
+    found = []
+    for source in sources():
+        if not source.stem.startswith(LESSONS):
+            continue
+        notebook = built(source)
+        notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)"}
+        begin = f'from lab.teach.recorded import begin\n\nbegin("{source.stem}")'
+        first = [nbformat.v4.new_markdown_cell(SAID, id="said"), nbformat.v4.new_code_cell(begin, id="begin")]
+        notebook.cells[:0] = first
+        found.append((f"{source.stem}.ipynb", notebook))
+    return found
+
+
+def _copy_pyodide(parts: Path, to: Path) -> None:
+    packed = parts / f"{PYODIDE.replace('@', '-')}.tgz"
+    if not packed.exists():
+        _run("npm", "pack", "--silent", PYODIDE, "--pack-destination", parts.resolve())
+    with tarfile.open(packed) as archive:
+        for name in PYODIDE_FILES:
+            (to / name).write_bytes(archive.extractfile(f"package/{name}").read())
+
+
+def _wheels(parts: Path, to: Path) -> list[Path]:
+    """All wheels that the page loads, without what it never reads."""
+    downloaded, own = parts / "wheels", parts / "own"
+    for folder in (own, ROOT / "build" / "lib"):
+        shutil.rmtree(folder, ignore_errors=True)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    pure = ("--no-deps", "--only-binary=:all:", "--platform=any", "--python-version=3.14")
+    _run(*pip, "download", *pure, "--dest", downloaded, "--requirement", ROOT / "requirements-page.txt")
+    _run(*pip, "wheel", "--no-deps", "--wheel-dir", own, ROOT)
+    wheels = []
+    for wheel in sorted([*downloaded.glob("*.whl"), *own.glob("*.whl")]):
+        wheels.append(to / wheel.name)
+        with ZipFile(wheel) as old, ZipFile(wheels[-1], "w", ZIP_DEFLATED, compresslevel=9) as new:
+            for name in old.namelist():
+                if not name.startswith(ABSENT):
+                    new.writestr(name, old.read(name))
+    return wheels
+
+
+def _lock(wheels: list[Path], pyodide: Path) -> list[str]:
+    """Writes the lock file of these wheels alone, and returns their names."""
+    lock = pyodide / "pyodide-lock.json"
+    whole = json.loads(lock.read_text())
+    packages = {}
+    for wheel in wheels:
+        name, version = wheel.name.split("-")[:2]
+        name = re.sub("[-_.]+", "-", name).lower()
+        packages[name] = {
+            "name": name,
+            "version": version,
+            "file_name": wheel.name,
+            "sha256": sha256(wheel.read_bytes()).hexdigest(),
+            "install_dir": "site",
+            "package_type": "package",
+            "imports": [],
+            "depends": [],
+            "unvendored_tests": False,
+        }
+    lock.write_text(json.dumps({"info": whole["info"], "packages": packages}))
+    return list(packages)
+
+
+def _settings(names: list[str]) -> dict:
+    kernel = {"disablePyPIFallback": True, "loadPyodideOptions": {"packages": names}}
+    data = {"appName": "Rules lab", "exposeAppInBrowser": True, "litePluginSettings": {KERNEL: kernel}}
+    return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
+
+
+def _tool(name: str) -> str:
+    return str(ROOT / "build" / "tools" / "bin" / name)
+
+
+def _run(*command: str | Path, cwd: Path | None = None) -> None:
+    done = subprocess.run([*map(str, command)], cwd=cwd, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
