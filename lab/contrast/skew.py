@@ -40,10 +40,10 @@ def fullest(shares: Sequence[float], parallelism: int) -> float:
     >>> fullest([0.5, 0.125, 0.25, 0.125], 2), fullest([0.5, 0.125, 0.25, 0.125], 4)
     (0.625, 0.5)
     """
-    of_task: Counter[int] = Counter()
+    of_task = [0.0] * parallelism
     for task, share in zip(by_range(len(shares), parallelism), shares):
         of_task[task] += share
-    return max(of_task.values())
+    return max(of_task)
 
 
 def _numbers(group: tuple) -> list[int]:
