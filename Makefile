@@ -91,8 +91,8 @@ lite: .venv/.packages ## make the lessons as a static site that runs in the brow
 lite-test: lite ## run the lessons of build/lite to the end in Chromium, which reaches no other host (5 minutes)
 	@LAB_LITE=build/lite $(PY) -m pytest -m browser tests/browser/test_lite.py $(ARGS)
 
-recorded: setup ## run the lessons and record what cells give that a browser cannot run: lab/teach/recorded.json
-	@$(PY) -m lab.teach.recording
+recorded: setup ## run the lessons and record what cells give that a browser cannot run: lab/teach/recorded.json (ARGS=03: one lesson)
+	@$(PY) -m lab.teach.recording $(ARGS)
 
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)

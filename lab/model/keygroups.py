@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FIRST, FACTORS, BITS = 0x9E3779B97F4A7C15, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53), (1 << 64) - 1
+BITS_32 = (1 << 32) - 1
 FLINK_LEAST_KEY_GROUPS, FLINK_MOST_KEY_GROUPS = 1 << 7, 1 << 15
 
 
@@ -77,27 +78,25 @@ def key_groups_of(columns: "list[np.ndarray]", rows: int, key_groups: int) -> "n
 # -- the same in Flink -------------------------------------------------------------------------------------------------
 
 
-def flink_murmur(codes: "np.ndarray") -> "np.ndarray":
-    """Flink's `MathUtils.murmurHash` of Java hash codes (any ints, taken as 32 bits): 0 … 2³¹ − 1.
+def flink_murmur(code: int) -> int:
+    """Flink's `MathUtils.murmurHash` of a Java hash code (any int, taken as 32 bits): 0 … 2³¹ − 1.
 
     MurmurHash3_x86_32 (Austin Appleby) of four bytes with seed 0, made positive.
 
-    >>> import numpy as np
-    >>> flink_murmur(np.array([0, 1, -1])).tolist()
+    >>> [flink_murmur(code) for code in (0, 1, -1)]
     [593689054, 68075478, 1982413648]
     """
-    import numpy as np
 
-    def rotate(x: np.ndarray, by: int) -> np.ndarray:
-        return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+    def rotated(x: int, by: int) -> int:
+        return (x << by | x >> 32 - by) & BITS_32
 
-    k = rotate(codes.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    h = rotate(k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    h ^= np.uint32(4)
+    hashed = rotated((code & BITS_32) * 0xCC9E2D51 & BITS_32, 15) * 0x1B873593 & BITS_32
+    hashed = (rotated(hashed, 13) * 5 + 0xE6546B64 & BITS_32) ^ 4
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
-    signed = (h ^ (h >> np.uint32(16))).view(np.int32).astype(np.int64)
-    return np.where(signed == -(1 << 31), 0, np.abs(signed))
+        hashed = (hashed ^ hashed >> shift) * factor & BITS_32
+    hashed ^= hashed >> 16
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if signed == -(1 << 31) else abs(signed)
 
 
 def java_hash(key: int | str) -> int:
@@ -122,9 +121,7 @@ def flink_key_group(key: int | str, key_groups: int) -> int:
     >>> flink_key_group("hello", 128), flink_key_group(25, 128)
     (35, 46)
     """
-    import numpy as np
-
-    return int(flink_murmur(np.array([java_hash(key)]))[0]) % key_groups
+    return flink_murmur(java_hash(key)) % key_groups
 
 
 def flink_partition(key_group: int, key_groups: int, parallelism: int) -> int:

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from lab.teach.lessons import built, sources
 
 ROOT = Path(__file__).parents[2]
-LESSONS = ("00", "01", "03", "control")  # what the names of the sources begin with
+LESSONS = ("00", "01", "03", "05", "09", "control")  # what the names of the sources begin with
 PYODIDE = "pyodide@314.0.6"  # for which the kernel of requirements-lite.txt was made
 PYODIDE_FILES = (
     "pyodide.mjs",

@@ -5,6 +5,7 @@ lessons/source ──► run with the solutions ──► outputs of the native 
 
 import json
 import os
+import sys
 from typing import Any
 
 from nbclient import NotebookClient
@@ -24,16 +25,19 @@ def told(figure, **_):
 
 Figure._repr_mimebundle_ = told
 """
-KEPT = ("text/html", "text/plain", FIGURE)
-WIDGET = "A widget, which a recording cannot show."
+KINDS = (FIGURE, "text/html", "text/plain")  # of an output's, the first is kept
+WIDGET = "(A widget, which only the lesson on a computer can show.)"
 
 
-def main() -> None:
-    """Records all lessons anew."""
+def main(lessons: tuple[str, ...]) -> None:
+    """Records anew the lessons whose names begin so, such as "03"; without any, all."""
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
-    found = {}
+    before, found = json.loads(RECORDED.read_text()), {}
     for source in sources():
         notebook = built(source, solved=True)
+        if lessons and not source.stem.startswith(lessons):
+            found |= {name: cells for name, cells in before.items() if name == source.stem}
+            continue
         if cells := native(notebook.cells):
             print(f"{source.stem}: {len(cells)} cells")
             run(notebook)
@@ -53,16 +57,18 @@ def run(notebook: NotebookNode) -> None:
 def recorded(cell: NotebookNode) -> dict[str, Any]:
     """A cell's source, and of its outputs what can be shown again."""
     outputs: list[dict[str, Any]] = []
-    for output in cell.outputs:
+    is_check = "check" in cell.metadata.get("tags", [])
+    for output in () if is_check else cell.outputs:
         if output.output_type == "stream":
             if output.name == "stdout":
                 outputs.append({"text": output.text})
         elif "application/vnd.jupyter.widget-view+json" in output.data:
             outputs.append({"text": WIDGET})
         else:
-            outputs.append({"data": {kind: output.data[kind] for kind in KEPT if kind in output.data}})
-    return {"source": cell.source, "check": "check" in cell.metadata.get("tags", []), "outputs": outputs}
+            kind = next(kind for kind in KINDS if kind in output.data)
+            outputs.append({"data": {kind: output.data[kind]}})
+    return {"source": cell.source, "check": is_check, "outputs": outputs}
 
 
 if __name__ == "__main__":
-    main()
+    main(tuple(sys.argv[1:]))

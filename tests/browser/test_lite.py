@@ -20,7 +20,12 @@ KERNEL = """jupyterapp.shell.currentWidget.sessionContext.ready
     .then(() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.info).then(() => true)"""
 CELLS = "jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === 'code')"
 RUN = "jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
-OUTPUTS = f"{CELLS}.map((cell) => [cell.model.executionCount, cell.model.outputs.toJSON()])"
+CODE_CELLS = f"{CELLS}.map((cell) => [cell.model.executionCount, cell.model.getMetadata('tags') || [], cell.model.outputs.toJSON()])"
+RUN_ONE = f"""(number) => {{
+    const notebook = jupyterapp.shell.currentWidget.content;
+    notebook.activeCellIndex = notebook.widgets.indexOf({CELLS}[number]);
+    return jupyterapp.commands.execute("notebook:run-cell").then(() => true);
+}}"""
 SOLVE = f"""(solutions) => {CELLS}.filter((cell) => (cell.model.getMetadata("tags") || []).includes("exercise"))
     .forEach((cell, n) => cell.model.sharedModel.setSource(solutions[n]))"""
 
@@ -58,24 +63,46 @@ def opened(browser: Browser, address: str) -> Iterator[Page]:
     assert asked == []
 
 
+def open_lesson(page: Page, address: str, name: str) -> None:
+    page.goto(f"{address}/lab/index.html?path={name}")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    assert page.evaluate(KERNEL)
+
+
 @pytest.mark.parametrize("name", [name for name, _ in notebooks()])
 def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name):
-    opened.goto(f"{address}/lab/index.html?path={name}")
-    opened.wait_for_selector(".jp-Notebook .jp-Cell")
-    assert opened.evaluate(KERNEL)
     lesson = name.partition("-")[0].lstrip("0") or "0"
-    opened.evaluate(
-        SOLVE,
-        [code for exercise, code in answers()["solutions"].items() if exercise.partition(".")[0] == lesson],
-    )
-    assert opened.evaluate(RUN)
-    cells = opened.evaluate(OUTPUTS)
-    outputs = [output for _, given in cells for output in given]
-    wrong = [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
-    assert wrong == [] and all(number for number, _ in cells)
-    verdicts = [
-        text for o in outputs if (text := "".join(o.get("data", {}).get("text/plain", "")))[:1] in "✓…✗"
+    solutions = [
+        code for exercise, code in answers()["solutions"].items() if exercise.startswith(f"{lesson}.")
     ]
-    assert [text for text in verdicts if text and text[0] != "✓"] == []
+    open_lesson(opened, address, name)
+    opened.evaluate(SOLVE, solutions)
+    assert opened.evaluate(RUN)
+    cells = opened.evaluate(CODE_CELLS)
+    outputs = [output for _, _, given in cells for output in given]
+    wrong = [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    assert wrong == [] and all(number for number, _, _ in cells)
+    verdicts = [given[-1]["data"]["text/plain"] for _, tags, given in cells if "check" in tags]
+    assert len(verdicts) == len(solutions)
+    assert [text for text in verdicts if not text.startswith(("✓", "<IPython.core.display.HTML"))] == []
     if folder := os.environ.get("LAB_PICTURES"):
         opened.screenshot(path=Path(folder, f"lite-{lesson}.png"))
+
+
+def test_an_endless_loop_is_stopped_and_solved_exercises_outlive_the_page(opened, address):
+    def run(code: str) -> list[dict]:
+        """Runs a lesson's first two cells, the second with other code, and returns what that gave."""
+        opened.evaluate(f"(code) => {CELLS}[1].model.sharedModel.setSource(code)", code)
+        for number in (0, 1):
+            assert opened.evaluate(RUN_ONE, number)
+        return opened.evaluate(CODE_CELLS)[1][2]
+
+    open_lesson(opened, address, "03-custom-windows.ipynb")
+    endless = "def in_window(time, end, width):\n    while True:\n        pass\n"
+    (verdict,) = run(f'import lab\n{endless}\nlab.check_function("3.2", in_window)')
+    assert "did not finish" in verdict["data"]["text/plain"]
+    (verdict,) = run('lab.check("3.4", 864)')
+    assert verdict["data"]["text/plain"].startswith("✓")
+    open_lesson(opened, address, "00-start-here.ipynb")
+    (solved,) = run("import lab.teach.progress\nlab.teach.progress.solved()")
+    assert solved["data"]["text/plain"] == "{'3.4'}"
