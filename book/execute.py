@@ -9,6 +9,7 @@ the book shows what it looked like when there was most to see.
 import hashlib
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,8 @@ def execute(source: Path) -> None:
         return
     print(f"running {source.stem}", flush=True)
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
+    os.environ["LAB_DATA"] = str(OUT / "progress")  # nothing is solved when a lesson of the book begins
+    shutil.rmtree(OUT / "progress", ignore_errors=True)
     client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": FOLDER}})
     with TemporaryDirectory(prefix="lab-book-") as folder, client.setup_kernel():
         for index, cell in enumerate(notebook.cells):
@@ -65,7 +68,6 @@ def _look(client: NotebookClient, views: list[dict], file: Path) -> None:
 def all_lessons(names: tuple[str, ...] = ("",)) -> None:
     """Runs the lessons whose names begin so."""
     OUT.mkdir(parents=True, exist_ok=True)
-    os.environ["LAB_DATA"] = str(OUT / "progress")  # the book's progress is not the reader's
     for path in sources():
         if path.stem.startswith(names):
             execute(path)

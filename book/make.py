@@ -26,6 +26,14 @@ SPHINX = ROOT / "build" / "book-env" / "bin" / "sphinx-build"
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "datasets/README.md", "docker/README.md")
 PICTURES = (".png", ".svg")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*(?:\[[^\]]*\][^\[\]]*)*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
+PARTS = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<summary aria-label="Toggle hidden content">': "<summary>",
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Contents">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
+    "<th></th>": "<td></td>",
+    '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
+}
 HIDDEN = {"solution": "Show a solution", "check": "Show its check"}
 
 
@@ -91,6 +99,15 @@ def _flat(parts: tuple[str, ...]) -> list[str]:
     return flat
 
 
+def name_parts(site: Path) -> None:
+    """Gives the theme's parts the names and levels that screen readers need."""
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        for was, better in PARTS.items():
+            text = text.replace(was, better)
+        page.write_text(text)
+
+
 def lesson(source: Path) -> nbformat.NotebookNode:
     """A lesson as it was last run; solutions, checks and answers are folded."""
     run = execute.OUT / f"{source.stem}.ipynb"
@@ -121,6 +138,7 @@ if __name__ == "__main__":
     write_sources()
     shutil.rmtree(SITE, ignore_errors=True)
     subprocess.run([SPHINX, "-q", "-b", "html", "-j", "2", SOURCE, SITE], check=True)
+    name_parts(SITE)
     if told := check.faults(SITE, wanted()):
         sys.exit("\n".join(told))
     print(f"{len(list(SITE.rglob('*.html')))} pages; open {SITE / 'index.html'}")

@@ -128,7 +128,7 @@ def _table(state: dict) -> str:
         rows or f'<tr><td class="none" colspan="{len(state["columns"])}">{escape(state["empty"])}</td></tr>'
     )
     return (
-        f'<div class="lab-table" role="region" tabindex="0" aria-label="{escape(state["label"])}"><table>'
+        f'<div class="lab-table" role="group" tabindex="0" aria-label="{escape(state["label"])}"><table>'
         f"<thead>{cells('th', state['columns'])}</thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -17,6 +17,11 @@ DISTRIBUTION = "rules-lab"  # `lab` alone is another project
 CLASH_FIX = f"pip uninstall lab {DISTRIBUTION}, then pip install {DISTRIBUTION}"
 ROOT = Path(__file__).resolve().parents[2]
 COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
+READABLE = {  # in a light and a dark page
+    "ok": "var(--lab-good, #007a5a)",
+    "warning": "var(--lab-warning, #9a5b00)",
+    "problem": "var(--lab-bad, #c2410c)",
+}
 TOLD = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LAB_CACHE", "PYSPARK_PYTHON", "PYTHONPATH", "SPARK_HOME", "TMPDIR")
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
@@ -36,7 +41,7 @@ class Checks(list[Check]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f'<tr><td style="text-align:left">{escape(c.name)}</td><td style="text-align:left; color:{COLOURS[c.state]}">{c.state}</td>'
+            f'<tr><td style="text-align:left">{escape(c.name)}</td><td style="text-align:left; color:{READABLE[c.state]}">{c.state}</td>'
             f'<td style="text-align:left">{escape(c.found)}</td>'
             f'<td style="text-align:left; white-space:pre-wrap">{escape(c.fix)}</td></tr>'
             for c in self

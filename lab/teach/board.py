@@ -59,10 +59,10 @@ class Board(widgets.VBox):
                 for name, title in named.items()
                 if name.startswith(f"{self.lesson}.")
             ]
-            head = "<th></th><th>exercise</th><th></th>"
+            head = "<th>solved</th><th>exercise</th><th>title</th>"
         else:
             rows = [_lesson(name, named, done) for name in lessons]
-            head = "<th>lesson</th><th></th><th>exercises</th><th class='number'>solved</th>"
+            head = "<th>lesson</th><th>title</th><th>exercises</th><th class='number'>solved</th>"
         body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         self.table.value = f'<div class="lab-table lab-plain">{body}</div>'
 

@@ -293,5 +293,5 @@ def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
     return (
         f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved} solved, "
         f'{learner.trouble[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
-        f'<th scope="col"></th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
+        f'<th scope="col">title</th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
     )

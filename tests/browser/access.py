@@ -9,18 +9,24 @@ from playwright.sync_api import Page
 
 OURS = [[".jp-RenderedMarkdown"], [".jp-OutputArea-output"]]
 GRAVE = ("serious", "critical")
+ALL = ("minor", "moderate", *GRAVE)
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 
 
-def grave(page: Page, where: list[list[str]] | None = None) -> list[str]:
-    """Serious and critical findings, a line each: the rule, and up to three places."""
+def findings(page: Page, where: list[list[str]] | None = None, impacts: tuple[str, ...] = ALL) -> list[str]:
+    """What axe finds, a line each: the rule, and up to three places."""
     found = Axe().run(page, {"include": where} if where else None, {"resultTypes": ["violations"]})
     return [
         f"{violation['id']} ({violation['impact']}): "
         + " | ".join(f"{node['target']} {node['html'][:120]}" for node in violation["nodes"][:3])
         for violation in found.response["violations"]
-        if violation["impact"] in GRAVE
+        if violation["impact"] in impacts
     ]
+
+
+def grave(page: Page, where: list[list[str]] | None = None) -> list[str]:
+    """Serious and critical findings."""
+    return findings(page, where, GRAVE)
 
 
 def of_lesson(page: Page) -> list[str]:
