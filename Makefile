@@ -81,7 +81,7 @@ build/book-env/.ready: book/requirements.txt
 	@build/book-env/bin/pip install --quiet --disable-pip-version-check -r book/requirements.txt
 	@touch $@
 
-book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (12 minutes; ARGS=--no-execute: as last run)
+book: setup build/book-env/.ready ## make the book: all lessons with their outputs, docs and API as one site (20 minutes; ARGS=--no-execute: as last run)
 	@$(PY) -m book.make $(ARGS)
 
 lite: .venv/.packages ## make the lessons as a static site that runs in the browser, offline: build/lite (needs npm)

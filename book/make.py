@@ -21,8 +21,8 @@ from book import api, check, execute, widgets
 from lab.teach.lessons import built, sources
 
 ROOT = Path(__file__).parent.parent
-SOURCE, SITE = ROOT / "build" / "book-source", ROOT / "build" / "book"
-SPHINX = ROOT / "build" / "book-env" / "bin" / "sphinx-build"
+BUILD = ROOT / "build"
+SOURCE, SITE, SPHINX = BUILD / "book-source", BUILD / "book", BUILD / "book-env" / "bin" / "sphinx-build"
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "datasets/README.md", "docker/README.md")
 PICTURES = (".png", ".svg")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*(?:\[[^\]]*\][^\[\]]*)*)\]\(([^()\s:#]+)(#[^()\s]*)?\)")
@@ -33,6 +33,13 @@ PARTS = {
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     "<th></th>": "<td></td>",
     '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
+}
+BESIDE = {  # what `make page` and `make lite` made goes into the site if it is there, and the first page links to it
+    "control-room.html": (
+        "control-room.html",
+        "Try it in this browser, without installing anything: the control room",
+    ),
+    "lite": ("lite/index.html", "Work through lessons 0, 1, 3, 5 and 9 in this browser"),
 }
 HIDDEN = {"solution": "Show a solution", "check": "Show its check"}
 
@@ -64,8 +71,8 @@ def write_sources() -> None:
     shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", SOURCE / "_static")
     for name in ("figure.css", "lab.css"):
         shutil.copy(ROOT / "lab" / "widgets" / name, SOURCE / "_static" / f"widgets-{name}")
-    for name in ("conf.py", "index.md"):
-        shutil.copy(here / name, SOURCE)
+    shutil.copy(here / "conf.py", SOURCE)
+    _write(Path("index.md"), with_beside((here / "index.md").read_text()))
     shutil.copytree(ROOT / "docs" / "pictures", SOURCE / "docs" / "pictures")
     pages = {*documents(), *(Path("notebooks", f"{path.stem}.ipynb") for path in sources())}
     for path in documents():
@@ -74,6 +81,23 @@ def write_sources() -> None:
         _write(Path("api", f"{name}.md"), text)
     for source in sources():
         _write(Path("notebooks", f"{source.stem}.ipynb"), nbformat.writes(lesson(source)))
+
+
+def with_beside(index: str) -> str:
+    """The first page, with links to what other targets made."""
+    there = (link for name, link in BESIDE.items() if (BUILD / name).exists())
+    links = "".join(f'- <a href="{address}">{told}</a>\n' for address, told in there)
+    return index.replace("- New here:", f"{links}- New here:")
+
+
+def copy_beside() -> None:
+    """Puts what other targets made into the site."""
+    for name in BESIDE:
+        made = BUILD / name
+        if made.is_dir():
+            shutil.copytree(made, SITE / name)
+        elif made.exists():
+            shutil.copy(made, SITE)
 
 
 def _write(path: Path, text: str) -> None:
@@ -139,6 +163,7 @@ if __name__ == "__main__":
     shutil.rmtree(SITE, ignore_errors=True)
     subprocess.run([SPHINX, "-q", "-b", "html", "-j", "2", SOURCE, SITE], check=True)
     name_parts(SITE)
-    if told := check.faults(SITE, wanted()):
+    copy_beside()
+    if told := check.faults(SITE, wanted(), tuple(BESIDE)):
         sys.exit("\n".join(told))
     print(f"{len(list(SITE.rglob('*.html')))} pages; open {SITE / 'index.html'}")

@@ -1,5 +1,6 @@
 """What the book is made of: pages, pictures of widgets, links; and `make book`'s own check. Sphinx is not needed here."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -155,3 +156,20 @@ def test_a_missing_page_and_a_style_that_loads_are_named(tmp_path):
         "three.html is missing",
         "style.css loads https://fonts.example.org/x.css",
     ]
+
+
+def test_what_other_targets_made_is_linked_and_copied_if_it_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(make, "BUILD", tmp_path)
+    monkeypatch.setattr(make, "SITE", tmp_path / "book")
+    (tmp_path / "book").mkdir()
+    assert make.with_beside("- New here: x") == "- New here: x"
+    (tmp_path / "control-room.html").write_text("<p>")
+    (tmp_path / "lite").mkdir()
+    (tmp_path / "lite" / "index.html").write_text('<script src="https://example.org/x.js"></script>')
+    assert re.findall('href="(.*?)"', make.with_beside("- New here: x")) == [
+        "control-room.html",
+        "lite/index.html",
+    ]
+    make.copy_beside()
+    assert check.faults(make.SITE, [], tuple(make.BESIDE)) == [] and len(check.faults(make.SITE, [])) == 1
+    assert (make.SITE / "control-room.html").exists()
