@@ -1,6 +1,6 @@
 """The engine for a page: the reference on file logs, where there is neither Numba nor a thread.
 
-events, control ──► those logged before now, in log order ──► Reference ──► alerts, acks, dead letters, stats
+events, control ──► those logged before now, in log order ──► InOrder ──► alerts, acks, dead letters, stats
 """
 
 import json
@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lab.apps.inorder import InOrder
 from lab.engine.ends import READ, WRITTEN, FileLogs
 from lab.engine.settings import Settings
 from lab.logs.positions import Record
 from lab.model.deadletters import dead_letter
-from lab.model.reference import Reference
 from lab.model.tallies import COUNTS, Tallies
 from lab.model.times import now_ms
 from lab.stream.background import Background
@@ -39,7 +39,7 @@ class Plain(Background):
         super().__init__("engine")
         self._logs, self._settings, self._every_s = logs, settings, every_s
         self._tails = {name: logs.log(name).tail() for name in READ}
-        self._reference = Reference(
+        self._reference = InOrder(
             settings.schema,
             late_policy=settings.late_policy,
             max_out_of_orderness_ms=settings.max_out_of_orderness_ms,

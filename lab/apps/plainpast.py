@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 
+from lab.apps.inorder import InOrder
 from lab.model.alerts import compact_json
 from lab.model.field import Id, Value
 from lab.model.jsontext import BadRecord
-from lab.model.reference import Reference
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
 
@@ -99,7 +99,7 @@ class Past:
         """The rule's aggregate at each event that may alert, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
         if rule.function != "COUNT_WITH_RESET":
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
-        reference = Reference(self.schema, key_groups=1)
+        reference = InOrder(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
         for event in self._affordable(rule):
             reference.take(event)

@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tarfile
 from hashlib import sha256
+from html import escape
 from pathlib import Path
+from string import Template
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
@@ -48,6 +50,24 @@ SAID = """\
 > **This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need
 > Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."""
 
+FIRST_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Rules that change at run time, on event streams</title>
+<style>
+  :root { color-scheme: light dark; }
+  body { font: 18px/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; }
+</style>
+<h1>Rules that change at run time, on event streams</h1>
+<p>These lessons run in your browser. Nothing is installed, and nothing that you do leaves it. Python starts in about twenty seconds.</p>
+<ul>
+$links
+</ul>
+</html>
+"""
+
 
 def main(site: Path) -> None:
     """Builds the site, and says how large it is."""
@@ -62,7 +82,8 @@ def main(site: Path) -> None:
     _copy_pyodide(parts, pyodide)
     names = _lock(_wheels(parts, pyodide), pyodide)
     (parts / "site" / "files").mkdir()
-    for name, notebook in notebooks():
+    lessons = notebooks()
+    for name, notebook in lessons:
         nbformat.write(notebook, parts / "site" / "files" / name)
     (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
     (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
@@ -76,6 +97,7 @@ def main(site: Path) -> None:
         site.resolve(),
         cwd=parts / "site",
     )
+    (site / "index.html").write_text(_first_page(lessons))
     files = [file for file in site.rglob("*") if file.is_file()]
     print(f"{site}: {sum(file.stat().st_size for file in files) / 1e6:.0f} MB in {len(files):,} files")
 
@@ -93,6 +115,17 @@ def notebooks() -> list[tuple[str, NotebookNode]]:
         notebook.cells[:0] = first
         found.append((f"{source.stem}.ipynb", notebook))
     return found
+
+
+def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
+    """A page with a link to each lesson, in place of JupyterLab's empty desk."""
+    titles = {
+        name: notebook.cells[2].source.partition("\n")[0].removeprefix("# ") for name, notebook in lessons
+    }
+    links = [
+        f'<li><a href="lab/index.html?path={name}">{escape(title)}</a></li>' for name, title in titles.items()
+    ]
+    return Template(FIRST_PAGE).substitute(links="\n".join(links))
 
 
 def _copy_pyodide(parts: Path, to: Path) -> None:

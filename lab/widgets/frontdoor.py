@@ -8,6 +8,7 @@ from lab.apps.connect import connect
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import Studio
+from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
 from lab.widgets.controlroom import ControlRoom
 from lab.widgets.look import Fit, sentence
@@ -38,10 +39,14 @@ class FrontDoor(widgets.VBox):
     """Asks which stream and which engine, opens the control room on them, and folds away; the room's *Change* unfolds it."""
 
     def __init__(self):
-        self.how = widgets.ToggleButtons(options=[PLAY, OWN, CONNECT], tooltips=list(HELP.values()))
+        # a browser's Python, which has no threads, has no Spark and reaches no engine elsewhere
+        ways, engines = (
+            ([*HELP], [*ENGINES.items()]) if HAS_THREADS else ([PLAY, OWN], [*ENGINES.items()][:1])
+        )
+        self.how = widgets.ToggleButtons(options=ways, tooltips=[HELP[way] for way in ways])
         self.help = widgets.HTML()
         self.stream = widgets.Dropdown(options=list(STREAMS), description="stream")
-        self.engine = widgets.Dropdown(options=list(ENGINES.items()), description="engine")
+        self.engine = widgets.Dropdown(options=engines, description="engine")
         self.logs = widgets.Text(description="logs", placeholder="a folder, or kafka://127.0.0.1:9092")
         self.events = widgets.Text(
             description="events", placeholder="a file, a folder, or kafka://127.0.0.1:9092/TOPIC"
