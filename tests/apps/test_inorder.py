@@ -2,6 +2,7 @@
 
 import json
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def log(rng: Random, events: int) -> list[tuple[str, str]]:
             found.append(("control", rule(rng.randint(1, 4))))
         time += rng.choice([0, 1_000, 1_000, 5_000])
         late = rng.choice([0, 0, 0, 1_000, 10_000, 60_000, 300_000])
-        event = {"transactionId": number - rng.choice([0, 0, 1, 2]), "eventTime": time - late}
+        event: dict[str, Any] = {"transactionId": number - rng.choice([0, 0, 1, 2]), "eventTime": time - late}
         event |= {"payeeId": rng.randint(1, 2), "beneficiaryId": rng.randint(1, 3)}
         event |= {"paymentType": rng.choice(["CSH", "CRD"]), "paymentAmount": rng.choice([1, 10, 25.5])}
         found.append(("event", json.dumps(event)))
