@@ -122,9 +122,7 @@ def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
     titles = {
         name: notebook.cells[2].source.partition("\n")[0].removeprefix("# ") for name, notebook in lessons
     }
-    links = [
-        f'<li><a href="lab/?path={name}">{escape(title)}</a></li>' for name, title in titles.items()
-    ]
+    links = [f'<li><a href="lab/?path={name}">{escape(title)}</a></li>' for name, title in titles.items()]
     return Template(FIRST_PAGE).substitute(links="\n".join(links))
 
 
