@@ -25,6 +25,33 @@ def room(sentences: int) -> str:
     return f'<style>{STYLE}{BOXES}</style><div class="lab lab-room">{head}<div class="lab-main">{column}</div></div>'
 
 
+PLOT = {
+    "layout": {
+        "title": {"text": "Lag"},
+        "xaxis": {"title": {"text": "<b>s</b>"}},
+        "yaxis": {"title": {"text": "events"}},
+    },
+    "data": [
+        {"name": "task 0", "y": [3, None, 1234567, "x"]},
+        {"name": "task 0", "y": [9]},
+        {"name": "limit"},
+        {"name": "hidden", "y": [1], "visible": False},
+        {"y": [2]},
+    ],
+}
+
+
+def test_a_plot_is_told_in_a_sentence(browser):
+    page = browser.new_page()
+    script = Path(lab.widgets.__file__).with_name("figure.js").read_text()
+    said = page.evaluate(
+        "async ([script, plot]) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).told(plot)",
+        [script, PLOT],
+    )
+    assert said == "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."
+    page.close()
+
+
 @pytest.mark.parametrize("sentences", [0, 1, 3, 9])
 def test_a_chart_keeps_its_height_below_what_is_said(browser, sentences):
     page = browser.new_page(viewport={"width": 1366, "height": 768})

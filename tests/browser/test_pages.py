@@ -256,6 +256,9 @@ def test_the_scopes_of_the_lessons_move(browser, jupyter, notebook, cell, name):
     for _ in range(2):
         slider.press("ArrowRight")
     expect(said).not_to_have_text(before)
+    expect(scope.locator(".js-plotly-plot").first).to_have_attribute(
+        "aria-label", re.compile(r"^Plot.*shown: ")
+    )
     keep(scope, name)
     nothing_went_wrong(watched)
     assert of_lesson(page) == []
