@@ -170,6 +170,18 @@ class StateFiles:
             raise FileGone(f"{self.folder}: what epoch {upto} left of key-groups {min(lost)} … {max(lost)}")
         return [self._described(file) for file in files], idle
 
+    def hidden(self, file: StateFile) -> bool:
+        """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
+        matches = filter(None, map(NAME.fullmatch, self.folder.names()))
+        others = (StateFile(int(m[1]), int(m[2]), int(m[3]), int(m[4])) for m in matches)
+        return any(
+            other.last <= file.last
+            and (other.low, other.high) != (file.low, file.high)
+            and other.low <= file.high
+            and file.low <= other.high
+            for other in others
+        )
+
     def _described(self, file: StateFile) -> StateFile:
         data = self._data(file.name)
         with _readable(f"{self.folder}/{file.name}"):

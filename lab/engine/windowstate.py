@@ -158,8 +158,10 @@ class WindowState:
         return table(together(export, self.windows.stores, self.windows.stored))
 
     def _expired(self, file: StateFile) -> bool:
-        """Whether no living store holds anything of it."""
+        """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
         if (file.low, file.high) != (self.low, self.high):  # others need it, too
+            return False
+        if file.first == 0 and self.files.hidden(file):
             return False
         try:
             held = self.files.newest(file)

@@ -197,6 +197,25 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
         assert_same(stages, run(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
+def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_to_hide():
+    """
+    parallelism  1      2                                                             2, memory lost
+    files        0…1 ▪  0 ▬ (rewritten, hides the first), which expires;  0 ▪         0…1 ▪ must not come back
+    """
+    wide, narrow = count_rule(">", 0, "5m"), count_rule(">", 0, "1s")
+    log = [wide, login(1, 100), narrow, login(2, 200, user=None), wide, login(3, 201, user=None)]
+    log += [login(4, 202, user=None), login(5, 210)]
+    settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
+    with Stages(settings) as stages:
+        stages.batch(log[:2])
+        rescaled(stages, 2, "a")
+        for entry in log[2:7]:
+            stages.batch([entry])
+        rescaled(stages, 2, "b")
+        stages.batch(log[7:])
+        assert_same(stages, run(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+
+
 def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
     """
     parallelism  1           2                                     2, memory lost

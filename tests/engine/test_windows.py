@@ -211,7 +211,7 @@ def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has
         for entry in log[3:]:
             stages.batch([entry])
         stages.job, stages.batch_id = replace(stages.job, start=f"{stages.job.start}-before"), 1
-        with pytest.raises(statefiles.Overtaken, match="micro-batch 1: .* files of micro-batch 4 already"):
+        with pytest.raises(statefiles.Overtaken, match="epoch 1: .* files of epoch 4 already"):
             stages.run(before, after)
 
 
@@ -261,7 +261,7 @@ def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alo
         (note,) = shared.private_folder(stages.job.start).glob("*/lock")
         noted = note.read_text()
         stages.batch_id = 1
-        with pytest.raises(statefiles.Overtaken, match="micro-batch 1: .* micro-batch 2 already"):
+        with pytest.raises(statefiles.Overtaken, match="epoch 1: .* epoch 2 already"):
             stages.run(before, after)
         assert note.read_text() == noted
 
