@@ -32,6 +32,7 @@ PARTS = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Contents">',
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     "<th></th>": "<td></td>",
+    '<th class="head"><p></p></th>': "<td></td>",
     '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
 }
 BESIDE = {  # what `make page` and `make lite` made goes into the site if it is there, and the first page links to it

@@ -22,6 +22,7 @@ from lab.teach.replay import is_right, read_answer
 
 LONGEST = 64 << 10  # bytes of a line
 LARGEST = 4 << 20  # bytes of a hand-in; a class of fifty exercises writes a tenth of it
+MOST_WRONG = 10_000  # lines of a hand-in that cannot be read; what comes after them is left out
 MOST_CHECKED = 200  # right answers of a hand-in that are checked again
 LAST = 1 << 33  # s since the epoch: 2242
 TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay")
@@ -55,11 +56,13 @@ def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
                     )
             except BadRecord as error:
                 wrong, first = wrong + 1, first or f"line {number}: {error}"
+                if wrong == MOST_WRONG:
+                    break
             else:
                 lines.append(stumble)
         if wrong:
             bad.append(
-                f"{name}: {wrong:,} {'line' if wrong == 1 else 'lines'} left out, the first is {first}"
+                f"{name}: {wrong:,} {'line' if wrong == 1 else 'lines'}{' and all after them' if wrong == MOST_WRONG else ''} left out, the first is {first}"
             )
         if lines:
             files[name] = lines

@@ -205,3 +205,11 @@ def test_long_texts_of_learners_are_cut(handed_in):
     (handed_in / "three.jsonl").write_text("\n".join([json.dumps(long)] * 60))
     text = page(read(handed_in), {})
     assert len(text) < 20_000 and "y" * 50 in text
+
+
+def test_a_hand_in_of_nothing_readable_is_not_read_to_its_end(handed_in, monkeypatch):
+    monkeypatch.setattr("lab.teach.handins.MOST_WRONG", 10)
+    (handed_in / "three.jsonl").write_text("{}\n" * 1000 + json.dumps(line(5, "wrong", "3.2", learner="c3")))
+    found = read(handed_in)
+    assert {learner.name for learner in found.learners} == {"b2", "Ada"}
+    assert any(text.startswith("three.jsonl: 10 lines and all after them left out") for text in found.bad)
