@@ -50,6 +50,7 @@ SAID = """\
 > **This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need
 > Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."""
 
+# the script holds no settings, but JupyterLite reads it in each folder up to this one
 FIRST_PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -65,6 +66,7 @@ FIRST_PAGE = """\
 <ul>
 $links
 </ul>
+<script id="jupyter-config-data" type="application/json" data-jupyter-lite-root=".">{}</script>
 </html>
 """
 
