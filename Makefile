@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -106,6 +106,9 @@ pictures: setup ## make the pictures of docs/pictures anew, with the browser
 soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser $(ARGS)
 	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
+
+chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
+	@$(PY) -m tests.soak.chaos $(ARGS)
 
 steady: setup ## an hour at 1,000 events/s with rules changing, then ten times that for a minute: what grows? (ARGS="--seconds 120 --burst 15")
 	@$(PY) -m tests.bench.steady --plot docs/pictures/steady.svg $(ARGS)

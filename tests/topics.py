@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 
-from lab.engine.ends import LOGS, KafkaLogs
+from lab.engine.ends import LOGS, FileLogs, KafkaLogs
 from lab.logs.cluster import Cluster
 from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference
@@ -108,7 +108,7 @@ def assert_equal(logs: KafkaLogs, reference: Reference) -> int:
     return len(alerts)
 
 
-def counted(logs: KafkaLogs) -> Counter[str]:
+def counted(logs: KafkaLogs | FileLogs) -> Counter[str]:
     """The counts of the stats log; a micro-batch that was run again tells its own again."""
     lines = map(json.loads, logs.log("stats").read())
     once = {(line["batch"], line["keyGroups"][0]): line for line in lines}

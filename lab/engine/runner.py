@@ -41,7 +41,8 @@ def run_loop(job: Job, batch: int) -> None:
         if job.lease:
             lease.check(job.folder, job.lease)
         with epoch(job, planner, cuts, outlet.put) as running:
-            save = time.monotonic() + EPOCH_S
+            # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
+            save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
                 pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
                 time.sleep(pause)

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from lab.engine import runner, shared
-from lab.engine.checkpoint import cut_mark
+from lab.engine.checkpoint import cut_mark, saved
 from lab.engine.ends import FileLogs
 from lab.engine.job import Job
 from lab.engine.settings import Settings
@@ -60,6 +60,22 @@ def test_cuts_that_an_epoch_left_are_carried_out_again_and_nothing_new(job, monk
     runner.finish_loop(job, 0)
     assert job.logs.log("alerts").read() == [alert]
     assert cut_mark(job.checkpoint)["events"] == cuts["events"]
+
+
+def test_what_an_attempt_repeated_is_saved_at_once(job, monkeypatch):
+    """Else an engine that is killed again and again would repeat more each time."""
+    parents = iter([7, 7, 7, 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getppid", lambda: next(parents))
+        with pytest.raises(runner.ParentGone):
+            runner.run_loop(job, 0)
+    assert saved(job.checkpoint) is None
+    running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
+    running.start()
+    wait_until(lambda: saved(job.checkpoint))
+    runner.tell_to_stop(job)
+    running.join(30)
+    assert len(job.logs.log("alerts").read()) == 1
 
 
 def test_how_far_it_has_come_is_told_also_while_nothing_new_comes(job, monkeypatch):
