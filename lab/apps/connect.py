@@ -6,7 +6,7 @@ from pathlib import Path
 from lab.apps.run import default_checkpoint
 from lab.engine.ends import READ, FileLogs, KafkaLogs
 from lab.engine.settings import saved_schema
-from lab.logs.config import found
+from lab.logs.config import load_config
 from lab.logs.places import KAFKA, kafka_place
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.schemafile import schema as schema_named
@@ -50,7 +50,7 @@ def _topics(where: str) -> KafkaLogs:
         raise ValueError(
             f"{where} names a topic, expected only the broker: {where.removesuffix('/' + topic)}"
         )
-    config = found(None)
+    config = load_config(None)
     cluster = config.cluster(address)
     logs = KafkaLogs(cluster, dict(config.topics) if cluster == config.kafka else {})
     for name in READ:

@@ -23,7 +23,7 @@ from lab.engine.checkpoint import Batches, fingerprint, mark
 from lab.engine.cut import Mark, Planner
 from lab.engine.job import Job
 from lab.engine.settings import Settings
-from lab.engine.task import alone
+from lab.engine.task import run_single_task
 from lab.engine.windows import TaskOutput
 from lab.logs.files import FileLog, joined
 from lab.logs.index import OtherBatch
@@ -140,7 +140,7 @@ class Drill(Traffic):
     def _evaluate(self) -> bool:
         before = self._state()
         [work] = self.planner.works(self.mark, self.end)
-        self.lines = alone(self.job, work)
+        self.lines = run_single_task(self.job, work)
         self.next, self.in_memory = "deliver", self.number
         alerts = len(self.lines.get("alerts", ((), ()))[1])
         new = [name for name in self._state() if name not in before]

@@ -14,8 +14,8 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lab.apps.choice import Choice
-from lab.apps.found import Found, Path, look_at, type_of, words_of
+from lab.apps.idandtime import IdAndTime
+from lab.apps.inferredfields import InferredField, Path, look_at, type_of, words_of
 from lab.model.alerts import utc
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, is_text, read_object, read_text
@@ -104,7 +104,7 @@ def infer(
     if read.bad:
         whole.append(f"{len(read.bad):,} records will be dead letters; the first: {read.bad[0]}")
     whole += read.doubts()
-    typed: list[tuple[Found, str, str, list[str]]] = []
+    typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
         type, unit, doubts = type_of(one)
         if not type:
@@ -131,7 +131,7 @@ def infer(
             else ""
         )
     by_name = {names[one.path]: one for one, *_ in typed}
-    choice = Choice(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
+    choice = IdAndTime(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
     proposal.ids = choice.named_ids(id) if id else choice.ids(name)
     proposal.time = choice.named_time(time) if time else choice.time(read.root, proposal.ids)
     proposal.missing = choice.missing
@@ -158,7 +158,7 @@ def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
 class Read:
     """What is at each path of records; how many are objects, and why the others are none. `root`: where an envelope has the event."""
 
-    found: dict[Path, Found] = field(default_factory=dict)
+    found: dict[Path, InferredField] = field(default_factory=dict)
     records: int = 0
     bad: list[str] = field(default_factory=list)
     root: Path | None = None
@@ -249,7 +249,7 @@ def _no_records(bad: list[str]) -> str:
     return f"no record is an object; the first: {bad[0]}; {wanted}" if bad else f"no records; {wanted}"
 
 
-def _worth_a_field(found: dict[Path, Found], doubts: list[str]) -> list[Found]:
+def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[InferredField]:
     """What is no object, not in an object of countless names, and without texts that no field can have."""
     below = Counter(path[:-1] for path in found)
     crowded = {path for path, count in below.items() if count > MANY_NAMES and path}
@@ -272,7 +272,7 @@ def _worth_a_field(found: dict[Path, Found], doubts: list[str]) -> list[Found]:
     return [one for one in fields if one.longest <= MAX_TEXT]
 
 
-def _unit_of(one: Found, type: str, found: dict[Path, Found], doubts: list[str]) -> str:
+def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], doubts: list[str]) -> str:
     """The unit that a name ends with, or the currency beside an amount."""
     last = (words_of(one.path[-1]) or [""])[-1]
     if last in UNIT_WORDS and type != "string":
@@ -311,7 +311,7 @@ def _names(paths: list[Path]) -> dict[Path, str]:
     return names
 
 
-def _examples(one: Found, type: str, unit: str) -> tuple[str, ...]:
+def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
     """All values of a text or a number that has few, else the first one."""
     few = one.different if type in ("string", "long") else None
     if few and 1 < len(few) <= FEW_VALUES and one.values >= 5 * len(few):

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import Any
 
-from lab.model.reference import Held, Reference, key_group_of
+from lab.model.reference import Reference, StoredEvent, key_group_of
 from lab.model.rules import Route, Rule
 
 TIME = attrgetter("time")
@@ -19,7 +19,7 @@ class InOrder(Reference):
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
-    ) -> tuple[str, Held | None]:
+    ) -> tuple[str, StoredEvent | None]:
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
         key_group = key_group_of(group, self.key_groups)
@@ -36,7 +36,7 @@ class InOrder(Reference):
         if late and self.late_policy == "drop":
             return "droppedLate", None
         fields = {name: event[name] for rule in rules for name in rule.needs}
-        current = Held(self.counts["records"], time, event_id, fields)
+        current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.insert(after, current)
         if late and self.late_policy == "store":
             return "storedLate", None

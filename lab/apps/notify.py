@@ -27,7 +27,7 @@ from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
 from lab.apps.run import POLL_S, Usage, existing, logs_of
 from lab.apps.watch import describe
 from lab.logs.access import make_folder, opener
-from lab.logs.config import BadConfig, Target, found
+from lab.logs.config import BadConfig, Target, load_config
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -234,7 +234,7 @@ def notify(options: Namespace) -> None:
 
 
 def _target(options: Namespace) -> Target:
-    targets = found(options.config).notify
+    targets = load_config(options.config).notify
     if options.to not in targets:
         there = f"it has {', '.join(sorted(targets))}" if targets else "it has none"
         raise Usage(f"--to: {options.to}, expected a target of lab.toml, a table [notify.NAME]; {there}")

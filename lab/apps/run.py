@@ -15,7 +15,7 @@ from lab.apps.say import Say
 from lab.engine.checkpoint import cut_mark, read_record
 from lab.engine.durable import Durable
 from lab.engine.settings import Settings, saved_schema
-from lab.logs.config import found
+from lab.logs.config import load_config
 from lab.logs.places import KAFKA, kafka_place
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
@@ -43,7 +43,7 @@ def logs_of(options: Namespace):
     """
     from lab.engine.ends import FileLogs, KafkaLogs
 
-    config = found(options.config)
+    config = load_config(options.config)
 
     named = {log: where for option, log in OPTIONS.items() if (where := getattr(options, option, None))}
     places = [*named.values(), *([options.logs] if options.logs else [])]

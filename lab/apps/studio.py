@@ -30,7 +30,7 @@ from lab.apps.sources import source_at
 from lab.apps.watch import Latencies
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings
-from lab.logs.config import found
+from lab.logs.config import load_config
 from lab.logs.positions import Record
 from lab.logs.reading import LeftOut, parsed
 from lab.model import schemafile
@@ -86,7 +86,7 @@ class Studio:
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
         self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
         if events:
-            player["lines"] = source_at(events, found(None), self.schema).live()
+            player["lines"] = source_at(events, load_config(None), self.schema).live()
         if Studio._open and (before := Studio._open()):
             before.close()
         self.engine = engine
@@ -164,21 +164,21 @@ class Studio:
     def _engine_here(self, settings: Settings):
         """The engine's stages, or where Numba is absent the reference."""
         if COMPILED:
-            from lab.apps.inside import Inside
+            from lab.apps.localengine import LocalEngine
 
-            return Inside(self.logs, settings, SEGMENT_S)
+            return LocalEngine(self.logs, settings, SEGMENT_S)
         from lab.apps.plain import Plain
 
         return Plain(self.logs, settings, SEGMENT_S)
 
     def _take_in_what_was_before(self) -> None:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
-        from lab.apps import elsewhere
+        from lab.apps import runningengine
 
         self.past.add(self.logs.log("events").newest(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
-            self.before[name] = elsewhere.count(log)
+            self.before[name] = runningengine.count(log)
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
             parse: Callable[[str], Any] = Alert.from_json if name == "alerts" else read_dead_letter
             came = [value for _, value in parsed(newest, parse, self.left_out)]
@@ -323,9 +323,9 @@ class Studio:
     def _is_alive(self) -> bool | None:
         """Whether an engine elsewhere lives, looked at every few seconds."""
         if time.monotonic() > self._looked + LOOK_S:
-            from lab.apps import elsewhere
+            from lab.apps import runningengine
 
-            self._looked, self._lives = time.monotonic(), elsewhere.lives(self.logs)
+            self._looked, self._lives = time.monotonic(), runningengine.lives(self.logs)
         return self._lives
 
     def _waiting(self) -> str:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
     """Writes the proposal and summarises it."""
     from lab.apps.infer import infer
     from lab.apps.sources import source_at
-    from lab.logs.config import found
+    from lab.logs.config import load_config
 
     if options.out and options.out.exists() and not unfinished(options.out):
         raise Usage(
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     name = options.events.rstrip("/").rpartition("/")[2]
     if not options.events.startswith(KAFKA):
         name = name.removesuffix(".gz").rpartition(".")[0] or name
-    source = source_at(options.events, found(options.config))
+    source = source_at(options.events, load_config(options.config))
     try:
         proposal = infer(
             source,

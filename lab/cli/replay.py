@@ -141,10 +141,10 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
     from lab.apps.replay import replay
     from lab.apps.report import sentences
     from lab.apps.sources import Source, source_at
-    from lab.logs.config import found
+    from lab.logs.config import load_config
 
     settings = settings_of(options)
-    source = source_at(options.events, found(options.config), settings.schema)
+    source = source_at(options.events, load_config(options.config), settings.schema)
     if settings.schema not in SCHEMAS.values():
         # of a file lines all over it: fields may appear late
         every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1

@@ -109,7 +109,7 @@ def run(options: Namespace) -> None:
     from rich.live import Live
 
     from lab.apps.sources import source_at
-    from lab.logs.config import found
+    from lab.logs.config import load_config
     from lab.logs.files import FileLog
     from lab.logs.opened import opened
     from lab.machine.signals import stop_signals
@@ -121,7 +121,7 @@ def run(options: Namespace) -> None:
     if options.schema and options.events:
         raise Usage(f"{options.schema} and --events: expected only one of the two")
     try:
-        config = found(options.config)
+        config = load_config(options.config)
         sink = opened(options.to, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None

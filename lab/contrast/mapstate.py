@@ -20,7 +20,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from lab.apps.replay import check_rules
 from lab.contrast.parts import Parts
 from lab.model.alerts import Alert, group_key, group_of
-from lab.model.reference import Held, aggregate_of
+from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
 
@@ -65,9 +65,9 @@ class MapStateWindow(StatefulProcessor):
                 self.window.removeKey((time,))
         return iter(())
 
-    def _window(self, end_ms: int) -> list[Held]:
+    def _window(self, end_ms: int) -> list[StoredEvent]:
         return [
-            Held(0, time, event_id, {self.rule.field: value})
+            StoredEvent(0, time, event_id, {self.rule.field: value})
             for (time,), (events,) in self.window.iterator()
             if end_ms - self.rule.window_ms <= time <= end_ms
             for event_id, value in events

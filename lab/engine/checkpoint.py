@@ -2,7 +2,7 @@
 
 checkpoint/
   lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
-  lab.lock     who works on it (`lab.engine.held`)
+  lab.lock     who works on it (`lab.engine.lock`)
   rules/       the ledger after each cut that had control messages (`lab.engine.ledger`)
   state/       what the epochs stored (`lab.engine.statefiles`)
   offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.cut`), or a minute of the loop

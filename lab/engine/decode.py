@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lab.engine.arrowjson import arrow_schema, quoted, read_lines, typed
 from lab.engine.columns import ID, ID_TEXT, LOG_TIME, SOURCE, Columns
 from lab.engine.feeds import Records
-from lab.engine.together import together
+from lab.engine.parallel import parallel_map
 from lab.model.deadletters import dead_letter, kind_of
 from lab.model.field import MAX_TEXT, Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
@@ -41,7 +41,7 @@ class MicroBatch:
 def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> MicroBatch:
     """Decodes runs of records of the events' log."""
     batch = MicroBatch()
-    for columns, bad, nan_as_null in together(
+    for columns, bad, nan_as_null in parallel_map(
         lambda records: _decode_run(records, schema, max_future_ms), runs
     ):
         events = len(columns[LOG_TIME])

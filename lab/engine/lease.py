@@ -4,7 +4,7 @@
 
 A start writes the next term under a name of its own, so nobody ever writes over another's. Who finds a higher name than its
 own is fenced: it must not begin another micro-batch. On a disk of this machine a lock decides at once who may start
-(`lab.engine.held`); elsewhere a lease renewed within LEASE_S refuses a start, and an older one is taken over. For that, the
+(`lab.engine.lock`); elsewhere a lease renewed within LEASE_S refuses a start, and an older one is taken over. For that, the
 clocks of the hosts must agree within a few seconds; that only one goes on does not depend on clocks.
 """
 
@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from lab.engine import cuts
 from lab.engine.durable import Durable
-from lab.engine.held import CheckpointInUse, Held
+from lab.engine.lock import CheckpointInUse, FolderLock
 from lab.model.times import now_ms
 
 FOLDER = "lease"
@@ -68,7 +68,7 @@ class Lease:
     def __init__(self, checkpoint: Durable, work: str = "an engine"):
         self._checkpoint, self._folder = checkpoint, checkpoint / FOLDER
         self._note = {"work": work, "pid": os.getpid(), "host": socket.gethostname()}
-        self._lock = Held(Path(checkpoint.where), work) if checkpoint.local else None
+        self._lock = FolderLock(Path(checkpoint.where), work) if checkpoint.local else None
         self._released = Event()
         try:
             self.name = self._taken()

@@ -26,9 +26,9 @@ from lab.engine.checkpoint import Batches
 from lab.engine.codecache import check_code_cache
 from lab.engine.durable import Durable
 from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
-from lab.engine.held import Held
 from lab.engine.job import Job
 from lab.engine.lease import Lease
+from lab.engine.lock import FolderLock
 from lab.engine.restored import check_not_put_back
 from lab.engine.runner import tell_to_stop
 from lab.engine.settings import Settings
@@ -69,7 +69,7 @@ def start(
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
         for name in WRITTEN if isinstance(logs, FileLogs) else ():
-            until_stopped.enter_context(Held(logs.path(name), what="log"))
+            until_stopped.enter_context(FolderLock(logs.path(name), what="log"))
         writer_id = settings.bind(checkpoint)
         check_not_put_back(logs, folder, writer_id)
         start = f"{os.getpid()}-{uuid4().hex[:8]}"

@@ -11,7 +11,7 @@ from lab.engine.cuts import FOLDER, Cut, Cuts, is_closed
 from lab.engine.ends import READ
 from lab.engine.job import Job
 from lab.engine.loop import epoch
-from lab.engine.task import alone
+from lab.engine.task import run_single_task
 from lab.model.times import now_ms
 
 BATCH_S = 60.0  # events that come between two micro-batches wait for about 0.1 s; the first batches, which take longer, are shorter
@@ -80,7 +80,7 @@ def run_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).works(begin, end)
     outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-    outlet.put(Cut(work.number, begin, end), alone(job, work), frozenset())
+    outlet.put(Cut(work.number, begin, end), run_single_task(job, work), frozenset())
     outlet.flush()
 
 

@@ -105,16 +105,16 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Share(number, work) for number, work in enumerate(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lab.engine.task import alone, sent
+        from lab.engine.task import run_single_task, to_envelopes
 
         if not isinstance(partition, Share):
             from lab.engine.runner import finish_loop
 
             return finish_loop(self.job, partition.value)
         if self.job.settings.parallelism == 1:
-            yield output(self.job, alone(self.job, partition.work))
+            yield output(self.job, run_single_task(self.job, partition.work))
             return
-        for task, payload in sent(self.job, partition.number, partition.work):
+        for task, payload in to_envelopes(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
 
 
@@ -171,14 +171,14 @@ class Share(InputPartition):
 
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
-    from lab.engine.task import received
+    from lab.engine.task import from_envelopes
 
     payloads: dict[int, list[bytes]] = {}
     for batch in batches:
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output(job, received(job, task, sent_to_it))
+        yield output(job, from_envelopes(job, task, sent_to_it))
 
 
 def output(job: Job, lines: "TaskOutput") -> pa.RecordBatch:

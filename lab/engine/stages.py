@@ -17,7 +17,7 @@ from lab.engine.ends import READ, FileLogs
 from lab.engine.feeds import FileFeed
 from lab.engine.job import Job
 from lab.engine.settings import Settings
-from lab.engine.task import alone, received, sent
+from lab.engine.task import from_envelopes, run_single_task, to_envelopes
 from lab.engine.windows import TaskOutput
 from lab.model.schema import MAX_TIME
 
@@ -87,12 +87,12 @@ class Stages:
         """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
         works = self.planner.works(start, end)
         if self.settings.parallelism == 1:
-            return [alone(self.job, works[0])]
+            return [run_single_task(self.job, works[0])]
         payloads: dict[int, list[bytes]] = defaultdict(list)
         for number, work in enumerate(works):
-            for task, payload in sent(self.job, number, work):
+            for task, payload in to_envelopes(self.job, number, work):
                 payloads[task].append(payload)
-        return [received(self.job, task, of) for task, of in payloads.items()]
+        return [from_envelopes(self.job, task, of) for task, of in payloads.items()]
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in files."""

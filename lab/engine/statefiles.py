@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from lab.engine.columns import BEFORE_ALL, Columns, take
 from lab.engine.durable import Durable
-from lab.engine.together import WORTH_ROWS
+from lab.engine.parallel import WORTH_ROWS
 
 FOLDER = "state"
 MERGED_AT_ONCE = 8

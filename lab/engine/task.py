@@ -84,7 +84,7 @@ def evaluated(job: Job, task: int, work: Work, envelopes: Iterable[Envelope], to
     return with_stats(output, stats, work.number, state)
 
 
-def alone(job: Job, work: Work) -> TaskOutput:
+def run_single_task(job: Job, work: Work) -> TaskOutput:
     """A whole epoch of one cut in one task."""
     return evaluated(job, 0, work, *routed(job, work))
 
@@ -92,7 +92,7 @@ def alone(job: Job, work: Work) -> TaskOutput:
 # -- between tasks -----------------------------------------------------------------------------------------------------
 
 
-def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
+def to_envelopes(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
     """What the reading task `number` sends: (task, payload)."""
     envelopes, told = routed(job, work)
     for task in range(job.settings.parallelism):
@@ -105,7 +105,7 @@ def sent(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
             yield task, pack(part.columns, [number, part.after, part.store])
 
 
-def received(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
+def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
     told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []

@@ -15,9 +15,9 @@ from lab.engine.batchstats import BatchStats, StoreCounts
 from lab.engine.columns import BEFORE_ALL, Columns, in_log_order
 from lab.engine.layout import STAMP
 from lab.engine.ledger import Change, Ledger, Plan
+from lab.engine.parallel import parallel_map
 from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
-from lab.engine.together import together
 from lab.model.reference import LATE_POLICIES
 from lab.model.times import now_ms
 
@@ -85,7 +85,7 @@ class Windows:
             rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
-            evaluated = together(
+            evaluated = parallel_map(
                 lambda part: self._evaluate(stats, *part), zip(parts, seqs, parts.values()), sum(rows)
             )
             for counts, lines in evaluated:

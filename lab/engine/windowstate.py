@@ -22,6 +22,7 @@ from lab.engine import shared
 from lab.engine.columns import BEFORE_ALL, Columns, take
 from lab.engine.durable import Durable
 from lab.engine.ledger import Ledger, Plan
+from lab.engine.parallel import parallel_map
 from lab.engine.settings import Settings
 from lab.engine.statefiles import (
     FileGone,
@@ -34,7 +35,6 @@ from lab.engine.statefiles import (
     table,
 )
 from lab.engine.store import RouteStore
-from lab.engine.together import together
 from lab.engine.windows import Windows
 
 
@@ -155,7 +155,7 @@ class WindowState:
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
-        return table(together(export, self.windows.stores, self.windows.stored))
+        return table(parallel_map(export, self.windows.stores, self.windows.stored))
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it, and it hides nothing that a store forgot."""

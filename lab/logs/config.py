@@ -92,7 +92,7 @@ class Config:
         return Cluster(address)
 
 
-def found(named: Path | None) -> Config:
+def load_config(named: Path | None) -> Config:
     """Reads the given file, or `lab.toml` in the working directory if it exists. Raises BadConfig, OSError."""
     path = (named or Path(NAME)).absolute()
     if not named and not path.is_file():

@@ -25,7 +25,7 @@ LATE_POLICIES = ("evaluate", "store", "drop")
 
 
 @dataclass
-class Held:
+class StoredEvent:
     """An event as a group keeps it: only the fields that its route's rules needed when it arrived."""
 
     arrival: int
@@ -67,7 +67,7 @@ class Reference:
         self.tallies = Tallies(at_most=MAX_RULES)
         self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
-        self.held: dict[tuple[Route, tuple], list[Held]] = defaultdict(list)
+        self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
         self.reset: dict[
             tuple[int, tuple], int
@@ -154,14 +154,14 @@ class Reference:
             self.tallies.add(route, rules[0].rule_id, len(rules), {fate: 1}, example)
             self.counts[fate] += 1
 
-    def _example(self, event: dict[str, Any], route: Route, twin: Held) -> dict[str, Any]:
+    def _example(self, event: dict[str, Any], route: Route, twin: StoredEvent) -> dict[str, Any]:
         key = group_key(route.keys, (event[name] for name in route.keys))
         again = {name: event[name] for name in twin.fields}
         return record_example(twin.id, twin.time, key, twin.fields, again)
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
-    ) -> tuple[str, Held | None]:
+    ) -> tuple[str, StoredEvent | None]:
         """What becomes of the event there, and of a duplicate the event that is held."""
         time, event_id = event[self.schema.time_field], self.schema.id_of(event)
         group = tuple(event[name] for name in route.keys)
@@ -178,7 +178,7 @@ class Reference:
         if late and self.late_policy == "drop":
             return "droppedLate", None
         fields = {name: event[name] for rule in rules for name in rule.needs}
-        current = Held(self.counts["records"], time, event_id, fields)
+        current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.append(current)
         if late and self.late_policy == "store":
             return "storedLate", None
@@ -188,7 +188,7 @@ class Reference:
         return "evaluated", None
 
     def _evaluate(
-        self, rule: Rule, group: tuple, held: list[Held], current: Held, event: dict[str, Any]
+        self, rule: Rule, group: tuple, held: list[StoredEvent], current: StoredEvent, event: dict[str, Any]
     ) -> None:
         """The window ends with the current event, both ends included: [t − W, t]."""
         window = [
@@ -219,7 +219,7 @@ class Reference:
         if rule.function == "COUNT_WITH_RESET":
             self.reset[rule.rule_id, group] = current.arrival
 
-    def _counts(self, rule: Rule, group: tuple, event: Held) -> bool:
+    def _counts(self, rule: Rule, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that the rule needs does not count for it, nor one from before the rule's last reset."""
         if any(event.fields.get(name) is None for name in rule.needs):
             return False
@@ -244,7 +244,7 @@ def _widest_ms(rules: tuple[Rule, ...]) -> int:
     return max(rule.window_ms for rule in rules)
 
 
-def aggregate_of(rule: Rule, window: list[Held]) -> tuple[Decimal, bool]:
+def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
     """The aggregate over the events of a window, as an alert reports it, and whether it holds against the limit."""
     aggregate = AGGREGATES[rule.function]
     values = {

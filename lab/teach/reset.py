@@ -13,7 +13,7 @@ import nbformat
 
 from lab.engine.checkpoint import RECORD
 from lab.engine.ends import LOGS
-from lab.engine.held import Held
+from lab.engine.lock import FolderLock
 from lab.teach import progress
 from lab.teach.lessons import FOLDER, built, notebook_of, sources
 
@@ -52,7 +52,7 @@ def plan() -> Plan:
 
 def reset(what: Plan) -> str:
     """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
-    held = [Held(path, "lab reset") for path in what.checkpoints]
+    held = [FolderLock(path, "lab reset") for path in what.checkpoints]
     for path in what.lessons:
         nbformat.write(built(FOLDER / "source" / f"{path.stem}.md"), path)
     for lock, path in zip(held, what.checkpoints):

@@ -1,7 +1,7 @@
 """The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
 from lab.model.alerts import Alert, id_text
-from lab.model.reference import Held, aggregate_of
+from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.widgets.backtest import span
@@ -31,7 +31,7 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
 
     Of many events only about `at_most` of these are computed, the last one always; the others are None.
     """
-    held = [Held(n, 0, n, event) for n, event in enumerate(events)]
+    held = [StoredEvent(n, 0, n, event) for n, event in enumerate(events)]
     step = -(-len(held) // at_most)
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.apps.found import fits_long
 from lab.apps.infer import infer, unmatched
+from lab.apps.inferredfields import fits_long
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schemafile import from_toml
@@ -408,10 +408,10 @@ def test_records_that_came_twice_have_no_id_of_several_fields():
 
 
 def test_at_most_twelve_fields_are_tried(monkeypatch):
-    from lab.apps import choice
+    from lab.apps import idandtime
 
     tried = []
-    monkeypatch.setattr(choice, "_all_different", lambda rows: tried.append(1) and False)
+    monkeypatch.setattr(idandtime, "_all_different", lambda rows: tried.append(1) and False)
     proposal([each | {f"f{k}": n * k % 97 for k in range(1, 40)} for n, each in enumerate(readings(400))])
     assert len(tried) <= 66 + 220
 
@@ -445,7 +445,7 @@ def test_an_integer_of_many_digits_is_not_made_an_integer(monkeypatch):
     """That takes time with the square of their number."""
     bits = []
     monkeypatch.setattr(
-        "lab.apps.found.fits_long", lambda value: bits.append(value.bit_length()) or fits_long(value)
+        "lab.apps.inferredfields.fits_long", lambda value: bits.append(value.bit_length()) or fits_long(value)
     )
     assert field(["1" * 10_000, "7", "8"])[0].type == "long"
     assert 0 < max(bits) < 200

@@ -8,13 +8,13 @@ from threading import active_count
 
 import pytest
 
-from lab.apps import elsewhere
+from lab.apps import runningengine
 from lab.apps import studio as studios
 from lab.apps.studio import Studio
 from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.held import Held
 from lab.engine.lease import Lease
+from lab.engine.lock import FolderLock
 from lab.engine.loop import Epoch
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
@@ -128,7 +128,7 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
         logs.log("events").append([b'{"transactionId":1,"eventTime":1}'])
         watching.read()
         assert watching.state()[1].endswith("`lab run`; 1 records are waiting")
-        with Held(logs.path("stats"), what="log"):  # as an engine does
+        with FolderLock(logs.path("stats"), what="log"):  # as an engine does
             assert watching.state() == ("good", f"the engine runs elsewhere, on {tmp_path}")
             watching.report.total["records"] = 1
             watching._heard -= 60
@@ -148,14 +148,14 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
 def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     logs = KafkaLogs("127.0.0.1:9")  # nobody is asked
-    assert elsewhere.lives(logs) is None
+    assert runningengine.lives(logs) is None
     with Lease(Durable(tmp_path / "checkpoint")):
-        assert elsewhere.lives(logs) is True
-        monkeypatch.setattr(elsewhere, "LEASE_S", -1)
-        assert elsewhere.lives(logs) is False
+        assert runningengine.lives(logs) is True
+        monkeypatch.setattr(runningengine, "LEASE_S", -1)
+        assert runningengine.lives(logs) is False
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert elsewhere.lives(logs) is False  # it was given back
+    assert runningengine.lives(logs) is False  # it was given back
 
 
 def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):

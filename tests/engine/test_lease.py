@@ -16,8 +16,8 @@ import pytest
 
 from lab.engine import lease
 from lab.engine.durable import Durable
-from lab.engine.held import CheckpointInUse
 from lab.engine.lease import Fenced, Lease, check, holder
+from lab.engine.lock import CheckpointInUse
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
 from tests.waiting import PATIENCE_S, wait_until

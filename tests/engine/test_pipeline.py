@@ -17,9 +17,9 @@ from lab.engine import pipeline, shared
 from lab.engine.checkpoint import Batches
 from lab.engine.durable import Durable
 from lab.engine.ends import LINES_A_ROW, FileLogs
-from lab.engine.held import CheckpointInUse, Held
 from lab.engine.job import Job
 from lab.engine.lease import Lease
+from lab.engine.lock import CheckpointInUse, FolderLock
 from lab.engine.settings import Settings
 from lab.engine.source import output
 from lab.model.reference import Reference
@@ -96,16 +96,16 @@ def test_a_checkpoint_refuses_other_settings(spark, tmp_path):
 def test_two_engines_on_one_checkpoint_are_refused(spark, tmp_path):
     write(FileLogs(tmp_path), EVENTS[:100], RULES)
     refused = pytest.raises(CheckpointInUse, match=rf"checkpoint .* an engine \(process {os.getpid()}\)")
-    with Held(tmp_path / "checkpoint"), refused:
+    with FolderLock(tmp_path / "checkpoint"), refused:
         run(spark, tmp_path, Settings())
     run(spark, tmp_path, Settings())
-    Held(tmp_path / "checkpoint").release()  # it let go
+    FolderLock(tmp_path / "checkpoint").release()  # it let go
 
 
 def test_two_engines_on_one_output_log_are_refused(spark, tmp_path):
     write(FileLogs(tmp_path), EVENTS[:100], RULES)
     refused = pytest.raises(CheckpointInUse, match=r"log .*/stats is in use by an engine \(process \d+\)")
-    with Held(tmp_path / "stats"), refused:
+    with FolderLock(tmp_path / "stats"), refused:
         run(spark, tmp_path, Settings())
     run(spark, tmp_path, Settings())
 

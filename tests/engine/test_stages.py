@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.engine import statefiles, store, together
+from lab.engine import parallel, statefiles, store
 from lab.engine.settings import Settings
 from lab.engine.stages import Entry, Stages
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
@@ -74,7 +74,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
         st.tuples(st.sampled_from([2, 1024]), st.integers(2, 3), st.integers(0, 3))
     )
     with (
-        patch.object(together, "WORTH_ROWS", data.draw(st.sampled_from([0, together.WORTH_ROWS]))),
+        patch.object(parallel, "WORTH_ROWS", data.draw(st.sampled_from([0, parallel.WORTH_ROWS]))),
         patch.object(store, "ROOM_AT_FIRST", room),
         patch.object(statefiles, "MERGED_AT_ONCE", merged),
         Stages(engine) as stages,

@@ -8,7 +8,7 @@ import pytest
 
 from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs
-from lab.engine.held import Held
+from lab.engine.lock import FolderLock
 from lab.logs.files import FileLog
 from lab.machine.javalog import JavaLog
 
@@ -33,7 +33,7 @@ def make(folder: Path) -> None:
     FileLog(folder / "logs" / "events").append(["{}"])
     FileLog(folder / "elsewhere" / "alerts").append(["{}"])
     (Durable(folder / "checkpoint") / "rules").write("1.json", b"{}")
-    with Held(folder / "checkpoint"), JavaLog(folder / "spark.log"):
+    with FolderLock(folder / "checkpoint"), JavaLog(folder / "spark.log"):
         pass
 
 

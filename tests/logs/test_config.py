@@ -9,7 +9,7 @@ from lab.apps.connect import connect
 from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
-from lab.logs.config import BadConfig, Config, found, read
+from lab.logs.config import BadConfig, Config, load_config, read
 from lab.logs.places import kafka_place
 
 SECRET = 's3"cret\\word'
@@ -62,7 +62,7 @@ def test_a_file_of_another_user_is_not_obeyed_and_the_message_says_whose_it_is(f
 def test_a_file_that_everybody_may_change_is_not_obeyed(folder):
     (folder / "lab.toml").chmod(0o666)
     with pytest.raises(BadConfig, match=r"everybody may change it: chmod o-w "):
-        found(None)
+        load_config(None)
 
 
 def test_nobody_waits_for_a_pipe_that_somebody_else_made(folder, monkeypatch):
@@ -89,33 +89,33 @@ def test_a_link_that_somebody_else_made_is_not_followed(folder, monkeypatch):
     (folder / "real.toml").write_text((folder / "lab.toml").read_text())
     (folder / "lab.toml").unlink()
     (folder / "lab.toml").symlink_to("real.toml")
-    assert found(None).kafka
+    assert load_config(None).kafka
     if os.getuid() == 0:
         os.lchown(folder / "lab.toml", 60_005, 60_005)
         with pytest.raises(BadConfig, match="belongs to user"):
-            found(None)
+            load_config(None)
 
 
 @pytest.mark.parametrize("name", ["password", "ca.pem"])
 def test_a_password_or_certificate_of_another_user_is_refused_and_not_shown(folder, name, monkeypatch):
     (folder / name).chmod(0o666)
     with pytest.raises(BadConfig, match=f"{name}: everybody may change it") as error:
-        found(None)
+        load_config(None)
     assert SECRET not in str(error.value)
     if os.getuid() == 0:
         (folder / name).chmod(0o600)
         os.chown(folder / name, 60_005, 60_005)
         with pytest.raises(BadConfig, match=f"{name}: belongs to user"):
-            found(None)
+            load_config(None)
 
 
 def test_the_file_that_was_found_is_named_once(folder, capsys):
-    found(None), found(None), found(folder / "lab.toml")
+    load_config(None), load_config(None), load_config(folder / "lab.toml")
     assert capsys.readouterr().err == f"lab: the cluster is that of {folder / 'lab.toml'}\n"
 
 
 def test_every_client_gets_the_same_in_its_own_spelling(folder):
-    cluster = found(None).kafka
+    cluster = load_config(None).kafka
     assert (cluster.replication, cluster.keep_ms, cluster.group) == (3, 14 * 86_400_000, "fraud")
     assert cluster.librdkafka == {
         "bootstrap.servers": "b1.example.com:9093,b2.example.com:9093",
@@ -138,14 +138,14 @@ def test_every_client_gets_the_same_in_its_own_spelling(folder):
 def test_a_cluster_and_its_logs_never_show_a_secret(folder):
     from lab.engine.ends import KafkaLogs
 
-    config = found(None)
+    config = load_config(None)
     logs = KafkaLogs(config.kafka, config.topics)
     assert SECRET not in repr((config, logs, logs.log("events"))) and "alice" not in repr(config)
     assert repr(logs.log("events")) == "kafka://b1.example.com:9093,b2.example.com:9093/shop.orders.v1"
 
 
 def test_its_properties_go_to_its_own_brokers_only(folder):
-    config = found(None)
+    config = load_config(None)
     assert config.cluster("") == config.cluster("b2.example.com:9093") == config.kafka
     assert config.cluster("elsewhere:9093") == Cluster("elsewhere:9093")
     with pytest.raises(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine import shared
-from lab.engine.held import Held
+from lab.engine.lock import FolderLock
 from lab.machine import broker, database, jars, ports
 
 USERS = (60_001, 60_002)  # numbers that nobody here has
@@ -28,7 +28,7 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
         arrays = shared.create(folder / "windows", {"times": ("int64", (3,))})
         arrays["times"][:] = user
         checkpoint = Path(home, "checkpoint")
-        with Held(checkpoint):
+        with FolderLock(checkpoint):
             has = {
                 "memory": str(folder),
                 "own": str(jars.own()),

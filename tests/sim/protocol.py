@@ -32,7 +32,7 @@ from lab.engine.job import Job
 from lab.engine.loop import Again, epoch
 from lab.engine.restored import check_not_put_back
 from lab.engine.settings import Settings
-from lab.engine.task import alone, received, sent
+from lab.engine.task import from_envelopes, run_single_task, to_envelopes
 from lab.engine.windows import TaskOutput
 from lab.logs.index import Batch, writer_id
 from tests.sim.filelogs import FileLogsInMemory
@@ -284,10 +284,10 @@ class Driver:
     def _stages(self, works: list, rng: random.Random, faults: list) -> TaskOutput:
         tasks = self.settings.parallelism
         if tasks == 1:
-            results = [self._task(lambda: alone(self.job, works[0]), 0, rng, faults)]
+            results = [self._task(lambda: run_single_task(self.job, works[0]), 0, rng, faults)]
         else:
             read = [
-                self._task(lambda n=n: list(sent(self.job, n, works[n])), -1 - n, rng, faults)
+                self._task(lambda n=n: list(to_envelopes(self.job, n, works[n])), -1 - n, rng, faults)
                 for n in range(len(works))
             ]
             payloads = [pair for pairs in read for pair in pairs]
@@ -296,7 +296,9 @@ class Driver:
             results = []
             for task in order:
                 mine = [payload for to, payload in payloads if to == task]
-                results.append(self._task(lambda t=task, m=mine: received(self.job, t, m), task, rng, faults))
+                results.append(
+                    self._task(lambda t=task, m=mine: from_envelopes(self.job, t, m), task, rng, faults)
+                )
         lines: TaskOutput = {}
         for result in results:
             for name, (keys, values) in result.items():

@@ -8,7 +8,7 @@ import pytest
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint import Batches, read_record
 from lab.engine.ends import FileLogs
-from lab.engine.held import CheckpointInUse, Held
+from lab.engine.lock import CheckpointInUse, FolderLock
 from lab.engine.settings import Settings
 from lab.state.rescale import CannotRescale, rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, run, write
@@ -59,7 +59,7 @@ def test_what_cannot_be_done_is_refused_and_says_why(spark, tmp_path):
         rescale(checkpoint, 17)
     with pytest.raises(CannotRescale, match="has 3 partitions already"):
         rescale(checkpoint, 3)
-    with Held(checkpoint), pytest.raises(CheckpointInUse, match="in use by an engine"):
+    with FolderLock(checkpoint), pytest.raises(CheckpointInUse, match="in use by an engine"):
         rescale(checkpoint, 2)
 
 

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from lab.cli.main import OK, main
 from lab.engine.checkpoint import mark, read_record, saved, write_record
 from lab.engine.ends import FileLogs
-from lab.engine.held import Held
+from lab.engine.lock import FolderLock
 from lab.engine.settings import Settings
 from lab.engine.statefiles import FileGone, StateFiles
 from lab.model.field import Field
@@ -107,7 +107,7 @@ def test_a_key_of_no_rule_and_a_folder_of_no_engine_are_refused(spark, checkpoin
 
 def test_the_command_reads_while_an_engine_runs_and_changes_nothing(checkpoint, capsys):
     before = {path: path.stat().st_mtime_ns for path in checkpoint.rglob("*") if path.is_file()}
-    with Held(checkpoint):
+    with FolderLock(checkpoint):
         del before[checkpoint / "lab.lock"]
         assert main(["state", str(checkpoint)]) == OK
         assert main(["state", str(checkpoint), "--json", "--epoch", "0"]) == OK

@@ -8,7 +8,7 @@ import pytest
 
 from lab.cli.main import main
 from lab.engine.ends import FileLogs
-from lab.engine.held import CheckpointInUse, Held
+from lab.engine.lock import CheckpointInUse, FolderLock
 from lab.teach import lessons, progress, reset
 from lab.teach.judge import RIGHT, Verdict
 
@@ -72,7 +72,7 @@ def test_a_folder_that_only_has_the_name_of_a_log_is_not_one(clone):
 
 def test_while_an_engine_runs_nothing_is_changed(clone):
     before = files(clone)
-    engine = Held(clone / "notebooks" / "logs" / "checkpoint")
+    engine = FolderLock(clone / "notebooks" / "logs" / "checkpoint")
     with engine, pytest.raises(CheckpointInUse, match="in use by an engine"):
         reset.reset(reset.plan())
     assert files(clone) - before <= {"notebooks/logs/checkpoint/lab.lock"}

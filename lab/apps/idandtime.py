@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
 
-from lab.apps.found import TIME_WORDS, Found, Path, is_about
+from lab.apps.inferredfields import TIME_WORDS, InferredField, Path, is_about
 from lab.model.field import Field
 from lab.model.schema import ID_TYPES, MAX_ID
 from lab.model.times import NUMBERS, TEXTS, UNITS
@@ -31,10 +31,10 @@ ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
 
 
 @dataclass
-class Choice:
+class IdAndTime:
     """Chooses among fields, under their names; adds its doubts to theirs, and changes the type of what it takes."""
 
-    found: dict[str, Found]
+    found: dict[str, InferredField]
     fields: dict[str, Field]
     records: int
     doubts: dict[str, list[str]]

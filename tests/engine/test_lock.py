@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from lab.engine.held import CheckpointInUse, Held
+from lab.engine.lock import CheckpointInUse, FolderLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from lab.engine.held import Held
-lock = Held(Path(sys.argv[1]))
+from lab.engine.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -24,21 +24,21 @@ def test_a_process_that_is_killed_lets_go(tmp_path):
     )
     assert other.stdout.readline() == "held\n"
     with pytest.raises(CheckpointInUse, match=rf"{tmp_path} is in use by an engine \(process {other.pid}\)"):
-        Held(tmp_path)
+        FolderLock(tmp_path)
     other.kill()
     other.communicate()
     with (
-        Held(tmp_path, "a rescale"),
+        FolderLock(tmp_path, "a rescale"),
         pytest.raises(CheckpointInUse, match=rf"by a rescale \(process {os.getpid()}\): stop that first"),
     ):
-        Held(tmp_path)
-    Held(tmp_path).release()
+        FolderLock(tmp_path)
+    FolderLock(tmp_path).release()
 
 
 def test_a_lock_let_go_twice_does_not_free_what_another_took(tmp_path):
-    first = Held(tmp_path)
+    first = FolderLock(tmp_path)
     first.release()
-    with Held(tmp_path):
+    with FolderLock(tmp_path):
         first.release()
         with pytest.raises(CheckpointInUse):
-            Held(tmp_path)
+            FolderLock(tmp_path)

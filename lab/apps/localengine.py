@@ -24,7 +24,7 @@ from lab.stream.background import Background
 EPOCH_S = 1.0  # how often state is saved, and with that shown
 
 
-class Inside(Background):
+class LocalEngine(Background):
     """The engine's loop on file logs in a thread of this process: without Spark, hence without Java.
 
     State and checkpoint live as long as the thread.

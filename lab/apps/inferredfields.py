@@ -30,7 +30,7 @@ KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: 
 
 
 @dataclass
-class Found:
+class InferredField:
     """The values at one path. `kinds`: how many are of each; `fits`: how many a field of a type, or times of a unit, can have.
 
     `texts`: all values are texts, as the cells of CSV are, and may be meant as numbers.
@@ -143,14 +143,14 @@ def fits_long(value: int) -> bool:
 
 
 def look_at(
-    record: dict, number: int, found: dict[Path, Found], around: Path = (), texts: bool = False
+    record: dict, number: int, found: dict[Path, InferredField], around: Path = (), texts: bool = False
 ) -> None:
     """Adds the values of a record to what was found before."""
     for path, value in _walk(record, around):
         if path not in found:
             if len(found) >= MANY_PATHS:
                 continue
-            found[path] = Found(path, number, texts)
+            found[path] = InferredField(path, number, texts)
         found[path].add(value)
 
 
@@ -172,20 +172,20 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+", name)]
 
 
-def is_about(found: Found, words: Iterable[str]) -> bool:
+def is_about(found: InferredField, words: Iterable[str]) -> bool:
     """Whether the name at its path is, or ends or begins with, one of the words."""
     of_name = words_of(found.path[-1]) or [""]
     return of_name[-1] in words or of_name[0] in words
 
 
-def type_of(found: Found) -> tuple[str, str, list[str]]:
+def type_of(found: InferredField) -> tuple[str, str, list[str]]:
     """Type, unit and doubts of a field; no type: why it can be none. The type that most values have wins."""
     nans = [f"NaN or Infinity in {found.nans:,} records, read as null"] if found.nans else []
     type, unit, doubts = _type_of(found)
     return type, unit, doubts + (nans if type else [])
 
 
-def _type_of(found: Found) -> tuple[str, str, list[str]]:
+def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     values, fits = found.values, found.fits
     if not values:
         return "", "", ["it is null in all records"]
@@ -230,13 +230,13 @@ def _type_of(found: Found) -> tuple[str, str, list[str]]:
     return type, "", doubts
 
 
-def _numbers_in_text(found: Found) -> bool:
+def _numbers_in_text(found: InferredField) -> bool:
     """Whether values that are all texts are meant as numbers: nearly all are, and they do not look like codes."""
     whole = found.texts and not found.padded and found.fits["long"] >= NEARLY_ALL * found.values
     return whole or (found.broken > 0 and found.fits["decimal"] >= NEARLY_ALL * found.values)
 
 
-def _decimal(found: Found) -> tuple[str, list[str]]:
+def _decimal(found: InferredField) -> tuple[str, list[str]]:
     """A decimal with room for all digits that were found, as far as 18 are enough."""
     in_text = (
         0

@@ -12,12 +12,12 @@ THREADS = 2
 WORTH_ROWS = 10_000  # below, threads cost more than they give: a third of a millisecond
 
 
-def together(
+def parallel_map(
     function: Callable[[Item], Result], items: Iterable[Item], rows: int = WORTH_ROWS
 ) -> list[Result]:
     """`map`, two at a time while the next items are made; here and one after the other if that is not worth it.
 
-    >>> together(str, range(3))
+    >>> parallel_map(str, range(3))
     ['0', '1', '2']
     """
     items = iter(items)

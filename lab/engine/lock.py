@@ -19,15 +19,15 @@ class CheckpointInUse(RuntimeError):
     """Somebody else works on the checkpoint, or writes the log; the text says who."""
 
 
-class Held:
+class FolderLock:
     """The lock on a folder, taken at once; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
 
     >>> import tempfile
     >>> checkpoint = Path(tempfile.mkdtemp())
-    >>> with Held(checkpoint):
-    ...     Held(checkpoint)  # doctest: +ELLIPSIS
+    >>> with FolderLock(checkpoint):
+    ...     FolderLock(checkpoint)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    lab.engine.held.CheckpointInUse: checkpoint ... is in use by an engine (process ...): stop that first
+    lab.engine.lock.CheckpointInUse: checkpoint ... is in use by an engine (process ...): stop that first
     """
 
     def __init__(self, folder: Path, work: str = "an engine", what: str = "checkpoint"):
@@ -58,15 +58,15 @@ class Held:
         self.release()
 
 
-def is_held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether a process of this machine holds the lock on a folder; looking at it takes it from nobody who has it.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> with Held(folder):
-    ...     print(is_held(folder))
+    >>> with FolderLock(folder):
+    ...     print(is_locked(folder))
     True
-    >>> is_held(folder), is_held(folder / "none")
+    >>> is_locked(folder), is_locked(folder / "none")
     (False, False)
     """
     try:

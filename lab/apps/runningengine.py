@@ -3,8 +3,8 @@
 from lab.apps.run import default_checkpoint
 from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.held import is_held
 from lab.engine.lease import LEASE_S, age_s
+from lab.engine.lock import is_locked
 from lab.logs.files import FileLog
 
 COUNTED = 1 << 28  # bytes of a log in files that are looked through for their lines
@@ -18,7 +18,7 @@ def lives(logs: FileLogs | KafkaLogs) -> bool | None:
     whether it has something to do or not. Neither is asked of it: it is only looked at.
     """
     if isinstance(logs, FileLogs):
-        return is_held(logs.path("stats"))
+        return is_locked(logs.path("stats"))
     age = age_s(Durable(default_checkpoint(logs)))
     return None if age is None else age < LEASE_S
 
