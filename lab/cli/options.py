@@ -176,7 +176,7 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
 
 
 def add_config_option(group) -> None:
-    """Adds `--config`; `lab.logs.config.found` reads it."""
+    """Adds `--config`; `lab.logs.config.load_config` reads it."""
     help = "file that says how to reach a Kafka cluster, see docs/kafka.md (lab.toml in this folder, if it exists)"
     group.add_argument("--config", type=Path, metavar="FILE", help=help)
 
