@@ -2,12 +2,12 @@
 
 import json
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from lab.apps.replay import read_rules
-from lab.apps.run import POLL_S, existing, logs_of, schema_of
+from lab.apps.run import POLL_S
+from lab.apps.target import Target, existing
 from lab.logs.reading import LeftOut, parsed
 from lab.model.alerts import Alert
 from lab.model.answers import read_ack
@@ -16,12 +16,15 @@ from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain, visible
 
+ANSWER_S = 15.0  # how long to wait for the engine's answer
 
-def add(options: Namespace) -> None:
+
+def add(
+    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+) -> None:
     """Sends rules, or control commands, to the engine."""
-    messages = rules_of(options.rule)
-    print_hints(messages, schema_of(options))
-    send(options, messages)
+    print_hints(messages, target.schema)
+    send(target, messages, timeout_s, first_alert)
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
@@ -31,13 +34,13 @@ def print_hints(messages: Sequence[str], schema: Schema) -> None:
             print(f"hint for rule {rule.rule_id}: {hint}")
 
 
-def change(options: Namespace, state: str) -> None:
+def change(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
-    message: dict = {"ruleId": options.rule_id}
-    rule = in_force(logs_of(options), schema_of(options)).rules.get(options.rule_id)
+    message: dict = {"ruleId": rule_id}
+    rule = in_force(target.logs, target.schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
-    send(options, [json.dumps(message | {"ruleState": state})])
+    send(target, [json.dumps(message | {"ruleState": state})], timeout_s)
 
 
 def in_force(logs, schema: Schema) -> RuleBook:
@@ -66,18 +69,21 @@ def key_of(message: str, schema: Schema) -> str:
     return str(parsed.rule_id or parsed.control)
 
 
-def send(options: Namespace, messages: Sequence[str]) -> None:
-    """Publishes control messages and shows the answers. Raises BadRule for one that is rejected."""
-    schema = schema_of(options)
+def send(
+    target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
+) -> None:
+    """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
+
+    `first_alert`: also waits for the first alert of these rules.
+    """
+    logs, schema = target.logs, target.schema
     keys = [key_of(message, schema) for message in messages]
-    logs = logs_of(options)
     logs.create()
-    acks, alerts = logs.log("acks").tail(new=True), None
-    if getattr(options, "first_alert", False):
-        alerts = logs.log("alerts").tail(new=True)
+    acks = logs.log("acks").tail(new=True)
+    alerts = logs.log("alerts").tail(new=True) if first_alert else None
     started, left_out = time.monotonic(), LeftOut()
     waiting, answers = set(logs.log("control").publish(messages, keys)), []
-    while waiting and time.monotonic() < started + options.timeout:
+    while waiting and time.monotonic() < started + timeout_s:
         for _, ack in parsed(acks.records(), read_ack, left_out):
             if ack["place"] in waiting:
                 waiting.remove(ack["place"])
@@ -86,9 +92,9 @@ def send(options: Namespace, messages: Sequence[str]) -> None:
         time.sleep(POLL_S)
     if waiting:
         where = logs.log("control")
-        print(f"queued in {where}: no answer within {options.timeout:g} s; the next `lab run` will read it")
+        print(f"queued in {where}: no answer within {timeout_s:g} s; the next `lab run` will read it")
     elif alerts:
-        _wait_for_alert(alerts, answers, started + options.timeout, left_out)
+        _wait_for_alert(alerts, answers, started + timeout_s, left_out)
     left_out.say_total()
     if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
         raise BadRule(rejected[0])
@@ -123,11 +129,10 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Lef
     print("no alert of this rule yet")
 
 
-def show(options: Namespace) -> None:
+def show(target: Target) -> None:
     """Prints the rules that the control log gives."""
-    logs = logs_of(options)
-    existing(logs, "control")
-    rules = in_force(logs, schema_of(options)).sorted()
+    existing(target.logs, "control")
+    rules = in_force(target.logs, target.schema).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
     if not rules:

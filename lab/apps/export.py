@@ -7,7 +7,6 @@ After a crash it continues after the last transaction; a row that is written aga
 """
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,8 @@ from typing import Any
 from sqlalchemy import DDL, Column, Connection, DateTime, Engine, MetaData, Table, Text, inspect, select
 
 from lab.apps.bookmarks import place_of
-from lab.apps.run import POLL_S, existing, logs_of
+from lab.apps.run import POLL_S
+from lab.apps.target import Target, existing
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
@@ -55,15 +55,18 @@ EXPORTS = Table(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def export(options: Namespace) -> None:
-    """Exports new alerts; with `--follow`, continues until Ctrl-C."""
-    url = database_url(options.to)
-    log, database = existing(logs_of(options), "alerts"), connected(url)
+def export(target: Target, to: str, follow: bool = False, start: Positions | None = None) -> None:
+    """Exports new alerts to the database with the URL `to`; with `follow`, continues until Ctrl-C.
+
+    `start`: a position in the alerts; without it, where the last export ended.
+    """
+    url = database_url(to)
+    log, database = existing(target.logs, "alerts"), connected(url)
     METADATA.create_all(database)
     _add_columns(database)
     place, exported, left_out = place_of(log), 0, LeftOut()
     with database.connect() as connection:
-        at = options.start or _exported(connection, place)
+        at = start or _exported(connection, place)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
             if records := tail.records(AT_ONCE):
@@ -71,7 +74,7 @@ def export(options: Namespace) -> None:
                 with database.begin() as connection:
                     write(connection, rows_of(alerts), place, tail.positions)
                 exported += len(alerts)
-            elif not options.follow:
+            elif not follow:
                 break
             else:
                 stopped.wait(POLL_S)

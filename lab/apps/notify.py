@@ -14,7 +14,6 @@ import logging
 import re
 import sys
 import time
-from argparse import Namespace
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,10 +23,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
-from lab.apps.run import POLL_S, Usage, existing, logs_of
+from lab.apps.run import POLL_S
+from lab.apps.target import Target, Usage, existing
 from lab.apps.watch import describe
 from lab.logs.access import make_folder, opener
-from lab.logs.config import BadConfig, Target, load_config
+from lab.logs.config import BadConfig, Config, Receiver
+from lab.logs.positions import Positions
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -53,13 +54,13 @@ class SignedMessage:
 
     The id of a request is a hash of its alerts' ids, so that a request that is sent again can be recognised.
 
-    >>> message = SignedMessage(Target("audit", "https://example.com/alerts", secret="hush"))
+    >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", secret="hush"))
     >>> message.full, message.count
     (False, 0)
     """
 
-    def __init__(self, target: Target):
-        self._target, self._alerts, self._most = target, [], MAX_BODY
+    def __init__(self, receiver: Receiver):
+        self._receiver, self._alerts, self._most = receiver, [], MAX_BODY
         self.left_out = 0  # alerts that are too large for the target
 
     @property
@@ -101,13 +102,18 @@ class SignedMessage:
             "content-type": "application/json",
             "webhook-id": message_id,
             "webhook-timestamp": now,
-            "webhook-signature": signature(self._target.secret, message_id, now, body),
+            "webhook-signature": signature(self._receiver.secret, message_id, now, body),
         }
-        host = urlsplit(self._target.url).hostname
+        host = urlsplit(self._receiver.url).hostname
         try:
             # a redirect would hand the alerts to somebody whom lab.toml does not name
             with requests.post(
-                self._target.url, body, headers=headers, timeout=ANSWER_S, allow_redirects=False, stream=True
+                self._receiver.url,
+                body,
+                headers=headers,
+                timeout=ANSWER_S,
+                allow_redirects=False,
+                stream=True,
             ) as answer:
                 status = answer.status_code
         except requests.RequestException as error:
@@ -138,7 +144,7 @@ class TextMessage:
     ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
     ...     '"eventId":7,"eventTime":0}'
     ... )
-    >>> message = TextMessage(Target("oncall", "slack://…"))
+    >>> message = TextMessage(Receiver("oncall", "slack://…"))
     >>> for _ in range(2):
     ...     message.add(alert)
     >>> title, text = message.text()
@@ -148,8 +154,8 @@ class TextMessage:
     2 alerts: 1970-01-01 00:00:00.000  rule 1 v2  {host=@|all http:|//x}  51 GREATER 50  event 7
     """
 
-    def __init__(self, target: Target):
-        self._target, self.count, self.left_out = target, 0, 0
+    def __init__(self, receiver: Receiver):
+        self._receiver, self.count, self.left_out = receiver, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert]] = {}
         self._others: dict[bytes, int] = {}
@@ -187,7 +193,7 @@ class TextMessage:
         asset = apprise.AppriseAsset(
             app_id="lab", app_desc="alerts", app_url="", secure_logging=True, http_redirects=False
         )
-        service = apprise.Apprise.instantiate(self._target.url, asset=asset)
+        service = apprise.Apprise.instantiate(self._receiver.url, asset=asset)
         title, body = self.text()
         with LogCapture(level=logging.WARNING) as log:
             accepted = service.notify(body, title=title, body_format=apprise.NotifyFormat.TEXT)
@@ -209,45 +215,50 @@ def harmless(text: str) -> str:
     return visible(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
-def notify(options: Namespace) -> None:
-    """Sends the alerts of a log to one target until a signal. Raises Usage for a target that lab.toml lacks, BadConfig."""
-    target, log = _target(options), existing(logs_of(options), "alerts")
-    reader, left_out, sent, too_large = f"notify {target.name}", LeftOut(), 0, 0
+def notify(target: Target, receiver: Receiver, start: Positions | None = None) -> None:
+    """Sends the alerts of a log to one receiver until a signal.
+
+    `start`: a position in the alerts; without it, where the last call for this receiver ended, and at first the end.
+    """
+    log = existing(target.logs, "alerts")
+    reader, left_out, sent, too_large = f"notify {receiver.name}", LeftOut(), 0, 0
     with _alone(log, reader), stop_signals() as stopped:
-        start = options.start or bookmark(log, reader)
-        with closing(log.tail(start is None, start)) as tail:
+        at = start or bookmark(log, reader)
+        with closing(log.tail(at is None, at)) as tail:
             set_bookmark(log, tail.positions, reader)
-            print(f"alerts of {log} go to {visible(target.name)}, until Ctrl-C", file=sys.stderr, flush=True)
+            print(
+                f"alerts of {log} go to {visible(receiver.name)}, until Ctrl-C", file=sys.stderr, flush=True
+            )
             while not stopped.is_set():
-                message = (SignedMessage if target.secret else TextMessage)(target)
-                if not _collected(tail, message, target.rules, left_out, stopped):
+                message = (SignedMessage if receiver.secret else TextMessage)(receiver)
+                if not _collected(tail, message, receiver.rules, left_out, stopped):
                     break
                 count = message.count
-                if count and not _delivered(message, target, stopped):
+                if count and not _delivered(message, receiver, stopped):
                     break
                 sent += count - message.left_out
                 too_large += message.left_out
                 set_bookmark(log, tail.positions, reader)
-                stopped.wait(target.every_ms / 1000 if count and not target.secret else POLL_S)
+                stopped.wait(receiver.every_ms / 1000 if count and not receiver.secret else POLL_S)
     refused = f", {too_large:,} too large for it" if too_large else ""
-    print(f"{sent:,} alerts sent to {visible(target.name)}{left_out}{refused}", file=sys.stderr)
+    print(f"{sent:,} alerts sent to {visible(receiver.name)}{left_out}{refused}", file=sys.stderr)
 
 
-def _target(options: Namespace) -> Target:
-    targets = load_config(options.config).notify
-    if options.to not in targets:
-        there = f"it has {', '.join(sorted(targets))}" if targets else "it has none"
-        raise Usage(f"--to: {options.to}, expected a target of lab.toml, a table [notify.NAME]; {there}")
-    target = targets[options.to]
+def receiver_named(name: str, config: Config) -> Receiver:
+    """The receiver of a name in lab.toml. Raises Usage if that file lacks it, BadConfig."""
+    if name not in config.notify:
+        there = f"it has {', '.join(sorted(config.notify))}" if config.notify else "it has none"
+        raise Usage(f"--to: {name}, expected a target of lab.toml, a table [notify.NAME]; {there}")
+    receiver = config.notify[name]
     logging.getLogger("apprise").propagate = False
-    if not target.secret:
+    if not receiver.secret:
         import apprise
 
-        if apprise.Apprise.instantiate(target.url) is None:
+        if apprise.Apprise.instantiate(receiver.url) is None:
             raise BadConfig(
-                f"notify.{target.name}.url: not a URL that apprise knows, expected one such as slack://… or mailtos://…"
+                f"notify.{name}.url: not a URL that apprise knows, expected one such as slack://… or mailtos://…"
             )
-    return target
+    return receiver
 
 
 @contextmanager
@@ -288,7 +299,7 @@ def _collected(
     return False
 
 
-def _delivered(message: "SignedMessage | TextMessage", target: Target, stopped: Event) -> bool:
+def _delivered(message: "SignedMessage | TextMessage", receiver: Receiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:
@@ -296,7 +307,7 @@ def _delivered(message: "SignedMessage | TextMessage", target: Target, stopped: 
             message.send()
             return True
         except NotAccepted as error:
-            said = f"{target.name}: {error}; the alerts are kept, trying again in {wait_s} s"
+            said = f"{receiver.name}: {error}; the alerts are kept, trying again in {wait_s} s"
             print(visible(said), file=sys.stderr, flush=True)
         if stopped.wait(wait_s):
             return False

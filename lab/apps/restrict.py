@@ -2,47 +2,50 @@
 
 import getpass
 import sys
-import time
-from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.run import Usage, existing, logs_of, schema_of
+from lab.apps.target import Target, Usage, existing
+from lab.engine.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.logs.reading import LeftOut
 from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
 from lab.model.alerts import utc
+from lab.model.times import now_ms
 from lab.model.words import visible
+from lab.restrict.client import PORT
 from lab.restrict.restrictions import Restriction, Restrictions, folded
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
 
 
-def _log(options: Namespace) -> "FileLog | KafkaLog":
+def _log(target: Target) -> "FileLog | KafkaLog":
     from lab.logs.kafka import COMPACTED
 
-    log = logs_of(options).log("restrictions")
+    log = target.logs.log("restrictions")
     log.create() if isinstance(log, FileLog) else log.create(1, COMPACTED)
     return log
 
 
-def run(options: Namespace) -> None:
+def run(target: Target) -> None:
     """Turns alerts into restrictions until a signal; a broker that is away is tried again."""
     from confluent_kafka import KafkaException
 
     from lab.logs.cluster import NoBroker
     from lab.restrict.decide import DEAD_LETTERS, POLL_S, Decider
 
-    logs = logs_of(options)
+    logs = target.logs
     logs.create()
-    _log(options).close()
+    _log(target).close()
     letters_log = logs.log(DEAD_LETTERS)
     letters_log.create()
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                with Decider(logs, schema_of(options)) as decider:
+                with Decider(logs, target.schema) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     known = 0
                     while not stopped.wait(POLL_S):
@@ -60,25 +63,25 @@ def run(options: Namespace) -> None:
                 stopped.wait(1)
 
 
-def serve(options: Namespace) -> None:
+def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> None:
     """Answers whether somebody may do something, until a signal. Raises Usage if the port is taken."""
     from lab.restrict import service
     from lab.restrict.tokens import read_tokens
 
     try:
-        tokens = read_tokens(options.token_file)
+        tokens = read_tokens(token_file)
     except (ValueError, OSError) as error:
         raise Usage(f"--token-file: {error}") from None
-    if not is_free(options.port):
+    if not is_free(port):
         raise Usage(
-            f"port {options.port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
+            f"port {port} of {service.HOST} is in use: stop the program that listens there, or choose another --port"
         )
-    service.serve(_log(options), options.port, tokens)
+    service.serve(_log(target), port, tokens)
 
 
-def _folded(options: Namespace) -> "tuple[FileLog | KafkaLog, Restrictions]":
-    logs = logs_of(options)
-    has_none_yet = hasattr(logs, "path") and logs.path("control").is_dir()
+def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
+    logs = target.logs
+    has_none_yet = isinstance(logs, FileLogs) and logs.path("control").is_dir()
     log = logs.log("restrictions") if has_none_yet else existing(logs, "restrictions")
     left_out = LeftOut()
     found = folded(log, left_out)
@@ -90,10 +93,10 @@ def _who(subject: tuple[tuple[str, str], ...]) -> str:
     return visible(" ".join(f"{name}={value}" for name, value in subject))
 
 
-def show(options: Namespace) -> None:
+def show(target: Target) -> None:
     """Prints the current restrictions."""
-    _, restrictions = _folded(options)
-    now = time.time_ns() // 1_000_000
+    _, restrictions = _folded(target)
+    now = now_ms()
     found = [each for each in restrictions.all() if each.in_force(now)]
     for each in found:
         said = f"until {utc(each.until)}  rule {each.rule_id} v{each.rule_version}  {_who(each.subject)}"
@@ -102,17 +105,17 @@ def show(options: Namespace) -> None:
         print("nobody is restricted")
 
 
-def lift(options: Namespace) -> None:
-    """Lifts a restriction. Raises Usage if no such restriction is in force."""
-    log, restrictions = _folded(options)
-    now, subject = time.time_ns() // 1_000_000, tuple(sorted(options.subject))
+def lift(target: Target, subject: Iterable[tuple[str, str]], action: str | None = None) -> None:
+    """Lifts the restrictions of a subject, or only that of an action. Raises Usage if no such restriction is in force."""
+    log, restrictions = _folded(target)
+    now, who = now_ms(), tuple(sorted(subject))
     found = [
         each
         for each in restrictions.all()
-        if each.subject == subject and each.in_force(now) and options.action in (None, each.action)
+        if each.subject == who and each.in_force(now) and action in (None, each.action)
     ]
     if not found:
-        raise Usage(f"{_who(subject)} is not restricted; `lab restrict list` shows who is")
-    lifts = [Restriction(each.action, subject, lifted=now, by=getpass.getuser()) for each in found]
+        raise Usage(f"{_who(who)} is not restricted; `lab restrict list` shows who is")
+    lifts = [Restriction(each.action, who, lifted=now, by=getpass.getuser()) for each in found]
     log.publish([each.to_json() for each in lifts], [each.key for each in lifts])
     print(f"lifted: {', '.join(each.action for each in found)}")

@@ -1,7 +1,6 @@
 """`lab run`: the engine on logs that grow, as files or Kafka topics."""
 
 import time
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -12,77 +11,20 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from lab.apps.say import Say
+from lab.apps.target import Target, Usage
 from lab.engine.checkpoint import cut_mark, read_record
 from lab.engine.durable import Durable
-from lab.engine.settings import Settings, saved_schema
-from lab.logs.config import load_config
-from lab.logs.places import KAFKA, kafka_place
+from lab.engine.settings import Settings
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
-from lab.model.schema import PAYMENTS, SCHEMAS, Schema
+from lab.model.schema import SCHEMAS, Schema
 
 if TYPE_CHECKING:
     from lab.apps.metrics import Metrics
 
-OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts"}  # option -> log
-OPTIONS |= {"acks": "acks", "dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 REPORT_S, POLL_S = 1.0, 0.1
 ATTEMPTS = 4  # at a task: else the loss of a worker ends the engine; on a cluster it is Spark's default
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
-
-
-class Usage(Exception):
-    """The arguments contradict each other; the message says which ones would work."""
-
-
-def logs_of(options: Namespace):
-    """The logs that the arguments and lab.toml name: FileLogs or KafkaLogs. Raises Usage if they are some of each, BadConfig.
-
-    Folders not named are beside the alerts, or beside the rules; topics not named are called as the logs are, or as
-    lab.toml calls those of its cluster.
-    """
-    from lab.engine.ends import FileLogs, KafkaLogs
-
-    config = load_config(options.config)
-
-    named = {log: where for option, log in OPTIONS.items() if (where := getattr(options, option, None))}
-    places = [*named.values(), *([options.logs] if options.logs else [])]
-    kafka = [where for where in places if where.startswith(KAFKA)]
-    if config.kafka and not places:
-        return KafkaLogs(config.kafka, config.topics)
-    if not kafka:
-        beside = named.get("alerts", named.get("control"))
-        folder = options.logs or (Path(beside).absolute().parent if beside else "logs")
-        return FileLogs(Path(folder), {log: Path(where) for log, where in named.items()})
-    clusters = {config.cluster(kafka_place(where)[0]) for where in kafka}
-    if len(kafka) < len(places) or len(clusters) > 1:
-        raise Usage(
-            f"the logs are in different places ({', '.join(places)}), expected only folders, or topics of one Kafka cluster"
-        )
-    cluster = clusters.pop()
-    topics = dict(config.topics) if cluster == config.kafka else {}
-    return KafkaLogs(cluster, topics | {log: kafka_place(where)[1] for log, where in named.items()})
-
-
-def existing(logs, name: str):
-    """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
-    path: Path | None = logs.path(name) if hasattr(logs, "path") else None
-    if path is None or path.is_dir():  # of a topic, its broker tells
-        return logs.log(name)
-    here = path.absolute().parent
-    if there := [each for each in OPTIONS.values() if (here / each).is_dir()]:
-        raise FileNotFoundError(f"{path}: no such log; {path.parent} has {', '.join(there)}")
-    beside = here.parent if here.parent.is_dir() else Path.cwd()
-    places = [
-        each for each in sorted(beside.iterdir()) if any((each / log).is_dir() for log in OPTIONS.values())
-    ]
-    found = f"logs are in {', '.join(map(str, places[:5]))}" if places else "`lab run` creates logs"
-    raise FileNotFoundError(f"{path}: no such log; {found}")
-
-
-def schema_of(options: Namespace) -> Schema:
-    """The schema of `--schema`; left out, that of the engine that remembers beside the logs, or payments."""
-    return options.schema or saved_schema(default_checkpoint(logs_of(options))) or PAYMENTS
 
 
 def raise_if_failed(engine) -> None:
@@ -106,11 +48,12 @@ class Service:
     show_values: bool = False  # of records that are bad
 
 
-def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Service()) -> None:
+def run(target: Target, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.ends import check_reach
     from lab.machine.session import session, submitted
 
+    logs, checkpoint = target.logs, target.checkpoint
     check_reach(logs, service.master or "local")
     say = Say(service.as_json)
     with ExitStack() as opened:
@@ -129,7 +72,7 @@ def run(logs, checkpoint: Path | str, settings: Settings, service: Service = Ser
             session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
         )
         if not stopped.is_set():
-            _serve(spark, logs, checkpoint, settings, stopped, watched, say, service)
+            _serve(spark, target, settings, stopped, watched, say, service)
 
 
 @contextmanager
@@ -148,11 +91,12 @@ def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
 
 
 def _serve(
-    spark, logs, checkpoint, settings: Settings, stopped: Event, watched, say: Say, service: Service
+    spark, target: Target, settings: Settings, stopped: Event, watched, say: Say, service: Service
 ) -> None:
     from lab.apps.notes import GaveUp, Notes, TwoEngines, clock_of
     from lab.engine.pipeline import start
 
+    logs, checkpoint = target.logs, target.checkpoint
     heard = watched.take if watched else None
     with closing(
         Notes(
@@ -213,11 +157,6 @@ def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: Say) 
     behind = {} if lag is None else {"eventsBehind": lag}
     text += f"  {lag:,} events behind" if behind else ""
     say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **behind, **new)
-
-
-def default_checkpoint(logs) -> Path:
-    """The default checkpoint of an engine: beside folders of logs; for topics, in the current folder."""
-    return getattr(logs, "folder", Path()) / "checkpoint"
 
 
 def check_schema(control, schema: Schema) -> None:

@@ -1,6 +1,6 @@
 """An engine that was started elsewhere: whether it lives, and what its logs hold already."""
 
-from lab.apps.run import default_checkpoint
+from lab.apps.target import default_checkpoint
 from lab.engine.durable import Durable
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.lease import LEASE_S, age_s

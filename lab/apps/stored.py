@@ -1,57 +1,42 @@
 """`lab rules --store`: rules as rows of a database; `lab cdc`: sends their changes to the control log."""
 
 import time
-from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lab.apps.control import print_hints, rules_of
-from lab.apps.run import POLL_S, Usage, logs_of, schema_of
+from lab.apps.control import ANSWER_S, print_hints
+from lab.apps.run import POLL_S
+from lab.apps.target import Target, Usage
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
-from lab.model.schema import PAYMENTS
 from lab.model.words import visible
 from lab.rulestore import capture
 from lab.rulestore.store import Change, RuleStore, message_of
 
 
-def _store(options: Namespace) -> RuleStore:
-    has_logs = "logs" in options
-    return RuleStore(options.store, schema_of(options) if has_logs else options.schema or PAYMENTS)
+def add(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
+    """Writes rules as rows. Raises BadRule if the engine refuses one."""
+    started = time.monotonic()
+    print_hints(messages, store.schema)
+    for message in messages:
+        store.put(message)
+    _wait(store, {parse_message(message, store.schema).rule_id for message in messages}, started, timeout_s)
 
 
-def add(options: Namespace) -> None:
-    """Writes rules as rows."""
-    messages = rules_of(options.rule)
-
-    def write(store: RuleStore) -> list[int]:
-        print_hints(messages, store.schema)
-        for message in messages:
-            store.put(message)
-        return [parse_message(message, store.schema).rule_id for message in messages]
-
-    _edit(options, write)
+def change(store: RuleStore, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+    """Pauses, activates or disables the rule of a row. Raises BadRule if the engine refuses that."""
+    started = time.monotonic()
+    if state == "DELETE":
+        store.delete(rule_id)
+    else:
+        store.set_state(rule_id, state)
+    _wait(store, {rule_id}, started, timeout_s)
 
 
-def change(options: Namespace, state: str) -> None:
-    """Pauses, activates or disables the rule of a row."""
-
-    def write(store: RuleStore) -> list[int]:
-        if state == "DELETE":
-            store.delete(options.rule_id)
-        else:
-            store.set_state(options.rule_id, state)
-        return [options.rule_id]
-
-    _edit(options, write)
-
-
-def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
-    """Edits rows and, if changes are captured, waits for the engine's answers. Raises BadRule for a refused one."""
-    store, started = _store(options), time.monotonic()
-    waiting = set(write(store))
+def _wait(store: RuleStore, waiting: set[int], started: float, timeout_s: float) -> None:
+    """Waits for the engine's answers to changes of rules, if changes are captured."""
     captured = bool(store.positions())
-    while waiting and captured and time.monotonic() < started + options.timeout:
+    while waiting and captured and time.monotonic() < started + timeout_s:
         for row in store.rows():
             if row["rule_id"] in waiting and row["status"] != "waiting":
                 waiting.remove(row["rule_id"])
@@ -64,9 +49,8 @@ def _edit(options: Namespace, write: Callable[[RuleStore], list[int]]) -> None:
         print(f"stored in {store}: no answer yet; `lab cdc run` sends it to the engine")
 
 
-def show(options: Namespace) -> None:
+def show(store: RuleStore) -> None:
     """Prints the rows: the version in force, the result of the last change, and who made it."""
-    store = _store(options)
     for row in store.rows():
         version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"
         state = "disabled" if row["disabled"] else row["rule_state"]
@@ -74,11 +58,10 @@ def show(options: Namespace) -> None:
         print(f"{row['rule_id']:6}  {version:4} {state:8} {visible(said)}")
 
 
-def history(options: Namespace) -> None:
+def history(store: RuleStore, rule_id: int) -> None:
     """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
-    store = _store(options)
-    if not (changes := store.history(options.rule_id)):
-        raise BadRule(f"rule {options.rule_id} is not in {store}")
+    if not (changes := store.history(rule_id)):
+        raise BadRule(f"rule {rule_id} is not in {store}")
     for change in changes:
         state = "disabled" if change.row["disabled"] else change.row["rule_state"]
         said = visible(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
@@ -96,17 +79,15 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 # -- lab cdc -----------------------------------------------------------------------------------------------------------
 
 
-def run(options: Namespace) -> None:
-    """Captures until Ctrl-C."""
-    logs = logs_of(options)
-    logs.create()
+def run(url: str, target: Target) -> None:
+    """Captures the changes of the rule store with this URL until Ctrl-C."""
+    target.logs.create()
     with stop_signals() as stopped:
-        capture.run(options.store, schema_of(options), logs, stopped, lambda text: print(text, flush=True))
+        capture.run(url, target.schema, target.logs, stopped, lambda text: print(text, flush=True))
 
 
-def status(options: Namespace) -> None:
+def status(store: RuleStore) -> None:
     """Prints how far each control log has got."""
-    store = _store(options)
     newest, positions = store.last_change_id(), store.positions()
     if not positions:
         print(f"{store}: {newest:,} changes, not captured into any control log yet; `lab cdc run` does that")
@@ -125,16 +106,15 @@ def status(options: Namespace) -> None:
             )
 
 
-def forget(options: Namespace) -> None:
+def forget(store: RuleStore, place: str) -> None:
     """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
-    store = _store(options)
-    if options.place not in store.positions():
+    if place not in store.positions():
         raise Usage(
-            f"{options.place}: {store} does not write to it; `lab cdc status` names the logs that it writes to"
+            f"{place}: {store} does not write to it; `lab cdc status` names the logs that it writes to"
         )
     if store.url.get_backend_name() == "postgresql":
         from lab.rulestore.replication import drop_slot
 
-        drop_slot(store, options.place)
-    store.set_position(options.place, None)
-    print(f"changes are no longer kept for {options.place}")
+        drop_slot(store, place)
+    store.set_position(place, None)
+    print(f"changes are no longer kept for {place}")

@@ -25,8 +25,8 @@ from lab.apps.backtest import COMPILED, Past
 from lab.apps.control import key_of
 from lab.apps.newest import Newest
 from lab.apps.report import Report
-from lab.apps.run import existing
 from lab.apps.sources import source_at
+from lab.apps.target import existing
 from lab.apps.watch import Latencies
 from lab.engine.ends import FileLogs, KafkaLogs
 from lab.engine.settings import Settings

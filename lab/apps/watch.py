@@ -8,7 +8,6 @@ Where the time of an alert goes, on the clocks of the broker and of this machine
 
 import sys
 import time
-from argparse import Namespace
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
@@ -19,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.apps.bookmarks import bookmark, set_bookmark
-from lab.apps.run import POLL_S, existing, logs_of
-from lab.logs.positions import position_text
+from lab.apps.run import POLL_S
+from lab.apps.target import Target, existing
+from lab.logs.positions import Positions, position_text
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, id_text, utc
@@ -105,25 +105,30 @@ def percentiles(values: Iterable[float]) -> list[str]:
     return [f"{value:,.0f}" for value in percentiles_of(found, PERCENTILES)]
 
 
-def alerts(options: Namespace) -> None:
-    """Prints the alerts of a log; with `--follow`, those to come, as they come; with `--from`, from a position on."""
-    log = existing(logs_of(options), "alerts")
-    saved = options.start == "saved"
-    at = bookmark(log) if saved else options.start
-    new, left_out = options.follow and options.start is None, LeftOut()
+def alerts(
+    target: Target, follow: bool = False, start: Positions | str | None = None, as_json: bool = False
+) -> None:
+    """Prints the alerts of a log; with `follow`, those to come, as they come; with `start`, from a position on.
+
+    `start="saved"`: from where the last such call ended.
+    """
+    log = existing(target.logs, "alerts")
+    saved = start == "saved"
+    at = bookmark(log) if saved else start
+    new, left_out = follow and start is None, LeftOut()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             for record, alert in parsed(records, Alert.from_json, left_out):
-                print(visible(record.line if options.json else describe(alert)))
+                print(visible(record.line if as_json else describe(alert)))
             sys.stdout.flush()
             if saved and records:
                 set_bookmark(log, tail.positions)
             if not records:
-                if not options.follow:
+                if not follow:
                     break
                 stopped.wait(POLL_S)
-    if options.follow or options.start is not None or left_out.count:
+    if follow or start is not None or left_out.count:
         print(
             f"read up to {position_text(tail.positions)}{left_out}; --from with this position continues there",
             file=sys.stderr,
@@ -138,15 +143,14 @@ def describe(alert: Alert) -> str:
     return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
 
 
-def latency(options: Namespace) -> None:
+def latency(target: Target, seconds: int = 30) -> None:
     """Watches for a while and prints the table."""
-    logs = logs_of(options)
     for name in ("alerts", "stats"):
-        existing(logs, name).close()
-    latencies = Latencies(logs)
+        existing(target.logs, name).close()
+    latencies = Latencies(target.logs)
     console = Console(highlight=False)
-    with stop_signals() as stopped, console.status(f"watching for {options.seconds} s") as status:
-        end = time.monotonic() + options.seconds
+    with stop_signals() as stopped, console.status(f"watching for {seconds} s") as status:
+        end = time.monotonic() + seconds
         while time.monotonic() < end and not stopped.wait(1):
             latencies.read()
             total = latencies.total()

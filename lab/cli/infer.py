@@ -5,7 +5,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from lab.apps.run import Usage
+from lab.apps.target import Usage
 from lab.cli import replay
 from lab.cli.options import add_command, add_config_option, place
 from lab.logs.places import KAFKA

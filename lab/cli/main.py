@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from lab.apps.run import Usage
+from lab.apps.target import Usage
 from lab.cli import broker as brokercli
 from lab.cli import checkpoint as checkpointcli
 from lab.cli import classroom as classroomcli
@@ -34,6 +34,7 @@ from lab.cli.options import (
     duration,
     place,
     settings_of,
+    target_of,
 )
 from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
@@ -165,15 +166,14 @@ def _run(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.apps import run as live
 
-        logs = live.logs_of(options)
-        checkpoint = options.checkpoint or live.default_checkpoint(logs)
+        target = target_of(options)
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
         as_json = options.log_format == "json"
         give_up_s = options.give_up_after_ms / 1000 if options.give_up_after_ms else float("inf")
         service = live.Service(
             options.master, dict(options.conf), metrics, as_json, give_up_s, options.show_values
         )
-        live.run(logs, checkpoint, settings_of(options, checkpoint), service)
+        live.run(target, settings_of(options, target), service)
 
     command = add_command(
         commands,
@@ -240,9 +240,9 @@ def _rules(commands) -> None:
         command.add_argument(
             "--timeout",
             type=float,
-            default=15,
+            default=control.ANSWER_S,
             metavar="S",
-            help="how long to wait for the answer (%(default)s s)",
+            help=f"how long to wait for the answer ({control.ANSWER_S:g} s)",
         )
         if name == "add":
             command.add_argument(
@@ -254,7 +254,11 @@ def _rules(commands) -> None:
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
 
     def add(options: argparse.Namespace) -> None:
-        (_stored() if options.store else control).add(options)
+        rules = control.rules_of(options.rule)
+        if options.store:
+            _stored().add(rulestorecli.store_of(options), rules, options.timeout)
+        else:
+            control.add(target_of(options), rules, options.timeout, options.first_alert)
 
     sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
@@ -264,19 +268,25 @@ def _rules(commands) -> None:
     ):
 
         def change(options: argparse.Namespace, state: str = state) -> None:
-            (_stored() if options.store else control).change(options, state)
+            if options.store:
+                _stored().change(rulestorecli.store_of(options), options.rule_id, state, options.timeout)
+            else:
+                control.change(target_of(options), options.rule_id, state, options.timeout)
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
     def show(options: argparse.Namespace) -> None:
-        (_stored() if options.store else control).show(options)
+        if options.store:
+            _stored().show(rulestorecli.store_of(options))
+        else:
+            control.show(target_of(options))
 
     command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
-        _stored().history(options)
+        _stored().history(rulestorecli.store_of(options), options.rule_id)
 
     command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")

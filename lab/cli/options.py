@@ -6,9 +6,9 @@ from dataclasses import fields
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from lab.apps.run import Usage
+from lab.apps.target import Target, Usage, locate
 from lab.engine.checkpoint import read_record
-from lab.engine.settings import Settings, saved_schema
+from lab.engine.settings import Settings
 from lab.logs.places import kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
@@ -16,6 +16,8 @@ from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import duration_ms
 
 SETTINGS = Settings()
+LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
+LOG_OPTIONS |= {"dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 RULES_FORMAT = """\
 A rule is JSON or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
 
@@ -158,7 +160,7 @@ def _port(text: str) -> int:
 
 
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
-    """Adds `--logs` and an option for each single log; `lab.apps.run.logs_of` reads them."""
+    """Adds `--logs` and an option for each single log; `target_of` reads them."""
     group = command.add_argument_group(
         "logs",
         "A log is a folder or a topic: kafka://HOST:PORT/TOPIC (kafka:///TOPIC: on lab.toml's cluster). --logs names the "
@@ -191,15 +193,21 @@ def place(text: str) -> str:
     return text
 
 
-def settings_of(options: argparse.Namespace, checkpoint: Path | str | None = None) -> Settings:
-    """The engine's settings that the arguments give; those left out are the checkpoint's, if there is one, or the defaults."""
+def target_of(options: argparse.Namespace) -> Target:
+    """The engine that the options for logs name; `--checkpoint` and `--schema` too, where a command has them."""
+    given = vars(options)
+    places = {log: given[option] for option, log in LOG_OPTIONS.items() if given.get(option)}
+    return locate(options.logs, places, given.get("checkpoint"), given.get("schema"), options.config)
+
+
+def settings_of(options: argparse.Namespace, target: Target | None = None) -> Settings:
+    """The engine's settings that the arguments give; those left out are its checkpoint's, if there is one, or the defaults."""
     names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    record = (read_record(checkpoint) if checkpoint else None) or {}
+    record = (read_record(target.checkpoint) if target else None) or {}
     given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        schema = options.schema or (saved_schema(checkpoint) if checkpoint else None) or PAYMENTS
-        return Settings(schema, **given)
+        return Settings(target.schema if target else options.schema or PAYMENTS, **given)
     except ValueError as error:
         raise Usage(str(error)) from None
 

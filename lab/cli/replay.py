@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from lab.apps.run import Usage
+from lab.apps.target import Usage, schema_beside
 from lab.cli.options import (
     RULES_FORMAT,
     add_command,
@@ -18,12 +18,10 @@ from lab.cli.options import (
     place,
     settings_of,
 )
-from lab.engine.settings import saved_schema
-from lab.logs.places import KAFKA
 from lab.model.alerts import AlertTable, id_text, utc
 from lab.model.deadletters import kind_of
 from lab.model.rules import symbol
-from lab.model.schema import PAYMENTS, SCHEMAS, Schema
+from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.model.words import plain, visible
 
 ALERTS_SHOWN = 20
@@ -98,14 +96,6 @@ def run(options: argparse.Namespace) -> None:
         show_alerts(result.alerts)
     print(json.dumps(result.summary()))
     check_some_good(result, options.events)
-
-
-def schema_beside(events: str) -> Schema | None:
-    """That of the engine whose events these are, as its checkpoint has it; None of a file, or where there is no checkpoint."""
-    if events.startswith(KAFKA):
-        return saved_schema("checkpoint")
-    folder = Path(events).absolute()
-    return saved_schema(folder.parent / "checkpoint") if folder.is_dir() else None
 
 
 def show_alerts(alerts: AlertTable) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab.apps.run import Usage
+from lab.apps.target import Usage
 from lab.cli.options import add_command
 
 

@@ -3,7 +3,7 @@
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from lab.cli.options import add_command, add_logs_options, at_least, name_and_value
+from lab.cli.options import add_command, add_logs_options, at_least, name_and_value, target_of
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
 
@@ -26,7 +26,7 @@ def add_commands(commands) -> None:
     command = add_command(
         group,
         "run",
-        restrict.run,
+        lambda options: restrict.run(target_of(options)),
         "turn alerts of rules with an action into restrictions, until Ctrl-C",
         """\
 example:
@@ -40,7 +40,7 @@ example:
     command = add_command(
         group,
         "serve",
-        restrict.serve,
+        lambda options: restrict.serve(target_of(options), options.port, options.token_file),
         "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
         schema=False,
     )
@@ -48,13 +48,17 @@ example:
     command.add_argument("--port", type=at_least(1), default=PORT, metavar="N", help="(%(default)s)")
     add_token_option(command)
     command = add_command(
-        group, "list", restrict.show, "show who is restricted, until when, and by which rule", schema=False
+        group,
+        "list",
+        lambda options: restrict.show(target_of(options)),
+        "show who is restricted, until when, and by which rule",
+        schema=False,
     )
     add_logs_options(command, LOG)
     command = add_command(
         group,
         "lift",
-        restrict.lift,
+        lambda options: restrict.lift(target_of(options), options.subject, options.action),
         "lift somebody's restrictions",
         "example:\n  lab restrict lift userId=7 --action block_login --logs logs\n",
         schema=False,

@@ -3,10 +3,14 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lab.cli.options import add_command, add_logs_options, at_least, database_url
+from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_of
 from lab.machine import database
+from lab.model.schema import PAYMENTS
+
+if TYPE_CHECKING:
+    from lab.rulestore.store import RuleStore
 
 STORE_HELP = "the database that stores the rules: sqlite:///rules.db, or a URL that `lab db start` prints"
 
@@ -14,6 +18,14 @@ STORE_HELP = "the database that stores the rules: sqlite:///rules.db, or a URL t
 def add_store_option(command: ArgumentParser, required: bool = False) -> None:
     """Adds `--store`."""
     command.add_argument("--store", type=database_url, required=required, metavar="URL", help=STORE_HELP)
+
+
+def store_of(options: Namespace) -> "RuleStore":
+    """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
+    from lab.rulestore.store import RuleStore  # and with it SQLAlchemy, when it is needed
+
+    schema = target_of(options).schema if "logs" in options else options.schema or PAYMENTS
+    return RuleStore(options.store, schema)
 
 
 def add_commands(commands) -> None:
@@ -26,17 +38,17 @@ def _cdc(commands) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import stored
 
-        stored.run(options)
+        stored.run(options.store, target_of(options))
 
     def status(options: Namespace) -> None:
         from lab.apps import stored
 
-        stored.status(options)
+        stored.status(store_of(options))
 
     def forget(options: Namespace) -> None:
         from lab.apps import stored
 
-        stored.forget(options)
+        stored.forget(store_of(options), options.place)
 
     help = "write the changes of a rule store to the control log"
     group = commands.add_parser("cdc", help=help).add_subparsers(
@@ -96,7 +108,6 @@ def _db(commands) -> None:
 
 
 def _start(options: Namespace) -> None:
-    from lab.model.schema import PAYMENTS
     from lab.rulestore.store import RuleStore
     from lab.rulestore.tables import grant
 
@@ -109,7 +120,6 @@ def _start(options: Namespace) -> None:
 
 
 def _roles(options: Namespace) -> None:
-    from lab.model.schema import PAYMENTS
     from lab.rulestore.store import RuleStore
     from lab.rulestore.tables import grant
 

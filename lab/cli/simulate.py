@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from lab.apps.run import Usage
+from lab.apps.target import Usage
 from lab.cli.options import add_command, add_config_option, at_least, name_and_value, place, schema_of_text
 from lab.cli.replay import EVENTS
 from lab.cli.restrict import add_token_option

@@ -2,7 +2,8 @@
 
 from argparse import ArgumentTypeError, Namespace
 
-from lab.cli.options import add_command, add_logs_options, at_least, database_url
+from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_of
+from lab.logs.config import load_config
 from lab.logs.positions import Positions, positions_of
 
 WATCHED = {
@@ -26,7 +27,7 @@ def _alerts(commands) -> None:
     command = add_command(
         commands,
         "alerts",
-        watch.alerts,
+        lambda options: watch.alerts(target_of(options), options.follow, options.start, options.json),
         "show the alerts of an engine",
         """\
 examples:
@@ -56,7 +57,7 @@ def _export(commands) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import export  # and with it SQLAlchemy, when it is needed
 
-        export.export(options)
+        export.export(target_of(options), options.to, options.follow, options.start)
 
     command = add_command(
         commands,
@@ -90,7 +91,8 @@ def _notify(commands) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import notify  # and with it the options of lab.toml, when they are needed
 
-        notify.notify(options)
+        receiver = notify.receiver_named(options.to, load_config(options.config))
+        notify.notify(target_of(options), receiver, options.start)
 
     command = add_command(
         commands,
@@ -139,7 +141,13 @@ def _latency(commands) -> None:
     from lab.apps import watch
 
     help = "measure how long after its event an alert comes, and which stage takes how much of it"
-    command = add_command(commands, "latency", watch.latency, help, schema=False)
+    command = add_command(
+        commands,
+        "latency",
+        lambda options: watch.latency(target_of(options), options.seconds),
+        help,
+        schema=False,
+    )
     add_logs_options(command, WATCHED)
     command.add_argument(
         "--seconds", type=at_least(1), default=30, metavar="N", help="how long to watch (%(default)s)"

@@ -51,13 +51,13 @@ class BadConfig(ValueError):
 
 
 @dataclass(frozen=True)
-class Target:
+class Receiver:
     """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
     `every_ms`: the shortest time between two messages to people. `rules`: the ids whose alerts are sent; empty: all.
 
-    >>> Target("audit", "https://example.com/alerts", secret="hush")
-    Target(name='audit', every_ms=60000, rules=())
+    >>> Receiver("audit", "https://example.com/alerts", secret="hush")
+    Receiver(name='audit', every_ms=60000, rules=())
     """
 
     name: str
@@ -77,7 +77,7 @@ class Config:
 
     kafka: "Cluster | None" = None
     topics: Mapping[str, str] = field(default_factory=dict)  # log -> topic
-    notify: Mapping[str, Target] = field(default_factory=dict)  # name -> target
+    notify: Mapping[str, Receiver] = field(default_factory=dict)  # name -> receiver
 
     def cluster(self, address: str) -> "Cluster":
         """The cluster at an address: the one in this file if the address is "" or one of its brokers, otherwise one without properties."""
@@ -124,7 +124,7 @@ def read(path: Path) -> Config:
         raise BadConfig(f"{path}: {error}") from None
 
 
-def _notify(name: str, table: object, folder: Path) -> Target:
+def _notify(name: str, table: object, folder: Path) -> Receiver:
     where = f"notify.{name}"
     if not isinstance(table, dict):
         raise BadConfig(f"{where}: expected a table with url")
@@ -155,7 +155,7 @@ def _notify(name: str, table: object, folder: Path) -> Target:
         ):
             raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
         given["rules"] = tuple(rules)
-    return Target(name, url, secret, **given)
+    return Receiver(name, url, secret, **given)
 
 
 def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from lab.apps.connect import connect
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import Studio
+from lab.apps.target import connect
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
 from lab.widgets.controlroom import ControlRoom
@@ -123,8 +123,8 @@ class FrontDoor(widgets.VBox):
         where = self.logs.value.strip()
         if "@" in where:
             self.logs.value = ""  # a password does not stay on the screen
-        logs, schema = connect(where, schema)
-        return Studio(schema, "elsewhere", logs=logs)
+        target = connect(where, schema)
+        return Studio(target.schema, "elsewhere", logs=target.logs)
 
     def _fold(self, folded: bool) -> None:
         self.said.value = ""

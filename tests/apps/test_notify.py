@@ -14,7 +14,7 @@ import pytest
 from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, signature
 from lab.cli.main import USAGE, main
 from lab.engine.ends import FileLogs
-from lab.logs.config import BadConfig, Target, read
+from lab.logs.config import BadConfig, Receiver, read
 from lab.model.alerts import Alert
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -25,7 +25,7 @@ def alert(event_id: int, key: str = "{payeeId=25}", rule_id: int = 1) -> Alert:
     return Alert(rule_id, 2, key, Decimal("51.10"), "GREATER", Decimal(50), event_id, 1_356_998_400_000)
 
 
-class Receiver:
+class Webhook:
     """A server that keeps what it is sent, and answers with the statuses given, then with 204."""
 
     def __init__(self):
@@ -62,8 +62,8 @@ class Receiver:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
+def receiver() -> Iterator[Webhook]:
+    receiver = Webhook()
     yield receiver
     receiver.close()
 
@@ -97,7 +97,7 @@ def started(process) -> None:
     wait_until(lambda: "until Ctrl-C" in said(), alive=lambda: process.poll() is None, said=said)
 
 
-def arrived(receiver: Receiver, count: int, process) -> None:
+def arrived(receiver: Webhook, count: int, process) -> None:
     wait_until(lambda: len(receiver.event_ids()) >= count, alive=lambda: process.poll() is None, said=said)
 
 
@@ -236,7 +236,7 @@ def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
 
 
 def test_many_long_alerts_travel_in_several_requests(receiver):
-    message = SignedMessage(Target("x", f"http://127.0.0.1:{receiver.port}", secret=SECRET))
+    message = SignedMessage(Receiver("x", f"http://127.0.0.1:{receiver.port}", secret=SECRET))
     for number in range(40):
         message.add(alert(number, f"{{k={'x' * 50_000}}}"))
     message.send()
@@ -245,7 +245,7 @@ def test_many_long_alerts_travel_in_several_requests(receiver):
 
 
 def test_a_text_stands_for_any_number_of_groups_and_stays_short():
-    message = TextMessage(Target("x", "slack://"))
+    message = TextMessage(Receiver("x", "slack://"))
     for number in range(50_000):
         message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
     title, body = message.text()

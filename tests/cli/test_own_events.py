@@ -12,7 +12,7 @@ import pytest
 import lab
 from lab.apps.replay import read_rules
 from lab.cli.main import FAILED, OK, main, parser
-from lab.cli.options import settings_of
+from lab.cli.options import settings_of, target_of
 from lab.engine.settings import Settings, saved_schema
 from lab.model.reference import run
 from lab.model.schema import Schema
@@ -84,7 +84,7 @@ def test_the_checkpoint_keeps_the_schema_so_that_rules_need_no_option(folder, ca
     assert main(["rules", "list", "--logs", "logs"]) == OK
     assert capsys.readouterr().out.endswith("v2   PAUSE   COUNT(events) per city over 1 min > 3\n")
     options = parser().parse_args(["run", "--logs", "logs"])
-    assert settings_of(options, Path("logs/checkpoint")).schema == lab.schema("orders.toml")
+    assert settings_of(options, target_of(options)).schema == lab.schema("orders.toml")
 
 
 def test_a_checkpoint_goes_on_with_a_new_field_and_names_the_one_that_differs(folder):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.connect import connect
+from lab.apps.target import connect
 from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster

@@ -1,0 +1,59 @@
+"""Where an engine is, and commands that a notebook calls with it."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.apps import control, watch
+from lab.apps.target import Target, Usage, connect, locate
+from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.settings import Settings
+from lab.model.rules import BadRule
+from lab.model.schema import LOGINS, PAYMENTS
+
+RULE = '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "1h"}'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
+    assert locate() == Target(FileLogs(Path("logs")), Path("logs/checkpoint"))
+    beside = locate(places={"alerts": "out/alerts"})
+    assert (
+        beside.logs.path("stats") == folder / "out" / "stats"
+        and beside.checkpoint == folder / "out/checkpoint"
+    )
+    topics = locate("kafka://127.0.0.1:9092", {"events": "kafka://127.0.0.1:9092/shop"}, checkpoint="here")
+    assert isinstance(topics.logs, KafkaLogs) and topics.logs.topic("events") == "shop"
+    assert topics.checkpoint == "here" and locate("kafka://127.0.0.1:9092").checkpoint == Path("checkpoint")
+
+
+def test_the_schema_is_the_one_given_or_that_of_the_checkpoint_or_payments():
+    assert locate("logs").schema == PAYMENTS
+    Settings(LOGINS).bind("logs/checkpoint")
+    assert locate("logs").schema == LOGINS and locate("logs", schema=PAYMENTS).schema == PAYMENTS
+    FileLogs(Path("logs")).create()
+    assert connect("logs").schema == LOGINS and connect("logs", "payments").schema == PAYMENTS
+
+
+def test_an_engine_has_its_logs_in_folders_or_on_one_cluster():
+    with pytest.raises(Usage, match="the logs are in different places"):
+        locate("logs", {"events": "kafka://127.0.0.1:9092/events"})
+    with pytest.raises(Usage, match="the logs are in different places"):
+        locate("kafka://127.0.0.1:9092", {"events": "kafka://127.0.0.1:9093/events"})
+
+
+def test_a_notebook_calls_what_the_commands_call(capsys):
+    target = locate("logs")
+    control.add(target, [RULE], timeout_s=0)
+    assert "queued in logs/control" in capsys.readouterr().out
+    control.show(target)
+    assert capsys.readouterr().out.startswith("     1  v1   ACTIVE")
+    with pytest.raises(BadRule, match="groupingKeyNames"):
+        control.add(locate("logs", schema=LOGINS), [RULE], timeout_s=0)
+    watch.alerts(target, as_json=True)
+    assert capsys.readouterr().out == ""
