@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lab.stream import logins, simulate
-from lab.stream.simulate import DAY_MS, HOUR_MS, MINUTE_MS, Burst
+from lab.stream.simulate import Burst
 
 HERE = Path(__file__).resolve().parent
 PAYMENTS: dict[str, Any] = {

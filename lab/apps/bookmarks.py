@@ -5,6 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from lab.logs.access import make_folder
+from lab.logs.places import place_of
 from lab.logs.positions import Positions, position_text, positions_of
 
 
@@ -17,12 +18,6 @@ def bookmark_file(log: object, reader: str = "") -> Path:
         / "read"
         / blake2b(f"{place_of(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
     )
-
-
-def place_of(log: object) -> str:
-    """Identifies a log on this machine: the whole path of its folder, or cluster and topic."""
-    folder = getattr(log, "folder", None)
-    return str(folder.absolute()) if folder else repr(log)
 
 
 def bookmark(log: object, reader: str = "") -> Positions | None:

@@ -26,8 +26,8 @@ from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
-from lab.model.quantiles import percentiles
-from lab.model.rules import Rule, RuleBook
+from lab.model.quantiles import percentile_texts
+from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 from lab.model.times import now_ms
 from lab.stream.simulate import Burst, payments, to_json
@@ -40,35 +40,23 @@ SHOWN_AT_ONCE = 2  # alerts of one rule that are printed before the rest is only
 BAD_EVERY_S = 5
 SETTINGS = Settings(key_groups=8)  # few and small micro-batches' worth: latency before throughput
 NEW_RULE, PAUSED_RULE = 5, 4
+PERCENTILES = (50, 90, 99)
 
 
 def first_rules(rate: int) -> list[dict]:
     """The Flink demo's four rules, with windows that fit a stream of less than a minute."""
     pair, kind = ["payeeId", "beneficiaryId"], ["paymentType"]
     return [
-        _rule(1, pair, "paymentAmount", "SUM", "GREATER", 20_000_000, "5s"),
-        _rule(2, kind, "COUNT_FLINK", "SUM", "LESS", 5, "1s"),
-        _rule(3, ["beneficiaryId"], "paymentAmount", "SUM", "GREATER_EQUAL", 10_000_000, "5s"),
-        _rule(4, kind, "COUNT_WITH_RESET_FLINK", "SUM", "GREATER_EQUAL", math.ceil(0.9 * rate), "1s"),
+        rule_message(1, pair, "paymentAmount", "SUM", "GREATER", 20_000_000, "5s"),
+        rule_message(2, kind, "COUNT_FLINK", "SUM", "LESS", 5, "1s"),
+        rule_message(3, ["beneficiaryId"], "paymentAmount", "SUM", "GREATER_EQUAL", 10_000_000, "5s"),
+        rule_message(4, kind, "COUNT_WITH_RESET_FLINK", "SUM", "GREATER_EQUAL", math.ceil(0.9 * rate), "1s"),
     ]
 
 
 def new_rule() -> dict:
     """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `stream`."""
-    return _rule(NEW_RULE, ["beneficiaryId"], "COUNT_FLINK", "SUM", "GREATER_EQUAL", 9, "10s")
-
-
-def _rule(rule_id: int, keys: list[str], field: str, function: str, operator: str, limit: int, window: str):
-    return {
-        "ruleId": rule_id,
-        "ruleState": "ACTIVE",
-        "groupingKeyNames": keys,
-        "aggregateFieldName": field,
-        "aggregatorFunctionType": function,
-        "limitOperatorType": operator,
-        "limit": limit,
-        "window": window,
-    }
+    return rule_message(NEW_RULE, ["beneficiaryId"], "COUNT_FLINK", "SUM", "GREATER_EQUAL", 9, "10s")
 
 
 def stream(rate: int, seconds: int, start_ms: int) -> Iterator[dict]:
@@ -200,21 +188,21 @@ class Show:
     def table(self) -> Table:
         """What each rule gave, and how fast."""
         table = Table("rule", "alerts when", "state", title="Latency from logging the event to the alert, ms")
-        for name in ("alerts", "p50", "p90", "p99"):
+        for name in ("alerts", *(f"p{share}" for share in PERCENTILES)):
             table.add_column(name, justify="right")
         total = [latency for latencies in self.latencies.values() for latency in latencies]
         for rule_id, rule in sorted(self.rules.items()):
             latencies = self.latencies[rule_id]
             table.add_row(
-                str(rule_id), rule.describe(), rule.state, f"{len(latencies):,}", *_percentiles(latencies)
+                str(rule_id),
+                rule.describe(),
+                rule.state,
+                f"{len(latencies):,}",
+                *percentile_texts(latencies, PERCENTILES),
             )
         table.add_section()
-        table.add_row("all", "", "", f"{len(total):,}", *_percentiles(total))
+        table.add_row("all", "", "", f"{len(total):,}", *percentile_texts(total, PERCENTILES))
         return table
-
-
-def _percentiles(latencies: list[int]) -> list[str]:
-    return [f"{value:,.0f}" for value in percentiles(latencies, (50, 90, 99))] if latencies else ["–"] * 3
 
 
 def run(seconds: int, rate: int) -> None:
@@ -265,7 +253,10 @@ def run(seconds: int, rate: int) -> None:
 def _play(engine, producer: Producer, show: Show, stopped: Event, seconds: int) -> None:
     """Shows what comes while the stream lasts; adds a rule half way and pauses one later."""
     started = time.monotonic()
-    plan = [(seconds / 2, new_rule()), (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"})]
+    plan = [
+        (seconds / 2, new_rule()),
+        (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"}),
+    ]
     while producer.is_alive() and not stopped.wait(POLL_S):
         raise_if_failed(engine)
         show.update()

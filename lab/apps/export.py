@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import DDL, Column, Connection, DateTime, Engine, MetaData, Table, Text, inspect, select
 
-from lab.apps.bookmarks import place_of
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, existing
+from lab.logs.places import place_of
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals

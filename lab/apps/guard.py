@@ -13,6 +13,7 @@ from typing import Self
 from lab.apps.studio import Studio
 from lab.machine import ports
 from lab.model.schema import LOGINS
+from lab.model.times import now_ms
 from lab.restrict.client import HOST, Enforcement
 from lab.restrict.decide import POLL_S, Decider
 from lab.restrict.service import serving
@@ -34,7 +35,7 @@ class Guard:
     def __init__(self, rate: float = 20, speed: float = 10, asks: bool = True):
         self.asks, self.shop = asks, None
         self._open, self._stopped = ExitStack(), Event()
-        began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
+        began, began_ms = time.monotonic(), now_ms()
 
         def clock() -> float:
             return speed * (time.monotonic() - began)

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from datetime import timedelta
 from pathlib import Path
 
 from lab.apps.infer import unmatched
@@ -17,6 +16,7 @@ from lab.model.answers import read_dead_letter, read_stats
 from lab.model.deadletters import kind_of, without_value
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.tallies import WARNINGS
+from lab.model.times import now_ms, rounded_duration
 
 JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
 AGAIN_S = 20.0  # a kind of thing is said this often at most
@@ -41,7 +41,7 @@ class TwoEngines(RuntimeError):
 
     def __init__(self, log: object, stats: dict):
         end = stats["times"].get("end")
-        ago = "" if end is None else f" {max(time.time_ns() / 1e6 - end, 0) / 1000:.1f} s ago"
+        ago = "" if end is None else f" {max(now_ms() - end, 0) / 1000:.1f} s ago"
         super().__init__(
             f"an engine with another checkpoint wrote to {log}{ago}, so each alert would come twice: stop one "
             "of the two engines, or let this one write to other logs (--alerts, --acks, --dead-letters, --stats)"
@@ -66,7 +66,7 @@ class Notes:
         show_values: bool = False,
     ):
         self._show_values = show_values
-        self.report, self._started = Report(logs.log("stats"), heard), time.time_ns() // 1_000_000
+        self.report, self._started = Report(logs.log("stats"), heard), now_ms()
         self._logs, self._checkpoint, self._clock, self._give_up_s = logs, checkpoint, clock, give_up_s
         self._began = clock()
         self._letters = logs.log("deadLetters").tail(new=True)
@@ -94,11 +94,11 @@ class Notes:
             self._away = since, str(error)
             if self._clock() - since >= self._give_up_s:
                 raise GaveUp(
-                    f"gave up after {_time(self._clock() - since)}: {error}; started again, it continues"
+                    f"gave up after {rounded_duration(1000 * (self._clock() - since))}: {error}; started again, it continues"
                 ) from None
             return Counter()
         if self._away:
-            self._back = f"Kafka answers again after {_time(now - self._away[0])}"
+            self._back = f"Kafka answers again after {rounded_duration(1000 * (now - self._away[0]))}"
             self._away = None
         self._counts.update({name: new[name] for name in MEANINGS if new[name]})
         for stats in self._others(self.report.engines.values()):
@@ -128,7 +128,7 @@ class Notes:
         if self._away:
             since, error = self._away
             if self._due("away"):
-                yield f"waiting for Kafka for {_time(self._clock() - since)}, nothing is lost: {error}"
+                yield f"waiting for Kafka for {rounded_duration(1000 * (self._clock() - since))}, nothing is lost: {error}"
             return
         if self._back:
             yield self._back
@@ -184,7 +184,7 @@ class Notes:
         ahead_ms = done["cut"] - done["at"] if done else 0
         if ahead_ms < FAR_AHEAD_MS or not self._due("ahead"):
             return ""
-        ahead = _time(ahead_ms / 1000)
+        ahead = rounded_duration(ahead_ms)
         return f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _done(self) -> dict | None:
@@ -216,11 +216,3 @@ def clock_of(logs: FileLogs | KafkaLogs) -> str:
         f"topic {events.topic}: records have their producers' times (CreateTime) and are read in the order of these times; "
         "see docs/kafka.md"
     )
-
-
-def _time(seconds: float) -> str:
-    """
-    >>> _time(92.4), _time(86_460)
-    ('92 s', '1 day, 0:01:00')
-    """
-    return f"{seconds:.0f} s" if seconds < 600 else str(timedelta(seconds=round(seconds)))

@@ -10,7 +10,6 @@ import sys
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
 from contextlib import closing
 from itertools import pairwise
 
@@ -25,7 +24,7 @@ from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, id_text, utc
 from lab.model.answers import read_stats
-from lab.model.quantiles import percentiles as percentiles_of
+from lab.model.quantiles import percentile_texts
 from lab.model.words import plain, visible
 
 STAGES = ("wait", "plan", "decode", "route", "evaluate", "deliver")
@@ -88,21 +87,14 @@ class Latencies:
         for percentile in PERCENTILES:
             table.add_column(f"p{percentile:g}", justify="right")
         for stage, values in self.stages().items():
-            table.add_row(stage, *percentiles(values))
+            table.add_row(stage, *percentile_texts(values, PERCENTILES))
         table.add_section()
-        table.add_row("total", *percentiles(self.total()), style="bold")
+        table.add_row("total", *percentile_texts(self.total(), PERCENTILES), style="bold")
         return table
 
     def close(self) -> None:
         self._alerts.close()
         self._stats.close()
-
-
-def percentiles(values: Iterable[float]) -> list[str]:
-    """Formats percentiles for people; dashes if there are no values."""
-    if not (found := list(values)):
-        return ["–"] * len(PERCENTILES)
-    return [f"{value:,.0f}" for value in percentiles_of(found, PERCENTILES)]
 
 
 def alerts(
@@ -155,7 +147,7 @@ def latency(target: Target, seconds: int = 30) -> None:
             latencies.read()
             total = latencies.total()
             status.update(
-                f"{max(end - time.monotonic(), 0):.0f} s left, {len(total):,} alerts, p50 {percentiles(total)[0]} ms"
+                f"{max(end - time.monotonic(), 0):.0f} s left, {len(total):,} alerts, p50 {percentile_texts(total, (50,))[0]} ms"
             )
     console.print(latencies.table())
     latencies.left_out.say_total()

@@ -28,7 +28,7 @@ from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
 from lab.model.field import Id
 from lab.model.reference import run
-from lab.model.rules import Rule, RuleBook
+from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
 
@@ -61,10 +61,7 @@ class Step:
 
 def message(window: str = "1h", limit: int = 350) -> str:
     """The rule as a control message: SUM(paymentAmount) per payeeId over `window` > `limit`."""
-    return (
-        f'{{"ruleId":1,"ruleState":"ACTIVE","groupingKeyNames":["{KEY}"],"aggregateFieldName":"{VALUE}",'
-        f'"aggregatorFunctionType":"SUM","limitOperatorType":"GREATER","limit":{limit},"window":"{window}"}}'
-    )
+    return json.dumps(rule_message(1, [KEY], VALUE, "SUM", "GREATER", limit, window))
 
 
 def rule_of(text: str) -> Rule:

@@ -31,6 +31,8 @@ from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.answers import read_stats
+from lab.model.rules import rule_message
+from lab.model.times import now_ms
 from lab.stream.player import Player
 from lab.stream.simulate import Burst
 
@@ -42,8 +44,6 @@ WARM_UP_BATCHES, WARM_UP_S = 8, 60
 DRAIN_MS = 4_000
 NEWEST_KIB = 100  # of the stats log, for the engine's cuts
 SLOW_BATCHES, SLOW_MS = 3, 40_000
-RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": KEYS, "aggregateFieldName": "paymentAmount"}
-RULE |= {"aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": LIMIT}
 Key = tuple[int, int]
 
 
@@ -101,7 +101,8 @@ def race_sliding(
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
         logs = FileLogs(Path(name, "logs"))
         logs.create()
-        logs.log("control").append([json.dumps(RULE | {"window": f"{window_ms // 1_000}s"})])
+        rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", LIMIT, f"{window_ms // 1_000}s")
+        logs.log("control").append([json.dumps(rule)])
         sink = Both(logs.log("events"), Parts(Path(name, "parts")))
         query = _query(spark, name, window_ms, slides_ms, outs)
         stack.callback(query.stop)
@@ -158,7 +159,7 @@ def _query(
     """Starts the one with sliding windows; it notes when each pair was out first."""
 
     def note(rows: DataFrame, _batch_id: int) -> None:
-        found, now = rows.collect(), time.time_ns() // 1_000_000
+        found, now = rows.collect(), now_ms()
         for row in found:
             outs[row.slide_ms].setdefault((row.payeeId, row.beneficiaryId), now)
 

@@ -22,7 +22,7 @@ from lab.engine.feeds import Loose
 from lab.engine.ledger import Ledger
 from lab.engine.route import by_task, route
 from lab.engine.settings import Settings
-from lab.model.rules import Rule, RuleBook
+from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import Schema
 
 KEYS = (["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"], ["paymentType"])
@@ -89,16 +89,9 @@ def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
     rng = Random(seed)
     messages = []
     for rule_id in range(first_id, first_id + count):
-        rule = {
-            "ruleId": rule_id,
-            "ruleState": "ACTIVE",
-            "groupingKeyNames": rng.choice(KEYS),
-            "aggregateFieldName": "paymentAmount",
-            "aggregatorFunctionType": rng.choice(FUNCTIONS),
-            "limitOperatorType": "GREATER",
-            "limit": rng.randrange(100, 10_000),
-            "windowMinutes": rng.choice((10, 60, 1440)),
-        }
+        keys, function = rng.choice(KEYS), rng.choice(FUNCTIONS)
+        limit, window = rng.randrange(100, 10_000), rng.choice(("10m", "1h", "1d"))
+        rule = rule_message(rule_id, keys, "paymentAmount", function, "GREATER", limit, window)
         if rng.random() < FILTERED_SHARE:
             rule["filter"] = {"paymentType": "CSH"}
         messages.append(json.dumps(rule))

@@ -1,9 +1,10 @@
 """Lines as files that Spark's own file source reads: the engine's logs are files that grow, and Spark reads a file once."""
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
+
+from lab.model.times import now_ms
 
 
 class Parts:
@@ -26,7 +27,7 @@ class Parts:
         aside = self.folder / ".next"
         with aside.open("wb") as file:
             file.writelines((line.encode() if isinstance(line, str) else line) + b"\n" for line in lines)
-        self._stamp_ms = max(time.time_ns() // 1_000_000, self._stamp_ms + 1)
+        self._stamp_ms = max(now_ms(), self._stamp_ms + 1)
         os.utime(aside, ns=(self._stamp_ms * 1_000_000,) * 2)
         aside.rename(self.folder / f"{self._number:08d}.jsonl")
         self._number += 1

@@ -21,7 +21,7 @@ from typing import Any
 
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
-from lab.model.rules import Route, RuleBook
+from lab.model.rules import Route, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 
 WAYS = ("two copies", "travelling", "log order")
@@ -79,16 +79,8 @@ def scenario(seed: int = 1, events: int = 1500, changes_every_ms: int = 1000) ->
 
 
 def _rule(rng: Random, rule_id: int) -> bytes:
-    rule = {
-        "ruleId": rule_id,
-        "ruleState": "ACTIVE",
-        "groupingKeyNames": rng.choice((["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"])),
-        "aggregateFieldName": "paymentAmount",
-        "aggregatorFunctionType": "SUM",
-        "limitOperatorType": "GREATER",
-        "limit": rng.randrange(100, 400),
-        "window": "2s",
-    }
+    keys = rng.choice((["payeeId"], ["beneficiaryId"], ["payeeId", "beneficiaryId"]))
+    rule = rule_message(rule_id, keys, "paymentAmount", "SUM", "GREATER", rng.randrange(100, 400), "2s")
     return json.dumps(rule).encode()
 
 

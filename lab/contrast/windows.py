@@ -16,7 +16,8 @@ from decimal import Decimal
 from random import Random
 from typing import NamedTuple
 
-MINUTE_MS = 60_000
+from lab.model.times import MINUTE_MS
+
 STORY_MS = 1_735_725_600_000  # 2025-01-01 10:00 UTC
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from lab.model.times import DAY_MS
+
 ANSWER_S = 10.0  # how long brokers may take to answer
 RECENT_S = 30.0
 NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
@@ -66,7 +68,7 @@ class Cluster:
     address: str
     client: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     replication: int = -1  # the brokers' own default
-    keep_ms: int = 7 * 86_400_000  # of topics that are made
+    keep_ms: int = 7 * DAY_MS  # of topics that are made
     group: str = "lab"
 
     @property

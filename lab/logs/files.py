@@ -18,7 +18,8 @@ from lab.logs.access import make_folder
 from lab.logs.index import Batch, Index, writer_id
 from lab.logs.positions import Positions, Record, checked_positions
 from lab.logs.segments import BY_END, LogExpired, Segments
-from lab.logs.writer import DAY_MS, Writer
+from lab.logs.writer import Writer
+from lab.model.times import DAY_MS
 
 if TYPE_CHECKING:
     import numpy as np

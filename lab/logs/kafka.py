@@ -20,8 +20,8 @@ from lab.logs.cluster import AWAY, BadTopic, Cluster, cluster_of
 from lab.logs.partitions import Partitions, Reader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, checked_positions
+from lab.model.times import DAY_MS
 
-DAY_MS = 86_400_000
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 KEPT = APPEND_TIME | {"cleanup.policy": "delete"}  # retention is set by the cluster's settings
 # an engine that was down for less than this lag still sees every rule change at its place among the events

@@ -3,6 +3,12 @@
 KAFKA = "kafka://"
 
 
+def place_of(log: object) -> str:
+    """The name of a log, whatever the current folder is: the whole path of its folder, or cluster and topic."""
+    folder = getattr(log, "folder", None)
+    return str(folder.absolute()) if folder else repr(log)
+
+
 def checked_address(address: str) -> str:
     """Returns `host:port` unchanged. Raises ValueError; the message never shows credentials."""
     if "@" in address:

@@ -7,7 +7,6 @@ A writer may die between any two steps. The next one finds complete appends, fol
 
 import fcntl
 import os
-import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +15,9 @@ from pathlib import Path
 from lab.logs.access import make_folder, opener
 from lab.logs.index import Batch, Index, OtherBatch, Row, write_at
 from lab.logs.segments import BY_END, SEGMENT, Seen, Segments
+from lab.model.times import DAY_MS, now_ms
 
 SEGMENT_BYTES = 8 << 20
-DAY_MS = 86_400_000
 
 
 class Writer:
@@ -139,4 +138,4 @@ class Writer:
 
 
 def _log_time(told_ms: int | None) -> int:
-    return time.time_ns() // 1_000_000 if told_ms is None else told_ms
+    return now_ms() if told_ms is None else told_ms

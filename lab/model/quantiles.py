@@ -3,6 +3,15 @@
 from collections.abc import Sequence
 
 
+def percentile_texts(values: Sequence[float], shares: Sequence[float]) -> list[str]:
+    """The percentiles for people; dashes if there are no values.
+
+    >>> percentile_texts([1_000, 3_000], (50, 99)), percentile_texts([], (50, 99))
+    (['2,000', '2,980'], ['–', '–'])
+    """
+    return [f"{value:,.0f}" for value in percentiles(values, shares)] if values else ["–"] * len(shares)
+
+
 def percentiles(values: Sequence[float], shares: Sequence[float]) -> list[float]:
     """The percentiles of some values, of which there is at least one; between two of them in proportion.
 

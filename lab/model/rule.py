@@ -14,6 +14,8 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES, Exact
 from lab.model.conditions import Filter, conditions_text
+from lab.model.times import duration_parts as _duration
+from lab.model.times import duration_words as _duration_text
 from lab.model.when import RELATIONS, When, when_text
 from lab.model.words import html_table, plain, visible
 
@@ -155,18 +157,6 @@ def symbol(operator: str) -> str:
     '>='
     """
     return SYMBOLS.get(operator, operator)
-
-
-def _duration(ms: int) -> tuple[str, str]:
-    """In the largest unit that divides it: 86,400,000 ms is ("1", "d")."""
-    seconds = ms // 1000
-    unit = next(unit for unit, size in UNIT_SECONDS.items() if seconds % size == 0)
-    return str(seconds // UNIT_SECONDS[unit]), unit
-
-
-def _duration_text(ms: int) -> str:
-    number, unit = _duration(ms)
-    return f"{number} {'min' if unit == 'm' else unit}"
 
 
 def _json_value(value: str | int | Decimal) -> str | int:

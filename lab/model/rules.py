@@ -4,6 +4,7 @@
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -55,6 +56,35 @@ __all__ = [
 ]
 MAX_RULES = 20_000
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
+
+
+def rule_message(
+    rule_id: int,
+    keys: Sequence[str],
+    field: str | None,
+    function: str,
+    operator: str,
+    limit: float,
+    window: str,
+    **more: Any,
+) -> dict[str, Any]:
+    """An active rule as a message gives it, ready for `json.dumps`; `more`: further attributes.
+
+    >>> rule = rule_message(1, ["payeeId"], "paymentAmount", "SUM", "GREATER", 50, "20m")
+    >>> rule["groupingKeyNames"], rule["window"]
+    (['payeeId'], '20m')
+    """
+    return {
+        "ruleId": rule_id,
+        "ruleState": "ACTIVE",
+        "groupingKeyNames": list(keys),
+        "aggregateFieldName": field,
+        "aggregatorFunctionType": function,
+        "limitOperatorType": operator,
+        "limit": limit,
+        "window": window,
+        **more,
+    }
 
 
 @dataclass

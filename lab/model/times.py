@@ -14,9 +14,12 @@ TEXTS = {"iso": "2024-05-01T10:00:00.123+09:00", "utc": "2024-05-01 10:00:00.123
 UNITS = (*NUMBERS, *TEXTS)
 DIGITS = 19  # a number of nanoseconds has at most so many
 NS_PER_MS = 1_000_000
-DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
+DURATION_MS = {"ms": 1, "s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 FINER_THAN_MS = r"(\.[0-9]{3})[0-9]+"
 
+_LARGEST_FIRST = tuple(reversed(DURATION_MS.items()))
+_WORDS = {"m": "min"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _ZONE = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
@@ -39,6 +42,39 @@ def duration_ms(text: str) -> int:
     if not match:
         raise ValueError(f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m")
     return int(match[1]) * DURATION_MS[match[2]]
+
+
+def duration_parts(ms: int) -> tuple[str, str]:
+    """A duration in the largest unit that divides it, so that `duration_ms` reads it back.
+
+    >>> duration_parts(604_800_000), duration_parts(5_400_000)
+    (('7', 'd'), ('90', 'm'))
+    """
+    unit, size = next((unit, size) for unit, size in _LARGEST_FIRST if ms % size == 0 < ms or size == 1)
+    return str(ms // size), unit
+
+
+def duration_words(ms: int) -> str:
+    """A duration for people, exactly.
+
+    >>> duration_words(604_800_000), duration_words(5_400_000)
+    ('7 d', '90 min')
+    """
+    number, unit = duration_parts(ms)
+    return f"{number} {_WORDS.get(unit, unit)}"
+
+
+def rounded_duration(ms: float) -> str:
+    """A duration for people, to three digits, in a unit of which it is one or at least two.
+
+    >>> rounded_duration(450), rounded_duration(1_500), rounded_duration(5_400_000), rounded_duration(3_456_123_000)
+    ('450 ms', '1.5 s', '90 min', '40 d')
+    """
+    for unit, size in _LARGEST_FIRST:
+        if ms >= 2 * size or ms == size or (unit == "s" and not 0 < ms < size):
+            break
+    number = f"{ms / size:.3g}" if ms < 100 * size else f"{ms / size:,.0f}"
+    return f"{number} {_WORDS.get(unit, unit)}"
 
 
 def expected_time(unit: str) -> str:

@@ -25,6 +25,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.model.jsontext import BadRecord, is_text, read_object, read_text
+from lab.model.times import now_ms
 from lab.model.words import expected
 from lab.model.words import shown as as_text
 from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
@@ -69,7 +70,7 @@ def refusal(question: Any) -> str:
 class Enforcer(Thread):
     """Follows a restriction log in its own thread. `log`: the restriction log; `clock`: ms since the epoch, for tests."""
 
-    def __init__(self, log, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000):
+    def __init__(self, log, clock: Callable[[], int] = now_ms):
         super().__init__(daemon=True, name="enforcer")
         self._log, self._clock, self._stopping = log, clock, Event()
         self._restrictions, self.ready = Restrictions(), Event()

@@ -22,7 +22,7 @@ from psycopg2 import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
-from lab.logs.files import FileLog
+from lab.logs.places import place_of
 from lab.logs.reading import LeftOut, parsed
 from lab.model.answers import read_ack
 from lab.model.rules import RuleBook
@@ -155,8 +155,3 @@ def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], Non
         except GONE as error:
             say(f"trying again: {str(error).strip().splitlines()[0]}")
             stopped.wait(AGAIN_S)
-
-
-def place_of(log) -> str:
-    """The name of a control log, independent of the current folder."""
-    return str(log.folder.absolute()) if isinstance(log, FileLog) else repr(log)

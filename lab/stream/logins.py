@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lab.model.times import MINUTE_MS
 from lab.stream.simulate import (
-    MINUTE_MS,
     START_MS,
     Event,
     Label,

@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 
 from lab.model.schema import SCHEMAS as KNOWN
 from lab.model.schema import Schema
+from lab.model.times import now_ms
 from lab.stream.background import Background
 from lab.stream.logins import Logins
 from lab.stream.own import Own, Recorded
@@ -103,7 +104,7 @@ class Player(Background):
         lines: Iterable[str | bytes] | None = None,
         ask: Callable[[list[dict]], list[bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        wall: Callable[[], int] = now_ms,
         **settings: int,
     ):
         super().__init__("player")

@@ -25,10 +25,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from lab.model.times import HOUR_MS
+
 MAX_DISORDER_MS = 2_000  # no event is earlier than the newest event time before it by more than this
 LATE_SHARE = 0.03  # of the events are earlier than the newest time before them
 EQUAL_SHARE = 0.03  # of the events repeat the newest time before them
-DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 START_MS = 1_735_689_600_000  # 2025-01-01 00:00 UTC
 
 Event = dict[str, Any]  # int, str, Decimal or None

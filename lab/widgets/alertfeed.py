@@ -15,10 +15,10 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, compact_json, id_text, utc
 from lab.model.rules import Rule, symbol
 from lab.model.schema import PAYMENTS
+from lab.model.times import duration_words
 from lab.model.when import fields_of
 from lab.model.words import cell, visible
 from lab.widgets.alertwindow import building_up, explain, id_of
-from lab.widgets.backtest import span
 from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PALETTE, PURPLE, figure, sentence
 from lab.widgets.part import Part
 from lab.widgets.table import Table
@@ -191,7 +191,7 @@ class AlertFeed(Part):
                 ends = [utc(bin * self._bin_ms - self._bin_ms // 2) for bin in (min(drawn), last + 1)]
                 same_day = ends[0][:10] == ends[1][:10]  # else plotly names the days
                 figure.layout.xaxis.update(range=ends, tickformat="%H:%M:%S" if same_day else "")
-            figure.layout.yaxis.title.text = f"per {span(self._bin_ms)}"
+            figure.layout.yaxis.title.text = f"per {duration_words(self._bin_ms)}"
             figure.layout.showlegend = True
 
     # -- the window behind an alert --------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from lab.model.alerts import Alert, id_text
 from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
-from lab.widgets.backtest import span
+from lab.model.times import duration_words
 
 
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
     """Explains the picture and any difference from what the engine saw."""
     said = (
-        f"{meaning(rule)}: {len(events)} events in the window of {span(rule.window_ms)} that ends with "
+        f"{meaning(rule)}: {len(events)} events in the window of {duration_words(rule.window_ms)} that ends with "
         f"event {id_text(alert.event_id)}, group {alert.key}. The alert's value was {alert.aggregate:,}."
     )
     if before := len(events) - len(counted):

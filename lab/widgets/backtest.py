@@ -13,34 +13,13 @@ import ipywidgets as widgets
 from lab.apps.backtest import Aggregates, Past
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
+from lab.model.times import DAY_MS, duration_words, rounded_duration
 from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
 from lab.widgets.slider import Slider
 
-SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
-UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": SECOND}
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
-WINDOWS = (*(n * SECOND for n in WINDOWS), *(n * DAY for n in (1, 3, 7, 14, 30, 60, 90)))
+WINDOWS = (*(n * 1_000 for n in WINDOWS), *(n * DAY_MS for n in (1, 3, 7, 14, 30, 60, 90)))
 STEPS, POINTS = 200, 200
-
-
-def span(ms: int) -> str:
-    """A length of time for people, in its largest unit.
-
-    >>> span(30 * DAY), span(90 * SECOND), span(90 * MINUTE)
-    ('30 d', '90 s', '90 min')
-    """
-    unit = next((unit for unit, size in UNITS.items() if ms and ms % size == 0), "ms")
-    return f"{ms // UNITS.get(unit, 1):,} {unit}"
-
-
-def roughly(ms: int) -> str:
-    """A length of time for people, rounded.
-
-    >>> roughly(3_456_123_000), roughly(3_700_000), roughly(12_300)
-    ('40 d', '62 min', '12 s')
-    """
-    unit = next((unit for unit, size in UNITS.items() if ms >= 2 * size), "s")
-    return f"{ms / UNITS[unit]:.0f} {unit}"
 
 
 def step_of(low: float, high: float) -> Decimal:
@@ -115,9 +94,12 @@ class Backtest(widgets.VBox):
             self._low, self._step = first * step, step
             self.limit.texts = [f"{self._low + n * step:,f}" for n in range(last - first + 1)]
         self._windows = sorted({*WINDOWS, rule.window_ms})
-        self.window.texts = [span(ms) for ms in self._windows]
+        self.window.texts = [duration_words(ms) for ms in self._windows]
         self.limit.position, self.limit.text = self._nearest(rule.limit), f"{rule.limit:,f}"
-        self.window.position, self.window.text = self._windows.index(rule.window_ms), span(rule.window_ms)
+        self.window.position, self.window.text = (
+            self._windows.index(rule.window_ms),
+            duration_words(rule.window_ms),
+        )
         self.limit.disabled = self.window.disabled = False
 
     def _nearest(self, limit: Decimal) -> int:
@@ -139,8 +121,8 @@ class Backtest(widgets.VBox):
         alerts = int(found.over(rule, float(rule.limit)).sum())
         events, first, last = self.past.looked_at(rule)
         self.said.value = sentence(
-            f"A limit of {rule.limit:,} over {span(rule.window_ms)} would have raised {alerts:,} alert{'s' * (alerts != 1)} in the last "
-            f"{roughly(last - first)} ({events:,} events).",
+            f"A limit of {rule.limit:,} over {duration_words(rule.window_ms)} would have raised {alerts:,} alert{'s' * (alerts != 1)} in the last "
+            f"{rounded_duration(last - first)} ({events:,} events).",
             "good",
         )
         if rule.function == "COUNT_WITH_RESET" or not len(found.values):

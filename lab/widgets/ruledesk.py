@@ -17,7 +17,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.conditions import written
 from lab.model.hints import hints
-from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message
+from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message, rule_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence
@@ -188,15 +188,7 @@ class RuleDesk(Part):
         )  # of several fields that are the id, the others are as a device and its number
         kinds = ("long", "string", "boolean")
         keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
-        message = {
-            "ruleId": self._free_id(),
-            "ruleState": "ACTIVE",
-            "groupingKeyNames": keys[:1],
-            "aggregatorFunctionType": "COUNT",
-            "limitOperatorType": ">",
-            "limit": 10,
-            "window": "1m",
-        }
+        message = rule_message(self._free_id(), keys[:1], None, "COUNT", ">", 10, "1m")
         self.table.selected = ""
         self._load(parse_message(json.dumps(message), self.schema).rule)
         self._proposed = self.text.value

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 import ipywidgets as widgets
 
-from lab.contrast.windows import MINUTE_MS, Event, Seen, Window, compare, crossing, story
+from lab.contrast.windows import Event, Seen, Window, compare, crossing, story
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
 from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
 
-UNITS = {"days": 86_400_000, "hours": 3_600_000, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
+UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other
 LANE_TOP = {
     "per event": 1,
@@ -55,22 +56,11 @@ def said(seen: dict[str, Seen]) -> str:
         if what.delay_ms is None:
             words.append(f"{lane}: missed it")
         elif what.delay_ms:
-            words.append(f"{lane}: {'saw it ' if full else ''}{duration(what.delay_ms)} after{full}")
+            words.append(f"{lane}: {'saw it ' if full else ''}{rounded_duration(what.delay_ms)} after{full}")
             full = ""
         else:
             words.append(f"{lane}: at once")
     return "; ".join(words) + "."
-
-
-def duration(ms: int) -> str:
-    """For people.
-
-    >>> duration(450), duration(30_000), duration(420_000), duration(5_400_000), duration(172_800_000)
-    ('450 ms', '30 s', '7 min', '1.5 h', '2 d')
-    """
-    units = {"d": UNITS["days"], "h": UNITS["hours"], "min": MINUTE_MS, "s": UNITS["seconds"], "ms": 1}
-    name, unit_ms = next((item for item in units.items() if ms >= item[1]), ("ms", 1))
-    return f"{ms / unit_ms:.3g} {name}"
 
 
 class WindowScope(widgets.VBox):
@@ -218,7 +208,7 @@ class WindowScope(widgets.VBox):
         if all(what.delay_ms is None for what in seen.values()):
             return []
         words = {
-            lane: "✗ missed" if what.delay_ms is None else f"✓ after {duration(what.delay_ms)}"
+            lane: "✗ missed" if what.delay_ms is None else f"✓ after {rounded_duration(what.delay_ms)}"
             for lane, what in seen.items()
         }
         words |= {lane: "✓ at once" for lane, what in seen.items() if what.delay_ms == 0}

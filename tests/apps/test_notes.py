@@ -1,7 +1,6 @@
 """What `lab run` says beside its counts: each kind of thing in one sentence, and no more often than one can read."""
 
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -13,6 +12,7 @@ from lab.engine.settings import Settings
 from lab.logs.cluster import NoBroker
 from lab.model.deadletters import dead_letter
 from lab.model.schemafile import from_toml
+from lab.model.times import now_ms
 from tests.orders import orders
 from tests.topics import topics
 
@@ -42,7 +42,7 @@ def told(logs: FileLogs | KafkaLogs, batch: int, **counts) -> None:
 
 
 def engine(id: str, since: int) -> dict:
-    return {"engine": {"id": id, "since": since}, "times": {"end": time.time_ns() // 1_000_000}}
+    return {"engine": {"id": id, "since": since}, "times": {"end": now_ms()}}
 
 
 def test_of_two_engines_on_one_log_the_one_that_came_later_ends_and_the_other_says_so(notes, tmp_path, clock):

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from lab.contrast.mapstate import textbook
 from lab.machine.session import session
-from lab.stream.simulate import DAY_MS
+from lab.model.times import DAY_MS
 from tests.bench import against, data, shares, state
 from tests.bench.against import ENGINE
 from tests.bench.drive import Json, Run, replay

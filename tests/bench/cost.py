@@ -29,7 +29,7 @@ from lab.engine.settings import Settings
 from lab.engine.store import RouteStore
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
-from lab.stream.simulate import HOUR_MS, MINUTE_MS
+from lab.model.times import HOUR_MS, MINUTE_MS
 from tests.bench.data import PAYEE, Rough, rule
 
 BATCH = 20_000  # events

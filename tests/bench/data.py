@@ -11,7 +11,9 @@ import numpy as np
 from lab.engine.ends import FileLogs
 from lab.engine.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
-from lab.stream.simulate import DAY_MS, START_MS, write_payments
+from lab.model.rules import rule_message
+from lab.model.times import DAY_MS
+from lab.stream.simulate import START_MS, write_payments
 
 AT_ONCE = 100_000  # events of an append
 
@@ -74,18 +76,9 @@ def rule(
     filter: dict | None = None,
 ) -> str:
     """A control message about `paymentAmount`."""
+    operator = "LESS" if function == "MIN" else "GREATER"
     return json.dumps(
-        {
-            "ruleId": rule_id,
-            "ruleState": "ACTIVE",
-            "groupingKeyNames": keys,
-            "filter": filter,
-            "aggregateFieldName": "paymentAmount",
-            "aggregatorFunctionType": function,
-            "limitOperatorType": "LESS" if function == "MIN" else "GREATER",
-            "limit": limit,
-            "window": window,
-        }
+        rule_message(rule_id, keys, "paymentAmount", function, operator, limit, window, filter=filter)
     )
 
 

@@ -18,9 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.apps.report import Report
-from lab.apps.watch import PERCENTILES, Latencies, percentiles
+from lab.apps.watch import PERCENTILES, Latencies
 from lab.engine.ends import KafkaLogs
 from lab.machine import broker
+from lab.model.quantiles import percentile_texts
 from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
@@ -158,7 +159,7 @@ def floor(rate: int, warm_up: int, seconds: int, console: Console) -> None:
     names = ", ".join(f"p{percentile:g}" for percentile in PERCENTILES)
     console.print(
         f"The floor: a query that only copies, {rate:,} events/s for {seconds} s, {len(took):,} records: "
-        f"{names} {', '.join(percentiles(took))} ms"
+        f"{names} {', '.join(percentile_texts(took, PERCENTILES))} ms"
     )
 
 

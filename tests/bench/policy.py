@@ -21,6 +21,7 @@ from rich.table import Table
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.schema import LOGINS
+from lab.model.times import now_ms
 from lab.restrict.decide import group_of
 from lab.restrict.restrictions import read_message
 from lab.rulestore.store import change_of
@@ -162,10 +163,6 @@ def refused(loop: Loop, user: int) -> bool:
 def records(loop: Loop, name: str) -> list[Record]:
     with closing(loop.logs.log(name).tail()) as tail:
         return tail.records()
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 if __name__ == "__main__":

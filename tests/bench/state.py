@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
-from lab.stream.simulate import HOUR_MS
+from lab.model.times import HOUR_MS
 from tests.bench.data import Payments, logs_of, same_window_rules
 from tests.bench.drive import Json, replay
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from lab.cli.main import FAILED, OK
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.machine import broker
+from lab.model.times import now_ms
 from lab.stream.simulate import payments, to_json
 from tests.topics import RULES, append, counted, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
@@ -84,7 +85,7 @@ def lines_from(start_ms: int) -> list[str]:
 def odd_records() -> list[bytes]:
     """An event in seconds, one of 2140, one twice, a gzipped one, a long one: each is bad or doubtful in its own way."""
     event = json.loads(events(1)[0])
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
 
     def event_at(number: int, time: int) -> bytes:
         return json.dumps(event | {"transactionId": 10_000 + number, "eventTime": time}).encode()
@@ -101,7 +102,7 @@ def odd_records() -> list[bytes]:
 def test_odd_records_and_a_broker_that_goes_away_are_said_and_survived(kafka, tmp_path, away_s):
     name = f"away-{away_s}"
     KafkaLog(kafka.address, f"events-{name}").create(1, KEPT | {"max.message.bytes": str(2 * BIG)})
-    logs, lines = topics(kafka.address, name), lines_from(time.time_ns() // 1_000_000 - 400_000)
+    logs, lines = topics(kafka.address, name), lines_from(now_ms() - 400_000)
     publish(logs, *RULES)
     with running(logs, tmp_path) as screen:
         append(logs, lines[:200])

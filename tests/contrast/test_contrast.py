@@ -9,9 +9,10 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lab.contrast import mapstate
 from lab.model.reference import Reference, run
-from lab.model.rules import BadRule, Rule, parse_message
+from lab.model.rules import BadRule, Rule, parse_message, rule_message
 from lab.model.schema import PAYMENTS
-from lab.stream.simulate import HOUR_MS, write_payments
+from lab.model.times import HOUR_MS
+from lab.stream.simulate import write_payments
 
 FUNCTIONS = {"SUM": 60, "AVG": 13, "MIN": 9, "MAX": 18.5, "COUNT": 5}
 OFTEN = {"MIN": "LESS_EQUAL"}
@@ -26,18 +27,8 @@ def payments(tmp_path_factory):
 
 
 def message(function: str, keys: list[str]) -> str:
-    rule = {
-        "ruleId": 1,
-        "ruleState": "ACTIVE",
-        "groupingKeyNames": keys,
-        "filter": {"paymentType": "CSH"},
-        "aggregateFieldName": "paymentAmount",
-        "aggregatorFunctionType": function,
-        "limitOperatorType": OFTEN.get(function, "GREATER"),
-        "limit": FUNCTIONS[function],
-        "window": "5m",
-    }
-    return json.dumps(rule)
+    operator, limit, cash = OFTEN.get(function, "GREATER"), FUNCTIONS[function], {"paymentType": "CSH"}
+    return json.dumps(rule_message(1, keys, "paymentAmount", function, operator, limit, "5m", filter=cash))
 
 
 def expected(folder, control: str) -> tuple[Rule, Reference]:

@@ -1,7 +1,6 @@
 """Topics of many partitions, written by several producers while rules change: the alerts of the one log order."""
 
 import json
-import time
 from contextlib import closing
 from threading import Event, Thread
 
@@ -12,6 +11,7 @@ from lab.engine import pipeline
 from lab.engine.ends import KafkaLogs
 from lab.engine.settings import Settings
 from lab.logs.kafka import KEPT
+from lab.model.times import now_ms
 from lab.stream.simulate import payments, to_json
 from tests.topics import assert_equal, expected, publish, topics, turned_up_late
 from tests.waiting import wait_until
@@ -89,7 +89,7 @@ def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_pa
 
 def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
     """Out of order, in seconds, a day ahead: read by them, each record once, and nobody waits for tomorrow."""
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     logs = KafkaLogs(kafka.address, {name: f"{name}-created" for name in ("events", "control", "alerts", "acks", "deadLetters", "stats")})  # fmt: skip
     created = KEPT | {
         "message.timestamp.type": "CreateTime",

@@ -5,8 +5,9 @@ import json
 from lab.engine.settings import Settings
 from lab.engine.stages import Stages
 from lab.engine.statefiles import MERGED_AT_ONCE
+from lab.model.rules import rule_message
 from lab.model.schema import PAYMENTS
-from lab.stream.simulate import HOUR_MS, MINUTE_MS
+from lab.model.times import HOUR_MS, MINUTE_MS
 
 RULES = ((["payeeId"], "SUM"), (["beneficiaryId"], "UNIQUE_COUNT"), (["payeeId", "beneficiaryId"], "MAX"))
 WINDOW_MS = 10 * MINUTE_MS
@@ -17,17 +18,8 @@ SETTINGS = Settings(PAYMENTS, key_groups=2, max_out_of_orderness_ms=MINUTE_MS)
 
 def rules() -> list[tuple[str, bytes]]:
     def rule(number: int, keys: list[str], function: str) -> dict:
-        return {
-            "ruleId": number,
-            "ruleState": "ACTIVE",
-            "groupingKeyNames": keys,
-            "aggregateFieldName": "paymentAmount",
-            "aggregatorFunctionType": function,
-            "unique": ["payeeId"] if function == "UNIQUE_COUNT" else None,
-            "limitOperatorType": "GREATER",
-            "limit": 10**9,
-            "window": "10m",
-        }
+        unique = ["payeeId"] if function == "UNIQUE_COUNT" else None
+        return rule_message(number, keys, "paymentAmount", function, "GREATER", 10**9, "10m", unique=unique)
 
     return [("control", json.dumps(rule(number, *each)).encode()) for number, each in enumerate(RULES, 1)]
 

@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.logs import writer
-from lab.logs.files import DAY_MS, FileLog, LogExpired, joined
+from lab.logs.files import FileLog, LogExpired, joined
 from lab.logs.index import ROW, ROWS_AT_ONCE, Batch, Index, OtherBatch, Row, writer_id
 from lab.logs.positions import Record
+from lab.model.times import DAY_MS
 
 FORK = get_context("fork")
 

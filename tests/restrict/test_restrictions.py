@@ -1,7 +1,6 @@
 """Alerts of rules with an action restrict their group for a time; a message again or out of order changes nothing."""
 
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from lab.cli.main import OK, USAGE, main
 from lab.engine.ends import FileLogs
 from lab.model.alerts import Alert, cut_key, group_key
 from lab.model.schema import LOGINS, MAX_TIME
+from lab.model.times import now_ms
 from lab.restrict import decide
 from lab.restrict.decide import DEAD_LETTERS, Decider, read_key
 from lab.restrict.restrictions import (
@@ -196,9 +196,7 @@ def logs(tmp_path) -> FileLogs:
 
 
 def attempts(logs, count: int, user: int = 7, first_id: int = 1, **fields) -> None:
-    a_minute_ago = (
-        time.time_ns() // 1_000_000 - 60_000
-    )  # a restriction begins when the alert's event was logged
+    a_minute_ago = now_ms() - 60_000  # a restriction begins when the alert's event was logged
     event = {
         "eventTime": a_minute_ago,
         "userId": user,
@@ -324,7 +322,7 @@ def test_groups_with_one_text_are_restricted_each_and_the_longest_ones_too(logs)
     engine.step()
     assert decided(logs) == 3
     restrictions = folded(logs.log("restrictions"))
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     for device, ip in devices:
         assert forbidden(restrictions, now, device=device, ip=ip)
     assert not forbidden(restrictions, now, device="x", ip="1")
@@ -390,7 +388,7 @@ def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, 
     where = ["--logs", str(tmp_path)]
     assert main(["restrict", "list", *where]) == OK
     assert "nobody is restricted" in capsys.readouterr().out
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     logs.log("restrictions").append(["nonsense", restrict(now, now + 60_000).to_json()])
     assert main(["restrict", "list", *where]) == OK
     assert "rule 1 v1  userId=7" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 
 from lab.logs.files import FileLog
 from lab.machine import ports
+from lab.model import times
 from lab.restrict import connections, service
 from lab.restrict.client import Enforcement
 from lab.restrict.restrictions import Restriction
@@ -63,12 +64,11 @@ def block(log, seconds: float = 60, action="block_login", subject=ALICE, lifted=
 def later(monkeypatch) -> list[float]:
     """How many seconds the service's clocks are ahead."""
     ahead = [0.0]
-    clocks = SimpleNamespace(
-        monotonic=lambda: 1_000.0 + ahead[0],
-        time_ns=lambda: time.time_ns() + int(ahead[0] * 1e9),
-        sleep=time.sleep,
+    wall = SimpleNamespace(time_ns=lambda: time.time_ns() + int(ahead[0] * 1e9))
+    monkeypatch.setattr(times, "time", wall)
+    monkeypatch.setattr(
+        service, "time", SimpleNamespace(monotonic=lambda: 1_000.0 + ahead[0], sleep=time.sleep)
     )
-    monkeypatch.setattr(service, "time", clocks)
     return ahead
 
 

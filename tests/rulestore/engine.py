@@ -1,11 +1,11 @@
 """Stands in for the engine: the reference over logs that grow, with acknowledgements and alerts as the engine writes them."""
 
 import json
-import time
 from dataclasses import replace
 
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS, Schema
+from lab.model.times import now_ms
 
 
 class Engine:
@@ -26,9 +26,7 @@ class Engine:
         for record in self._events.records():
             self.reference.event(record.line.encode())
             for alert in self.reference.alerts[self._alerted :]:
-                alerts.append(
-                    replace(alert, log_time=record.append_ms, alert_time=time.time_ns() // 1_000_000)
-                )
+                alerts.append(replace(alert, log_time=record.append_ms, alert_time=now_ms()))
             self._alerted = len(self.reference.alerts)
         for log, lines in (
             (self._acks, list(map(json.dumps, acks))),

@@ -10,12 +10,13 @@ from sqlalchemy import text
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.ends import FileLogs
+from lab.logs.places import place_of
 from lab.machine import database
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.rulestore import capture as captures
 from lab.rulestore import replication
-from lab.rulestore.capture import Capture, place_of
+from lab.rulestore.capture import Capture
 from lab.rulestore.feeds import Busy
 from lab.rulestore.pgoutput import Decoder, Unexpected
 from lab.rulestore.store import Change, RuleStore, change_of, message_of

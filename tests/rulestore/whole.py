@@ -19,6 +19,7 @@ from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
+from lab.model.times import now_ms
 from lab.restrict.client import HOST
 from lab.restrict.restrictions import FORBIDS, folded
 from lab.restrict.tokens import read_tokens
@@ -68,7 +69,7 @@ class Payments(Until):
     def __init__(self, loop: Loop):
         super().__init__(1 / EVENTS_A_SECOND)
         self._log = loop.logs.log("events")
-        start_ms = time.time_ns() // 1_000_000
+        start_ms = now_ms()
         self._events = payments(
             seed=3, events=None, start_ms=start_ms, rate_per_s=EVENTS_A_SECOND, payees=PAYEES
         )
@@ -219,7 +220,7 @@ def assert_restrictions(loop: Loop, derived: Derived, shop: Shop) -> None:
     wait_until(lambda: restricted() == derived.terms)
 
     def enforced() -> bool:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         wanted = {who: until for who, (_, until) in derived.terms.items() if who in ASKED and until > now}
         return bool(wanted) and {who: until for who, (_, until) in shop.ask().items()} == wanted
 

@@ -16,7 +16,7 @@ import pytest
 from lab.apps.replay import replay
 from lab.engine.checkpoint import read_record
 from lab.logs.files import FileLog
-from lab.stream.simulate import HOUR_MS
+from lab.model.times import HOUR_MS
 from tests.bench.data import Payments
 
 EVENTS, KILLS = int(os.environ.get("EVENTS", "1_000_000")), 2

@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 
 from lab.model.schema import SCHEMAS
+from lab.model.times import HOUR_MS, MINUTE_MS
 from lab.stream import logins, simulate
-from lab.stream.simulate import HOUR_MS, MAX_DISORDER_MS, MINUTE_MS, Burst
+from lab.stream.simulate import MAX_DISORDER_MS, Burst
 
 STREAMS = {
     "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=simulate.spikes(5_000)),

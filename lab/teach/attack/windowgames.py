@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
+from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import timeline
 from lab.teach.attack.search import ENDLESS, Difference, limited
 from lab.teach.attack.timeline import Crash, Cut, Event, History, Width, made, simpler, size
 from lab.teach.attack.words import OUTSIDE, entry_said, joined, why
 from lab.teach.learner import Raised, called, said, shown
 
-MINUTE_MS = 60_000
 EVER = 10**6  # minutes
 TOO_OLD = object()  # the reference drops it, and a function may do as it likes
 
