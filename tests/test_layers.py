@@ -87,3 +87,18 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def test_the_plan_itself_has_no_circle():
     TopologicalSorter({room: below.split() for room, below in BELOW.items()}).prepare()
+
+
+def test_only_the_command_line_knows_its_options():
+    """Everything else takes values, so that notebooks call what commands call. `doctor` runs where nothing is installed."""
+    users = {
+        name
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "argparse"
+        or isinstance(node, ast.Import)
+        and "argparse" in [alias.name for alias in node.names]
+    }
+    assert "lab.cli.options" in users
+    assert {name for name in users if not name.startswith("lab.cli.")} == {"lab.machine.doctor"}

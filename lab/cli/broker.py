@@ -3,31 +3,27 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
-from lab.cli.options import add_command, at_least
+from lab.cli.options import add_group, add_server_commands
 from lab.machine import broker, jars
 
 
 def add_commands(commands) -> None:
     """Adds `lab broker start`, `stop` and `status` to the command line."""
-    help = "run a Kafka broker on this machine, without Docker"
-    group = commands.add_parser("broker", help=help).add_subparsers(
-        title="commands", metavar="COMMAND", required=True
+    group = add_group(commands, "broker", "run a Kafka broker on this machine, without Docker")
+    answers = "show where the broker runs and whether it answers; exit code 1 if it does not"
+    command = add_server_commands(
+        group,
+        f"folder for its data and logs ({broker.default_folder()})",
+        broker.PORT,
+        start=(start, "start the broker; it keeps running after the command ends"),
+        stop=(stop, "stop the broker and keep its data"),
+        status=(status, answers),
     )
-    place = f"folder for its data and logs ({broker.default_folder()})"
-    for name, run, help in (
-        ("start", start, "start the broker; it keeps running after the command ends"),
-        ("stop", stop, "stop the broker and keep its data"),
-        ("status", status, "show where the broker runs and whether it answers; exit code 1 if it does not"),
-    ):
-        command = add_command(group, name, run, help, schema=False)
-        command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
-        if name == "start":
-            port: dict[str, Any] = {"type": at_least(1), "default": broker.PORT, "metavar": "N"}
-            command.add_argument("--port", **port, help="port on 127.0.0.1 (%(default)s)")
-            users = "file with a name and a password per line: only these users may connect (everybody on this machine)"
-            command.add_argument("--users", type=Path, metavar="FILE", help=users)
+    users = (
+        "file with a name and a password per line: only these users may connect (everybody on this machine)"
+    )
+    command.add_argument("--users", type=Path, metavar="FILE", help=users)
 
 
 def start(options: Namespace) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from lab.cli.options import add_command
+from lab.cli.options import add_command, add_group
 
 WORST = 5  # exercises that are listed below the table
 
@@ -39,9 +39,7 @@ def add_commands(commands) -> None:
         options.out.write_text(page(found, named))
         Console(stderr=True, highlight=False).print(f"the full report is in {options.out}", markup=False)
 
-    group = commands.add_parser(
-        "class", help="for instructors: report where a class had trouble"
-    ).add_subparsers(title="commands", metavar="COMMAND", required=True)
+    group = add_group(commands, "class", "for instructors: report where a class had trouble")
     command = add_command(
         group,
         "report",

@@ -28,6 +28,7 @@ from lab.cli.options import (
     add_command,
     add_config_option,
     add_engine_options,
+    add_group,
     add_logs_options,
     add_service_options,
     at_least,
@@ -223,9 +224,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
 def _rules(commands) -> None:
     from lab.apps import control
 
-    group = commands.add_parser("rules", help="change, list and test rules").add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    group = add_group(commands, "rules", "change, list and test rules")
     shared = {
         "--rules": "the control log",
         "--acks": "the engine's answers (next to the rules)",
@@ -256,7 +255,7 @@ def _rules(commands) -> None:
     def add(options: argparse.Namespace) -> None:
         rules = control.rules_of(options.rule)
         if options.store:
-            _stored().add(rulestorecli.store_of(options), rules, options.timeout)
+            rulestorecli.stored().add(rulestorecli.store_of(options), rules, options.timeout)
         else:
             control.add(target_of(options), rules, options.timeout, options.first_alert)
 
@@ -269,7 +268,9 @@ def _rules(commands) -> None:
 
         def change(options: argparse.Namespace, state: str = state) -> None:
             if options.store:
-                _stored().change(rulestorecli.store_of(options), options.rule_id, state, options.timeout)
+                rulestorecli.stored().change(
+                    rulestorecli.store_of(options), options.rule_id, state, options.timeout
+                )
             else:
                 control.change(target_of(options), options.rule_id, state, options.timeout)
 
@@ -277,7 +278,7 @@ def _rules(commands) -> None:
 
     def show(options: argparse.Namespace) -> None:
         if options.store:
-            _stored().show(rulestorecli.store_of(options))
+            rulestorecli.stored().show(rulestorecli.store_of(options))
         else:
             control.show(target_of(options))
 
@@ -286,7 +287,7 @@ def _rules(commands) -> None:
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
-        _stored().history(rulestorecli.store_of(options), options.rule_id)
+        rulestorecli.stored().history(rulestorecli.store_of(options), options.rule_id)
 
     command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
@@ -310,9 +311,3 @@ example:
     )
     command.add_argument("--engine", choices=("spark", "reference"), default="spark", help="(spark)")
     add_engine_options(command)
-
-
-def _stored():
-    from lab.apps import stored  # and with it SQLAlchemy, when it is needed
-
-    return stored

@@ -50,6 +50,26 @@ def add_command(
     return command
 
 
+def add_group(commands, name: str, help: str):
+    """Adds a command that has commands of its own; returns what those are added to."""
+    return commands.add_parser(name, help=help).add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+
+
+def add_server_commands(
+    group, folder: str, port: int, **commands: tuple[Callable, str]
+) -> argparse.ArgumentParser:
+    """Adds `start` and other commands (name -> function and help) of a server on this machine; returns `start`."""
+    added = {}
+    for name, (run, help) in commands.items():
+        command = added[name] = add_command(group, name, run, help, schema=False)
+        command.add_argument("--folder", type=Path, metavar="FOLDER", help=folder.replace("%", "%%"))
+    help, start = f"port on 127.0.0.1 ({port})", added["start"]
+    start.add_argument("--port", type=at_least(1), default=port, metavar="N", help=help)
+    return start
+
+
 def add_engine_options(command: argparse.ArgumentParser) -> None:
     """Adds what `settings_of` reads."""
     group = command.add_argument_group("engine")

@@ -3,7 +3,7 @@
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from lab.cli.options import add_command, add_logs_options, at_least, name_and_value, target_of
+from lab.cli.options import add_command, add_group, add_logs_options, at_least, name_and_value, target_of
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
 
@@ -15,9 +15,7 @@ def add_commands(commands) -> None:
     from lab.apps import restrict
 
     help = "turn alerts into restrictions, enforce them, list and lift them"
-    group = commands.add_parser("restrict", help=help).add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    group = add_group(commands, "restrict", help)
     read = {
         "--rules": "log to read: the control messages",
         "--acks": "log to read: the engine's answers",

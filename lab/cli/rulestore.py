@@ -3,9 +3,16 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_of
+from lab.cli.options import (
+    add_command,
+    add_group,
+    add_logs_options,
+    add_server_commands,
+    database_url,
+    target_of,
+)
 from lab.machine import database
 from lab.model.schema import PAYMENTS
 
@@ -20,9 +27,16 @@ def add_store_option(command: ArgumentParser, required: bool = False) -> None:
     command.add_argument("--store", type=database_url, required=required, metavar="URL", help=STORE_HELP)
 
 
+def stored():
+    """The module `lab.apps.stored`, and with it SQLAlchemy, when it is needed."""
+    from lab.apps import stored
+
+    return stored
+
+
 def store_of(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
-    from lab.rulestore.store import RuleStore  # and with it SQLAlchemy, when it is needed
+    from lab.rulestore.store import RuleStore
 
     schema = target_of(options).schema if "logs" in options else options.schema or PAYMENTS
     return RuleStore(options.store, schema)
@@ -35,29 +49,11 @@ def add_commands(commands) -> None:
 
 
 def _cdc(commands) -> None:
-    def run(options: Namespace) -> None:
-        from lab.apps import stored
-
-        stored.run(options.store, target_of(options))
-
-    def status(options: Namespace) -> None:
-        from lab.apps import stored
-
-        stored.status(store_of(options))
-
-    def forget(options: Namespace) -> None:
-        from lab.apps import stored
-
-        stored.forget(store_of(options), options.place)
-
-    help = "write the changes of a rule store to the control log"
-    group = commands.add_parser("cdc", help=help).add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    group = add_group(commands, "cdc", "write the changes of a rule store to the control log")
     command = add_command(
         group,
         "run",
-        run,
+        lambda options: stored().run(options.store, target_of(options)),
         "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
@@ -71,35 +67,34 @@ If it is stopped or killed and started again, it continues where it was; each ch
         command,
         {"--rules": "log to write: the control log", "--acks": "the engine's answers (next to the rules)"},
     )
-    command = add_command(group, "status", status, "show how far each control log is, and what is waiting")
+    command = add_command(
+        group,
+        "status",
+        lambda options: stored().status(store_of(options)),
+        "show how far each control log is, and what is waiting",
+    )
     add_store_option(command, required=True)
     command = add_command(
-        group, "forget", forget, "stop keeping changes for a control log that is no longer used"
+        group,
+        "forget",
+        lambda options: stored().forget(store_of(options), options.place),
+        "stop keeping changes for a control log that is no longer used",
     )
     command.add_argument("place", help="the control log, as `lab cdc status` names it")
     add_store_option(command, required=True)
 
 
 def _db(commands) -> None:
-    help = "run PostgreSQL on this machine, without Docker"
-    group = commands.add_parser("db", help=help).add_subparsers(
-        title="commands", metavar="COMMAND", required=True
+    group = add_group(commands, "db", "run PostgreSQL on this machine, without Docker")
+    start_help = "start PostgreSQL with the tables of a rule store; it keeps running after the command ends"
+    add_server_commands(
+        group,
+        f"folder for its data and passwords ({database.default_folder()})",
+        database.PORT,
+        start=(_start, start_help),
+        stop=(_stop, "stop PostgreSQL and keep its data"),
+        status=(_status, "show where PostgreSQL runs; exit code 1 if it does not"),
     )
-    place = f"folder for its data and passwords ({database.default_folder()})"
-    for name, run, help in (
-        (
-            "start",
-            _start,
-            "start PostgreSQL with the tables of a rule store; it keeps running after the command ends",
-        ),
-        ("stop", _stop, "stop PostgreSQL and keep its data"),
-        ("status", _status, "show where PostgreSQL runs; exit code 1 if it does not"),
-    ):
-        command = add_command(group, name, run, help, schema=False)
-        command.add_argument("--folder", type=Path, metavar="FOLDER", help=place.replace("%", "%%"))
-        if name == "start":
-            port: dict[str, Any] = {"type": at_least(1), "default": database.PORT, "metavar": "N"}
-            command.add_argument("--port", **port, help="port on 127.0.0.1 (%(default)s)")
     help = "create the tables of a rule store in your own PostgreSQL, and users with no more rights than they need"
     command = add_command(group, "roles", _roles, help, schema=False)
     add_store_option(command, required=True)
