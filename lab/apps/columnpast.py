@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from lab.engine.store import RouteStore
 from lab.engine.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
-from lab.model.field import Id, Value
+from lab.model.field import Id
 from lab.model.rules import Filter, Route, Rule
 from lab.model.schema import Schema
 
@@ -133,7 +134,7 @@ class Past:
             return columns["id"][rows]
         return take(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
-    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Value, list[Value]]]:
+    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
         Only the first values are looked for, `at_most` of them.

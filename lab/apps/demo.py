@@ -162,12 +162,12 @@ class Show:
             by_rule[alert.rule_id].append(alert)
         for rule_id, alerts in sorted(by_rule.items()):
             if rule_id == NEW_RULE and not self.latencies[rule_id]:
-                waited = alerts[0].alert_time - self.published[rule_id]
+                waited = (alerts[0].alert_time or 0) - self.published[rule_id]
                 self._console.print(
                     f"[bold]the new rule's first alert came {waited} ms after it was published[/]"
                 )
             self.first_alert = self.first_alert or time.monotonic()
-            self.latencies[rule_id] += [alert.alert_time - alert.log_time for alert in alerts]
+            self.latencies[rule_id] += [alert.took_ms or 0 for alert in alerts]
             for alert in alerts[:SHOWN_AT_ONCE]:
                 self._print(alert)
             if len(alerts) > SHOWN_AT_ONCE:
@@ -177,11 +177,10 @@ class Show:
 
     def _print(self, alert: Alert) -> None:
         rule = self.rules[alert.rule_id]
-        clock = time.strftime("%H:%M:%S", time.localtime(alert.alert_time / 1000))
+        clock = time.strftime("%H:%M:%S", time.localtime((alert.alert_time or 0) / 1000))
         held = f"{alert.aggregate:,} {rule.symbol} {alert.limit:,}"
-        latency = alert.alert_time - alert.log_time
         self._console.print(
-            f"{clock}  [red]rule {alert.rule_id}[/]  {alert.key:36} {held:28} [dim]{latency:5} ms[/]",
+            f"{clock}  [red]rule {alert.rule_id}[/]  {alert.key:36} {held:28} [dim]{alert.took_ms:5} ms[/]",
             soft_wrap=True,
         )
 

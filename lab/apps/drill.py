@@ -73,7 +73,7 @@ class Drill(Traffic):
         batches = Batches.read(self.job.checkpoint)
         self.done = -1 if batches.done is None else batches.done
         self.mark: Mark = mark(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
-        self.end: Mark | None = None
+        self.end: Any = None  # the Mark of the batch that runs
         if batches.planned is not None and batches.planned > self.done:
             self.end = mark(self.job.checkpoint, batches.planned)
         self.lines: TaskOutput = {}
@@ -151,7 +151,7 @@ class Drill(Traffic):
         return True
 
     def _deliver(self) -> bool:
-        told = []
+        count, taken = 0, False
         for name, log in self.outs.items():
             before = log.end()
             values = self.lines.get(name, ([], []))[1]
@@ -164,9 +164,8 @@ class Drill(Traffic):
                 )
                 return False
             if name == "alerts":
-                told = [len(values), log.end() > before]
+                count, taken = len(values), log.end() > before
         self.next = "commit"
-        count, taken = told
         what = (
             "are in the alert log"
             if taken
@@ -191,7 +190,7 @@ class Drill(Traffic):
         (self.job.folder / log).write(str(self.number), text.encode())
 
     def _state(self) -> dict[str, bytes]:
-        return {name: (self.job.folder / "state").read(name) for name in self._names("state")}
+        return {name: (self.job.folder / "state").read(name) or b"" for name in self._names("state")}
 
     def _names(self, folder: str) -> set[str]:
         return set((self.job.folder / folder).names())

@@ -152,8 +152,8 @@ class IdAndTime:
         ]
         if not possible:
             for name, one in self.found.items():  # numbers that are times although their name does not say so
-                number = self.fields[name].type == "long" and one.unit in NUMBERS and name not in ids
-                if number and self._covers(one.values):
+                number = self.fields[name].type == "long" and name not in ids
+                if number and one.unit in NUMBERS and self._covers(one.values):
                     self.fields[name] = replace(self.fields[name], type="time", unit=one.unit)
                     self.doubts[name].append(
                         f"read as times in {one.unit} since the epoch, because no other field is a time"

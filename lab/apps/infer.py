@@ -198,7 +198,8 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
         if read.root is None:
             read.root = root_of(record) if envelopes else ()
             read.packed_decimals = bool(read.root) and "connect.data.Decimal" in text
-        envelope, event = None, record
+        envelope: Any = None
+        event: Any = record
         for key in read.root:
             envelope, event = event, event.get(key) if isinstance(event, dict) else None
         if not isinstance(event, dict):
@@ -324,6 +325,6 @@ def _example(value: object, type: str, unit: str) -> str:
         value if isinstance(value, str) else plain(value).lower() if isinstance(value, bool) else plain(value)
     )
     text = text if len(text) <= 60 else text[:59] + "…"
-    if type == "time" and unit in NUMBERS:
-        return f"{text} is {utc(time_ms(value, unit))} UTC"
+    if type == "time" and unit in NUMBERS and (ms := time_ms(value, unit)) is not None:
+        return f"{text} is {utc(ms)} UTC"
     return text

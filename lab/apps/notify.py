@@ -193,7 +193,7 @@ class TextMessage:
         asset = apprise.AppriseAsset(
             app_id="lab", app_desc="alerts", app_url="", secure_logging=True, http_redirects=False
         )
-        service = apprise.Apprise.instantiate(self._receiver.url, asset=asset)
+        service: Any = apprise.Apprise.instantiate(self._receiver.url, asset=asset)
         title, body = self.text()
         with LogCapture(level=logging.WARNING) as log:
             accepted = service.notify(body, title=title, body_format=apprise.NotifyFormat.TEXT)

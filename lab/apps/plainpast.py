@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
+from typing import Any
 
 from lab.apps.inorder import InOrder
 from lab.model.alerts import compact_json
-from lab.model.field import Id, Value
+from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
@@ -125,7 +126,7 @@ class Past:
         dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
         return list(islice(self._events, dropped, None))
 
-    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Value, list[Value]]]:
+    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
         Only the first values are looked for, `at_most` of them.

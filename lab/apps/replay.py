@@ -19,6 +19,7 @@ from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
+from typing import Any
 
 from lab.apps.sources import Events, source_at
 from lab.engine.ends import FileLogs
@@ -253,7 +254,8 @@ def _original(letter: dict, source: Events, starts: dict[str, int], long_lines: 
 
 def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:
     """Waits until all events are read; returns the number of micro-batches and the seconds they took."""
-    stats, done, first = logs.log("stats").tail(), 0, None
+    stats, done = logs.log("stats").tail(), 0
+    first: Any = None
     try:
         ended = False
         while not ended:

@@ -141,7 +141,7 @@ class TopicSource(Events):
             for _, messages in reader.read({number: span}, ANSWER_S):
                 for message in messages:
                     newest = max(newest, message.timestamp()[1])
-                    yield newest, number, message.offset(), message.value() or b""
+                    yield newest, number, message.offset() or 0, message.value() or b""
 
     def place(self, index: int) -> str:
         """`events/3:17`."""

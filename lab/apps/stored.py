@@ -20,7 +20,8 @@ def add(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) 
     print_hints(messages, store.schema)
     for message in messages:
         store.put(message)
-    _wait(store, {parse_message(message, store.schema).rule_id for message in messages}, started, timeout_s)
+    ids = {parse_message(message, store.schema).rule_id or 0 for message in messages}
+    _wait(store, ids, started, timeout_s)
 
 
 def change(store: RuleStore, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
@@ -71,7 +72,8 @@ def history(store: RuleStore, rule_id: int) -> None:
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
     enabled = Change(0, row["rule_id"], {**row, "disabled": False})
     try:
-        return parse_message(message_of(enabled, ""), store.schema).rule.describe()
+        rule: Any = parse_message(message_of(enabled, ""), store.schema).rule
+        return rule.describe()
     except BadRule as error:
         return f"not a rule for {store.schema.name} (another --schema?): {error}"
 

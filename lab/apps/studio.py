@@ -333,7 +333,7 @@ class Studio:
 
     @property
     def _place(self) -> str:
-        return str(getattr(self.logs, "folder", None) or self.logs.address)
+        return str(self.logs.folder if isinstance(self.logs, FileLogs) else self.logs.address)
 
     def _failure(self) -> str:
         if self.player and self.player.error:

@@ -129,7 +129,7 @@ def alerts(
 
 def describe(alert: Alert) -> str:
     """An alert in a line of text."""
-    took = f"  {alert.alert_time - alert.log_time:5} ms" if alert.log_time else ""
+    took = "" if alert.took_ms is None else f"  {alert.took_ms:5} ms"
     held = f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}"
     said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
     return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"

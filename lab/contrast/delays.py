@@ -121,8 +121,8 @@ def race_sliding(
         _raise_if_ended([query, engine.query])
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, logs.log("alerts").read()):
-            group: Any = dict(alert.group)
-            outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time)
+            group: Any = dict(alert.group or ())
+            outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time or 0)
         batch_ms = {slide: _batch_ms(query) if slide else _cut_ms(logs) for slide in outs}
     return [delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -67,7 +68,7 @@ class MapStateWindow(StatefulProcessor):
 
     def _window(self, end_ms: int) -> list[StoredEvent]:
         return [
-            StoredEvent(0, time, event_id, {self.rule.field: value})
+            StoredEvent(0, time, event_id, {cast(str, self.rule.field): value})
             for (time,), (events,) in self.window.iterator()
             if end_ms - self.rule.window_ms <= time <= end_ms
             for event_id, value in events

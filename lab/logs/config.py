@@ -116,10 +116,9 @@ def read(path: Path) -> Config:
         _only(tables, ("kafka", "notify"), "")
         folder = path.absolute().parent
         notify = {name: _notify(name, table, folder) for name, table in _table(tables, "notify", "").items()}
-        cluster = (
-            (None, {}) if notify and "kafka" not in tables else _kafka(_table(tables, "kafka", ""), folder)
-        )
-        return Config(*cluster, notify)
+        if notify and "kafka" not in tables:
+            return Config(notify=notify)
+        return Config(*_kafka(_table(tables, "kafka", ""), folder), notify)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
 

@@ -110,7 +110,8 @@ class KafkaLog:
     def append(self, lines: Iterable[str | bytes], keys: Iterable[str] | None = None) -> None:
         """Sends records without waiting for the broker, unless the queue is full; `flush` waits. Raises if an earlier record was lost."""
         self._raise_lost()
-        for line, key in zip(lines, keys or repeat(None)):
+        each_key: Iterable[str | None] = keys or repeat(None)
+        for line, key in zip(lines, each_key):
             self._send(line, key)
         self._producer.poll(0)
 

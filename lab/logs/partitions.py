@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import filterfalse, groupby
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -147,30 +147,30 @@ class Reader:
     def _take(self, number: int, end: int) -> list[Message]:
         waiting = self._waiting[number]
         count = len(waiting)
-        if waiting[-1].offset() >= end:
-            count = next(i for i, message in enumerate(waiting) if message.offset() >= end)
+        if (waiting[-1].offset() or 0) >= end:
+            count = next(i for i, message in enumerate(waiting) if (message.offset() or 0) >= end)
         taken, self._waiting[number] = waiting[:count], waiting[count:]
         if taken:
-            self._next[number] = taken[-1].offset() + 1
+            self._next[number] = (taken[-1].offset() or 0) + 1
         return taken
 
     def _fill(self, missing: int) -> None:
         """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many."""
         came = self._consumer.consume(min(missing, AT_ONCE), timeout=0.1)
         for message in filter(Message.error, came):
-            error = message.error()
+            error = cast(KafkaError, message.error())
             if error.code() == KafkaError._PARTITION_EOF:
-                self._ended[message.partition()] = message.offset()
+                self._ended[cast(int, message.partition())] = message.offset() or 0
             elif not error.retriable() and error.code() not in clusters.AWAY:
                 raise KafkaException(error)
         for number, messages in groupby(filterfalse(Message.error, came), Message.partition):
-            self._waiting[number] += messages
+            self._waiting[cast(int, number)] += messages
 
     def _seek(self, starts: Mapping[int, int]) -> None:
         self._next = {**self._next, **starts}
         for number in self._waiting.keys() - starts.keys():
             if self._waiting[number]:
-                self._next[number] = self._waiting[number][0].offset()
+                self._next[number] = self._waiting[number][0].offset() or 0
         if self._waiting:
             # it may be waiting for the records after the end, and would send no other request for half a second
             self._consumer.close()

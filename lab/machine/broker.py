@@ -219,8 +219,7 @@ def running(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]
     """
     place = Path(tempfile.mkdtemp(prefix="lab-broker-")) if folder is None else _resolved(folder)
     try:
-        start(place, port)
-        yield status(place)
+        yield start(place, port)
     finally:
         if broker := status(place):  # also one that was restarted
             broker.stop()
@@ -249,7 +248,7 @@ def at(port: int) -> Broker | None:
     """The broker started by this module that listens on the port, whatever its folder."""
     process = ports.listener(port)
     marks = [word for word in ports.words(process) if word.startswith(MARK)]
-    return Broker(Path(marks[0].removeprefix(MARK)), port, process.pid) if marks else None
+    return Broker(Path(marks[0].removeprefix(MARK)), port, process.pid) if process and marks else None
 
 
 def holder(port: int) -> str:
@@ -270,8 +269,9 @@ def _resolved(folder: Path | str | None) -> Path:
 
 def _class_path() -> list[str]:
     """Kafka's jars, and those of PySpark's that make it log."""
-    spark = Path(find_spec("pyspark").origin).parent / "jars"
-    binding = [jar for name in LOG_BINDING for jar in sorted(spark.glob(f"{name}*.jar"))]
+    spark = find_spec("pyspark")
+    folder = Path(spark.origin).parent / "jars" if spark and spark.origin else Path()
+    binding = [jar for name in LOG_BINDING for jar in sorted(folder.glob(f"{name}*.jar"))]
     return ["-cp", os.pathsep.join(map(str, [*binding, *jars.fetch("broker")]))]
 
 

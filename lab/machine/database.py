@@ -158,7 +158,9 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
         _split_passwords(folder)
         log = folder / "data" / "server.log"
         _run("pg_ctl", folder, "start", "--wait", f"--timeout={START_S}", f"--log={log}")
-        _create_users(started := status(folder))
+        if not (started := status(folder)):
+            raise DatabaseError(f"PostgreSQL ended as soon as it had started, see {log}")
+        _create_users(started)
         return started
 
 
@@ -212,9 +214,9 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _may_enter(folder: Path) -> None:
-    user = _server_user()
-    closed = [path for path in (folder, *folder.parents) if not path.stat().st_mode & 0o001] if user else []
-    if closed:
+    if not (user := _server_user()):
+        return
+    if closed := [path for path in (folder, *folder.parents) if not path.stat().st_mode & 0o001]:
         raise DatabaseError(
             f"PostgreSQL does not run as root, and {user.pw_name} may not enter {closed[-1]}: "
             f"take another folder, such as {default_folder()}, or start it as another user"

@@ -133,7 +133,7 @@ def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
     except JavaMissing as error:
         raise JarsError(f"{coordinates}: cannot be fetched without Java.\n{error}") from error
     spark = find_spec("pyspark")
-    ivy = sorted(Path(spark.origin).parent.glob("jars/ivy-*.jar")) if spark else []
+    ivy = sorted(Path(spark.origin).parent.glob("jars/ivy-*.jar")) if spark and spark.origin else []
     if not ivy:
         raise JarsError(f"{coordinates}: Ivy is missing, it ships inside pyspark. Run `make setup`.")
     (folder / "settings.xml").write_text(IVY_SETTINGS)

@@ -35,8 +35,8 @@ def java() -> Java:
     of_home = str(Path(home, "bin", "java")) if home else None
     versions = {path: _java_version(path) for path in (of_home, on_path) if path}
     chosen = of_home or on_path
-    if chosen and (versions[chosen] or 0) >= 17:
-        return Java(chosen, versions[chosen])
+    if chosen and (version := versions[chosen] or 0) >= 17:
+        return Java(chosen, version)
 
     def seen(path: str | None) -> str:
         if path is None or not Path(path).exists():

@@ -76,6 +76,11 @@ class Alert:
             f"{log_time}{alert_time}}}"
         )
 
+    @property
+    def took_ms(self) -> int | None:
+        """How long after its event was logged the alert was made; None unless both times are known."""
+        return None if self.log_time is None or self.alert_time is None else self.alert_time - self.log_time
+
     @classmethod
     def from_json(cls, text: str | bytes) -> "Alert":
         """The alert that `to_json` wrote. Raises ValueError when a name is missing or a value is not of its type.

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
@@ -79,8 +79,8 @@ def tokens(text: str) -> Iterator[Token]:
     """
     place, stop = 0, len(text.rstrip())
     while place < stop:
-        match = _TOKEN.match(text, place)
-        kind, place = match.lastgroup, match.end()
+        match = cast(re.Match, _TOKEN.match(text, place))
+        kind, place = cast(str, match.lastgroup), match.end()
         start, part = match.start(kind), match[kind]
         if kind == "open":
             wrong = (

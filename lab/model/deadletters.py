@@ -11,7 +11,7 @@ RECORD_KINDS = {  # beginning of a reason -> kind
     "not a CSV line|[0-9]+ cells": "not CSV",
     "[a-z ]+ of [0-9]+ bytes": "too long",
 }
-FIELD = re.compile(r"[^ :]*")
+END_OF_NAME = re.compile("[ :]")
 SHOWN = 2_000  # bytes of a record, or characters of a message; JSON makes six times as many of some
 
 
@@ -66,4 +66,4 @@ def kind_of(reason: str) -> str:
     for beginning, kind in RECORD_KINDS.items():
         if re.match(beginning, reason):
             return kind
-    return FIELD.match(reason)[0]
+    return END_OF_NAME.split(reason, maxsplit=1)[0]

@@ -79,14 +79,12 @@ class Field:
 
     @cached_property
     def precision(self) -> int:
-        return int(_DECIMAL_TYPE.fullmatch(self.type)[1])
+        return int(_DECIMAL_TYPE.sub(r"\1", self.type))
 
     @cached_property
-    def scale(self) -> int | None:
-        """Digits after the point: S of a decimal, 0 for a long or a time, None for text."""
-        if not self.numeric:
-            return None
-        return int(_DECIMAL_TYPE.fullmatch(self.type)[2]) if self.type.startswith("decimal") else 0
+    def scale(self) -> int:
+        """Digits after the point: S of a decimal, 0 for other types."""
+        return int(_DECIMAL_TYPE.sub(r"\2", self.type)) if self.type.startswith("decimal") else 0
 
     @property
     def numeric(self) -> bool:
@@ -99,14 +97,15 @@ class Field:
         A float is NaN, Infinity or -Infinity, at its path or around it.
         """
         *around, last = self.keys
+        inner: Any = record
         for depth, key in enumerate(around, 1):
-            record = record.get(key)
-            if record is None or isinstance(record, float):
-                return record
-            if not isinstance(record, dict):
+            inner = inner.get(key)
+            if inner is None or isinstance(inner, float):
+                return inner
+            if not isinstance(inner, dict):
                 where = f"{self.name} ({'.'.join(self.keys)}): {'.'.join(self.keys[:depth])}"
-                raise BadRecord(expected(where, record, "an object"))
-        value = record.get(last)
+                raise BadRecord(expected(where, inner, "an object"))
+        value = inner.get(last)
         return value if isinstance(value, float) else self.parse(value)
 
     def parse(self, value: object) -> Value:

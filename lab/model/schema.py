@@ -158,12 +158,13 @@ class Schema:
 
     def _check_not_deleted(self, record: dict[str, Any], id_field: str) -> None:
         """Raises BadRecord for the envelope of a row that is gone: `op` stands beside `after`, which has the id of others."""
+        inner: Any = record
         for key in self.field(id_field).keys:
-            op = record.get("op")
+            op = inner.get("op")
             if key == "after" and isinstance(op, str) and op in NO_EVENT:
                 raise BadRecord(expected("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
-            record = record.get(key)
-            if not isinstance(record, dict):
+            inner = inner.get(key)
+            if not isinstance(inner, dict):
                 return
 
     def check_future(self, event: dict[str, Any], log_time: int, max_future_ms: int) -> None:

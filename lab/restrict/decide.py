@@ -129,7 +129,7 @@ class Decider:
     def _decide(self, record: Record, alert: Alert, decided: dict[str, Restriction]) -> None:
         """Adds the alert's restriction to `decided`, if it changes anything."""
         rule = self._rules[alert.rule_id, alert.rule_version]
-        if not rule.action:
+        if not rule.action or rule.ttl_ms is None:
             return
         if (group := group_of(alert, rule.keys)) is None:
             self._bad(

@@ -148,7 +148,9 @@ class Restrictions:
         """The restrictions in force that forbid an event: those whose subject matches the event's values."""
         for (action, fields), subjects in list(self._standing.items()):  # another thread may add restrictions
             if event["action"] in FORBIDS[action]:
-                values = tuple(None if event.get(name) is None else plain(event[name]) for name in fields)
+                values: Any = tuple(
+                    None if event.get(name) is None else plain(event[name]) for name in fields
+                )
                 if (found := subjects.get(values)) and found.in_force(now):
                     yield found
 

@@ -126,7 +126,7 @@ class Capture:
             if ack.get("controlType") == "DELETE_RULES_ALL":
                 for rule_id in ack.get("ruleIds", ()):
                     answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None
-            if asked := self._unanswered.pop(ack.get("place"), None):
+            if asked := self._unanswered.pop(ack.get("place", ""), None):
                 rule_id, change_id = asked
                 if ack["status"] == "rejected":
                     answers["refused", rule_id] = change_id, ack["reason"]

@@ -8,6 +8,7 @@ and big-endian fields; a row is its columns as text.
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 
 class Unexpected(ValueError):
@@ -31,7 +32,7 @@ class Decoder:
     def __init__(self) -> None:
         self._columns: dict[int, list[str]] = {}
 
-    def row(self, message: bytes) -> dict[str, str | None] | None:
+    def row(self, message: bytes) -> dict[str, Any] | None:
         """The row that a message inserts; None for messages without a row. Raises Unexpected."""
         kind = message[:1]
         if kind == b"R":

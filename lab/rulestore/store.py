@@ -76,7 +76,7 @@ class RuleStore:
 
         `by`: the author, by default the user of this process. PostgreSQL always records the connected user instead.
         """
-        asked = parse_message(message, self.schema)
+        asked: Any = parse_message(message, self.schema)
         if asked.kind == "control":
             raise BadRule(
                 expected("ruleState", "CONTROL", "a rule: commands go to the control log, not to the table")

@@ -8,7 +8,7 @@ Nothing is changed or locked, and Spark is not needed: the files are Arrow.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -258,9 +258,10 @@ def _hex(number: int) -> str:
 
 def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
-    event_id = event["id"] if schema.numeric_id else _hex(event["id"])
+    event_id = event["id"] if schema.numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}
     for name in plan.kept.fields:
-        field, numbers = schema.field(name), [event.get(f"value:{half}") for half in halves(schema, name)]
-        shown[name] = None if numbers[0] is None else shown_value(field, numbers)
+        numbers = [event.get(f"value:{half}") for half in halves(schema, name)]
+        known = [number for number in numbers if number is not None]
+        shown[name] = shown_value(schema.field(name), known) if known else None
     return shown

@@ -39,9 +39,9 @@ class Reprocessed:
 
 def reprocess(checkpoint: Path | str) -> Reprocessed:
     """Gives a stopped engine's checkpoint a new id. Raises ValueError if there is no checkpoint, and CheckpointInUse."""
-    if read_record(checkpoint) is None:
+    if (record := read_record(checkpoint)) is None:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a reprocess"):
-        write_record(checkpoint, read_record(checkpoint) | new_id())
+        write_record(checkpoint, (read_record(checkpoint) or record) | new_id())
         newest = saved(checkpoint)
     return Reprocessed(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

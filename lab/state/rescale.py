@@ -97,10 +97,10 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
     `dry_run`: only returns what would happen. Raises CannotRescale (the same number, more tasks than key-groups, no checkpoint)
     and CheckpointInUse.
     """
-    if read_record(checkpoint) is None:
+    if (record := read_record(checkpoint)) is None:
         raise CannotRescale(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a rescale"):
-        record = read_record(checkpoint)  # it may have changed before we got the lock
+        record = read_record(checkpoint) or record  # it may have changed before we got the lock
         key_groups, before = record["key_groups"], record["parallelism"]
         if not 1 <= to <= key_groups:
             raise CannotRescale(

@@ -174,7 +174,7 @@ class Player(Background):
     def resume(self) -> None:
         """Continues after `pause`."""
         with self._lock:
-            if self.paused:
+            if self._paused_at is not None:
                 self._paused_s += self._clock() - self._paused_at
                 self._paused_at = None
                 self._offset_ms = self._wall() - self._now() * 1000

@@ -18,6 +18,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 from string import Template
+from typing import IO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import nbformat
@@ -134,7 +135,8 @@ def _copy_pyodide(parts: Path, to: Path) -> None:
         _run("npm", "pack", "--silent", PYODIDE, "--pack-destination", parts.resolve())
     with tarfile.open(packed) as archive:
         for name in PYODIDE_FILES:
-            (to / name).write_bytes(archive.extractfile(f"package/{name}").read())
+            with cast(IO[bytes], archive.extractfile(f"package/{name}")) as file:
+                (to / name).write_bytes(file.read())
 
 
 def _wheels(parts: Path, to: Path) -> list[Path]:

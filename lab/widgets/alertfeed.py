@@ -207,7 +207,7 @@ class AlertFeed(Part):
         rule = self.rules.get(alert.rule_id)
         events = self.past.window(rule, alert.event_id, alert.event_time) if rule else []
         self.window.layout.display, self.events.layout.display = "" if events else "none", ""
-        if events:
+        if rule and events:
             counted = events
             if rule.function == "COUNT_WITH_RESET":
                 counted = self.past.window(rule, alert.event_id, alert.event_time, int(alert.aggregate))
@@ -311,7 +311,7 @@ class AlertFeed(Part):
 
 
 def _row(alert: Alert, only_time: bool) -> list[str]:
-    took = f"{alert.alert_time - alert.log_time:,}" if alert.alert_time else ""
+    took = "" if alert.took_ms is None else f"{alert.took_ms:,}"
     return [
         alert.alert_id,
         " ".join(filter(None, (f"{alert.rule_id} v{alert.rule_version}", visible(alert.severity or "")))),

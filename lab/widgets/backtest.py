@@ -108,14 +108,16 @@ class Backtest(widgets.VBox):
 
     def _limit_moved(self, position: int) -> None:
         limit = self._low + position * self._step
-        self._change(replace(self._rule, limit=Decimal(f"{limit.normalize():f}")))
+        self._change(limit=Decimal(f"{limit.normalize():f}"))
 
     def _window_moved(self, position: int) -> None:
-        self._change(replace(self._rule, window_ms=self._windows[position]))
+        self._change(window_ms=self._windows[position])
 
-    def _change(self, rule: Rule) -> None:
-        self.show(rule)
-        self._changed(rule)
+    def _change(self, **changes: Any) -> None:
+        if self._rule:
+            rule = replace(self._rule, **changes)
+            self.show(rule)
+            self._changed(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())

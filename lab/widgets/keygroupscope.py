@@ -10,7 +10,7 @@ Placements and counts are those of `lab.state.placement`. Source of the idea: fi
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets as widgets
 
@@ -101,8 +101,10 @@ class KeyGroupScope(widgets.VBox):
         after: int | None = None,
         placement: str = "ranges",
     ):
-        read = hasattr(state, "widget_data")
-        sizes = state.widget_data()["bytes"] if read else [1] * EQUAL_KEY_GROUPS if state is None else state
+        read: Any = state if hasattr(state, "widget_data") else None
+        sizes: Any = (
+            read.widget_data()["bytes"] if read else [1] * EQUAL_KEY_GROUPS if state is None else state
+        )
         self.sizes = [int(size) for size in sizes]
         self.unit = "key-groups" if state is None else "bytes"
         if not self.sizes:
@@ -110,7 +112,7 @@ class KeyGroupScope(widgets.VBox):
         if placement not in PLACEMENTS:
             raise ValueError(f"placement: {placement!r}, expected one of {', '.join(PLACEMENTS)}")
         most = min(MOST_TASKS, len(self.sizes))
-        before = min(before or (state.parallelism if read else 3), most)
+        before = min(before or (read.parallelism if read else 3), most)
         after = min(after or (before + 1 if before < most else max(before - 1, 1)), most)
         how = {"style": {"description_width": "9em"}, "layout": {"width": "30em"}}
         self.before = widgets.IntSlider(before, 1, most, description="tasks, from", **how)

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import ipywidgets as widgets
 
@@ -114,7 +114,7 @@ class RuleDesk(Part):
         self._acks_seen = studio.acks.total
         self.show()
         self._updates += 1
-        if self._updates % BACKTEST_EVERY == 1 and self.detail.layout.display != "none":
+        if self._updates % BACKTEST_EVERY == 1 and self.detail and self.detail.layout.display != "none":
             self.backtest.again()
             self._hint()
 
@@ -127,7 +127,7 @@ class RuleDesk(Part):
         rows = [row[: 1 + len(self.table.columns)] for row in rows]
         if rows != self.table.rows:
             self.table.rows = rows
-        if self.text.value == self._proposed and self._draft.rule_id in self.book.versions:
+        if self.text.value == self._proposed and self._draft and self._draft.rule_id in self.book.versions:
             self._propose()
         rule = self.book.rules.get(int(self.table.selected or 0))
         for button, state in ((self.activate, "ACTIVE"), (self.pause, "PAUSE"), (self.delete, "DELETE")):
@@ -190,7 +190,7 @@ class RuleDesk(Part):
         keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
         message = rule_message(self._free_id(), keys[:1], None, "COUNT", ">", 10, "1m")
         self.table.selected = ""
-        self._load(parse_message(json.dumps(message), self.schema).rule)
+        self._load(cast(Rule, parse_message(json.dumps(message), self.schema).rule))
         self._proposed = self.text.value
 
     def _free_id(self) -> int:
@@ -220,7 +220,7 @@ class RuleDesk(Part):
         if problem:
             self._say(f"Not a rule yet: {problem}", "bad")
         elif self._draft:
-            self._say(meaning(self._draft) + self._replaces(), "good")
+            self._say(meaning(self._draft) + self._replaces(self._draft), "good")
             self.form.fill(self._draft)
         else:
             self._say(f"A {message.kind} message", "good")
@@ -245,17 +245,16 @@ class RuleDesk(Part):
             )
         self.hints.value = sentence(f"Hint: {'. '.join(said)}.", "warning") if said else ""
 
-    def _replaces(self) -> str:
+    def _replaces(self, draft: Rule) -> str:
         """Describes the rule that the draft would replace."""
-        before = self.book.rules.get(self._draft.rule_id)
+        before = self.book.rules.get(draft.rule_id)
         return f" · replaces rule {before.rule_id} version {before.version}" if before else ""
 
     def _publish_draft(self) -> None:
         """Asks before a rule is replaced that was neither chosen nor published here."""
         rule = self._draft
-        meant = rule is None or str(rule.rule_id) == self.table.selected or rule.rule_id in self._own
-        before = None if meant else self.book.rules.get(rule.rule_id)
-        if before:
+        before = self.book.rules.get(rule.rule_id) if rule else None
+        if rule and before and str(rule.rule_id) != self.table.selected and rule.rule_id not in self._own:
             free = f"The next free id is {self._free_id()}."
             self._say(f"Rule {rule.rule_id} is in force: {meaning(before)}. Replace it? {free}", "bad")
             self._ask(True)

@@ -64,12 +64,18 @@ class StreamPanel(Part):
         return [self.rate, bursts] if self.bursts else [self.rate]
 
     def _set_rate(self, position: int) -> None:
-        self.studio.player.rate = self._rates[position]
+        if player := self.studio.player:
+            player.rate = self._rates[position]
 
     def _burst(self, kind: str) -> widgets.Button:
         button = widgets.Button(description=kind.replace("_", " "), icon="bolt")
         button.tooltip = BURSTS.get(kind, f"plant a burst: {kind}")
-        button.on_click(lambda _: self.studio.player.burst(kind))
+
+        def plant(_: widgets.Button) -> None:
+            if player := self.studio.player:
+                player.burst(kind)
+
+        button.on_click(plant)
         return button
 
     def update(self, studio: "Studio") -> None:

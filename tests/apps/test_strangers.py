@@ -1,6 +1,7 @@
 """Lines that an engine did not write, in the logs that it writes: each reader names them and goes on."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
@@ -18,6 +19,7 @@ from lab.model.schema import PAYMENTS
 from lab.restrict.restrictions import Restriction
 from lab.rulestore.capture import Capture
 from lab.rulestore.store import RuleStore
+from lab.widgets.alertfeed import AlertFeed
 from tests.rulestore.engine import Engine
 from tests.waiting import wait_until
 
@@ -74,6 +76,14 @@ def test_alerts_are_shown_and_exported(logs, tmp_path, capsys):
     assert main(["export", *where, "--to", f"sqlite:///{tmp_path}/alerts.db"]) == OK
     assert f"1 alerts from {logs.log('alerts')}" in (said := capsys.readouterr().err)
     assert f"{len(STRANGE)} unreadable lines left out" in said
+
+
+def test_an_alert_with_one_of_its_two_times_is_shown(logs, capsys):
+    halves = [replace(ALERT, alert_time=None), replace(ALERT, log_time=None)]
+    logs.log("alerts").append([half.to_json() for half in halves])
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert [row[4] for row in AlertFeed(halves).table.rows] == ["", ""]
 
 
 def test_latencies_and_counts_are_those_of_the_engine(logs):

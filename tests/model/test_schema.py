@@ -265,7 +265,7 @@ def test_any_bytes_are_read_or_rejected_and_never_fail_otherwise(line):
 def test_a_field_knows_whether_it_is_numeric_and_its_scale():
     assert [(field.numeric, field.scale) for field in (LONG, TEXT, AMOUNT)] == [
         (True, 0),
-        (False, None),
+        (False, 0),
         (True, 2),
     ]
 

@@ -9,6 +9,7 @@ minute      0        10
 
 from collections.abc import Sequence
 from html import escape
+from typing import cast
 
 from lab.teach.attack.timeline import Crash, Cut, Event, History, Width
 from lab.widgets.look import BLUE, GREEN, ORANGE, RED
@@ -32,7 +33,7 @@ def timeline(history: History, at: int, expected: Sequence[tuple] | None, got: S
     `expected` None: it has no window, as it is a duplicate; `got` None: there is nothing to compare with.
     """
     entries, names = history.entries[: at + 1], history.names
-    event = entries[at]
+    event = cast(Event, entries[at])
     minutes = [entry.time for entry in entries if isinstance(entry, Event)]
     start = event.time - history.width_at(at)
     low, high = min([*minutes, start]), max([*minutes, event.time])

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -73,7 +73,7 @@ class OnATimeline:
                 answers[latest] = Raised(f"put something into `memory` that cannot be saved{said(error)}")
                 return
             for at in again:
-                event, latest = history.entries[at], at
+                event, latest = cast(Event, history.entries[at]), at
                 answers[at] = ENDLESS
                 given = memory[event.payee], event, history.width_at(at), getattr(history, self.more)
                 answers[at] = self.answer(called(function, *given), history)

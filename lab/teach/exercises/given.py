@@ -54,5 +54,6 @@ def _step(rule: Rule, schema: Schema) -> Decimal | None:
     """How far apart the values of its aggregate are; None if there is no such step."""
     if AGGREGATES[rule.function].of != "field":
         return Decimal(1)
-    scale = schema.field(rule.field).scale if rule.field else None
-    return None if scale is None or rule.function not in ("SUM", "MIN", "MAX") else Decimal(1).scaleb(-scale)
+    if not rule.field or rule.function not in ("SUM", "MIN", "MAX"):
+        return None
+    return Decimal(1).scaleb(-schema.field(rule.field).scale)

@@ -1,6 +1,7 @@
 """Broadcast rules."""
 
 from dataclasses import replace
+from typing import Any
 
 from lab.teach.exercises.given import rule_of, whole_meaning
 from lab.teach.judge import Function, Mistake, Refused, Value
@@ -25,9 +26,8 @@ def meant(messages: object) -> dict[str, str]:
     read = {}
     for number, message in enumerate(messages, 1):
         rule = rule_of(message, f"message {number}")
-        read[f"message {number}"] = whole_meaning(
-            rule if rule.field is None or rule.function != "COUNT" else replace(rule, field=None)
-        )
+        without_field: dict[str, Any] = {"field": None} if rule.function == "COUNT" else {}
+        read[f"message {number}"] = whole_meaning(replace(rule, **without_field))
     return read
 
 
