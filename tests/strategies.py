@@ -97,6 +97,8 @@ def rules(draw):
         functions = st.sampled_from([name for name, row in AGGREGATES.items() if row.of != "unique"])
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
+    if draw(st.integers(0, 2)) == 0:
+        rule |= draw(more_said(rule["aggregatorFunctionType"]))
     if draw(st.integers(0, 3)) == 0:
         rule |= {"action": draw(st.sampled_from(ACTIONS if rule["groupingKeyNames"] else ["notify"]))}
         rule |= {"ttl": draw(st.sampled_from(["30s", "5m", "7d"]))}
@@ -104,6 +106,46 @@ def rules(draw):
         said = {"severity": draw(st.sampled_from(SEVERITIES)), "title": draw(st.sampled_from(TITLES))}
         rule |= said | {"labels": draw(st.sampled_from(LABELS))}
     return json.dumps(rule).encode()
+
+
+@st.composite
+def aggregations(draw, comparable: bool = False):
+    """The attributes of an aggregation; `comparable`: of one that a limit can be a multiple of."""
+    functions = [name for name in AGGREGATES if not comparable or name not in ("STDDEV", "COUNT_WITH_RESET")]
+    of = {
+        "aggregatorFunctionType": draw(st.sampled_from(functions)),
+        "window": draw(st.sampled_from(WINDOWS)),
+    }
+    if of["aggregatorFunctionType"] == "UNIQUE_COUNT":
+        of |= {"unique": draw(st.sampled_from(UNIQUE))}
+    else:
+        of |= {"aggregateFieldName": "amount"}
+    return of | {
+        "where": draw(st.sampled_from([None, *WHENS])),
+        "excludeCurrent": draw(st.sampled_from([None, False, True])),
+    }
+
+
+@st.composite
+def more_said(draw, function: str | None = None):
+    """What makes a rule, or a condition whose aggregate is of a function, more than plain."""
+    said = {
+        "where": draw(st.sampled_from([None, *WHENS])),
+        "excludeCurrent": draw(st.sampled_from([None, True])),
+    }
+    if function != "STDDEV" and draw(st.booleans()):
+        base = draw(aggregations(comparable=True)) | {"dividedBy": draw(st.sampled_from([None, 1, 3, 60]))}
+        said |= {
+            "limitOf": base,
+            "limit": draw(st.sampled_from(["1", "2", "0.5", "1.000000000001", "1000000"])),
+        }
+    if draw(st.booleans()):
+        conditions = []
+        for _ in range(draw(st.integers(1, 3))):
+            of = draw(aggregations()) | {"limitOperatorType": draw(st.sampled_from(OPERATORS))}
+            conditions.append(of | {"limit": draw(st.sampled_from(["0", "1", "2.5", "-3.25", "3"]))})
+        said |= {draw(st.sampled_from(["and", "or"])): conditions}
+    return said
 
 
 def changes():

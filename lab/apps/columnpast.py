@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lab.engine.alertlines import first_rows
 from lab.engine.columns import ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
 from lab.engine.decode import decode_records
 from lab.engine.feeds import Loose
-from lab.engine.layout import HIGH_PART, LOW_PART, PART, PARTS, ROW
+from lab.engine.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.route import matching, routed
 from lab.engine.rulenumbers import scale_of
 from lab.engine.settings import Settings
@@ -27,7 +28,7 @@ from lab.engine.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id
-from lab.model.rules import Filter, Route, Rule
+from lab.model.rule import Aggregation, Filter, Route, Rule
 from lab.model.schema import Schema
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
@@ -43,7 +44,7 @@ class Aggregates:
     values: np.ndarray
 
     def over(self, rule: Rule, limit: float) -> np.ndarray:
-        """Which of them alert at another limit.
+        """Which of them alert at another limit; of a rule that is not plain they all do.
 
         >>> from lab.model.schema import PAYMENTS
         >>> from lab.model.rules import parse_message
@@ -51,7 +52,7 @@ class Aggregates:
         >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).over(rule, 50).tolist()
         [False, True]
         """
-        return rule.relation(self.values, limit)
+        return rule.relation(self.values, limit) if rule.is_plain else np.ones(len(self.values), bool)
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -116,8 +117,8 @@ class Past:
     # -- a rule on them ------------------------------------------------------------------------------------------------
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event that may alert, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
-        if rule.function != "COUNT_WITH_RESET":
+        """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
+        if rule.has_curve:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         columns = self._routed(rule) if self._parts else {"time": ()}
         if not len(columns["time"]):
@@ -126,8 +127,14 @@ class Past:
             active = replace(rule, state="ACTIVE")
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
             _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
-        rows = found[:, ROW]
-        return Aggregates(columns["time"][rows], self._ids(columns, rows), _floats(found, rule, self.schema))
+        found = found[first_rows(found)]
+        rows, values = found[:, ROW], np.zeros(len(found))
+        for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
+            of_it = found[:, CONDITION] == number
+            condition = rule.conditions[number // 2]
+            of = condition.limit_of if number % 2 and condition.limit_of else condition.aggregation
+            values[of_it] = _floats(found[of_it], of, self.schema)
+        return Aggregates(columns["time"][rows], self._ids(columns, rows), values)
 
     def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
         if self.schema.numeric_id:
@@ -199,7 +206,7 @@ class Past:
             once.setdefault((schema.id_of(event), event[schema.time_field]), event)
         events = list(once.values())
         if newest is not None:
-            counting = [event for event in events if all(event[name] is not None for name in rule.needs)]
+            counting = [event for event in events if rule.aggregations[0].counts(event)]
             events = counting[max(len(counting) - newest, 0) :]
         return sorted(events, key=lambda event: event[schema.time_field])
 
@@ -211,12 +218,12 @@ class Past:
         return [None if value is None else Decimal(int(value)).scaleb(-field.scale) for value in values]
 
 
-def _floats(alerts: np.ndarray, rule: Rule, schema: Schema) -> np.ndarray:
-    """What alerts of a rule report, nearly."""
+def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
+    """What alerts report of an aggregation, nearly."""
     high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
     values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
-    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** scale_of(rule, schema)
-    return np.sqrt(values) if AGGREGATES[rule.function].reported is root else np.round(values, 9)
+    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** scale_of(of, schema)
+    return np.sqrt(values) if AGGREGATES[of.function].reported is root else np.round(values, 9)
 
 
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:

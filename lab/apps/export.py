@@ -20,7 +20,7 @@ from lab.logs.places import place_of
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, compact_json, group_hash, group_json, id_text
+from lab.model.alerts import Alert, compact_json, conditions_json, group_hash, group_json, id_text
 from lab.model.words import plain
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import BIG, EXACT
@@ -45,6 +45,7 @@ ALERTS = Table(
     Column("severity", Text),
     Column("title", Text),
     Column("labels_json", Text),
+    Column("conditions_json", Text),
 )
 EXPORTS = Table(
     "lab_exports",
@@ -88,7 +89,7 @@ def _add_columns(database: Engine) -> None:
     """Adds to a table of an older version what it lacks."""
     names = {column["name"] for column in inspect(database).get_columns(ALERTS.name)}
     with database.begin() as connection:
-        for name in ("group_json", "severity", "title", "labels_json"):
+        for name in ("group_json", "severity", "title", "labels_json", "conditions_json"):
             if name not in names:
                 connection.execute(DDL(f"ALTER TABLE lab_alerts ADD COLUMN {name} TEXT"))
 
@@ -120,6 +121,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "severity": alert.severity and _text(alert.severity),
         "title": alert.title and _text(alert.title),
         "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
+        "conditions_json": conditions_json(alert.conditions).removeprefix(',"conditions":') or None,
     }
 
 

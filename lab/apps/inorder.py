@@ -35,13 +35,13 @@ class InOrder(Reference):
         late = bool(held) and held[-1].time - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
             return "droppedLate", None
-        fields = {name: event[name] for rule in rules for name in rule.needs}
+        fields = {name: value for rule in rules for name, value in rule.kept(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.insert(after, current)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and self._counts(rule, group, current):
-                window = held[bisect_left(held, time - rule.window_ms, key=TIME) : after + 1]
+            if rule.state == "ACTIVE" and self._is_judged(rule, group, current):
+                window = held[bisect_left(held, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None

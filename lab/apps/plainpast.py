@@ -49,8 +49,8 @@ class Aggregates:
     values: Numbers
 
     def over(self, rule: Rule, limit: float) -> Numbers:
-        """Which of them alert at another limit."""
-        return Numbers(rule.relation(value, limit) for value in self.values)
+        """Which of them alert at another limit; of a rule that is not plain they all do."""
+        return Numbers(not rule.is_plain or rule.relation(value, limit) for value in self.values)
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -97,8 +97,8 @@ class Past:
         return self.arrived - before
 
     def aggregates(self, rule: Rule) -> Aggregates:
-        """The rule's aggregate at each event that may alert, whatever its limit; of COUNT_WITH_RESET only where it alerts."""
-        if rule.function != "COUNT_WITH_RESET":
+        """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
+        if rule.has_curve:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         reference = InOrder(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
@@ -122,7 +122,7 @@ class Past:
         steps = 0
         for times in groups.values():
             times.sort()
-            steps += sum(at - bisect_left(times, time - rule.window_ms) + 1 for at, time in enumerate(times))
+            steps += sum(at - bisect_left(times, time - rule.widest_ms) + 1 for at, time in enumerate(times))
         dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
         return list(islice(self._events, dropped, None))
 
@@ -161,7 +161,7 @@ class Past:
                 break
         found = list(once.values())
         if newest is not None:
-            counting = [event for event in found if all(event[name] is not None for name in rule.needs)]
+            counting = [event for event in found if rule.aggregations[0].counts(event)]
             found = counting[max(len(counting) - newest, 0) :]
         return sorted(found, key=lambda event: event[time])
 

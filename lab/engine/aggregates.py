@@ -50,6 +50,7 @@ from lab.engine.limits import Measure
 from lab.engine.squares import LIMBS, add_square, variance
 
 COUNT, COUNT_SINCE, SUM, MEAN, SQUARES, DISTINCT, LOWEST, HIGHEST = range(8)  # kinds
+TOO_FAR = -2  # no event's row
 
 
 class Running(NamedTuple):
@@ -71,7 +72,8 @@ RUNNING = {
     "UNIQUE_COUNT": Running(DISTINCT, 2),
 }
 LANES = max(running.lanes for running in RUNNING.values())
-SCRATCH = LIMBS + LANES
+HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.conditions`
+SCRATCH = HUGE + 32
 
 
 @bare
@@ -131,8 +133,10 @@ def leave(store, rules, a, running, j):
 
 @bare
 def measured(store, rules, a, running):
-    """The aggregate of the running window, in which at least one event counts."""
+    """The aggregate of the running window; parts 0: no event counts, and it is no count."""
     kind = rules.aggregate[a, KIND]
+    if (kind >= LOWEST and running[HEAD] == NOTHING) or (SUM <= kind <= SQUARES and running[N] == 0):
+        return Measure(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     if kind == SUM:
         return of_sum(running)
     if kind == MEAN:
@@ -300,11 +304,21 @@ def insert(store, rules, a, running, j, inside):
 
 
 @bare
-def best(store, rules, a, running, j, oldest, most):
-    """The event with the smallest or largest value from time `oldest` up to event `j`; NOTHING if that takes more than `most` steps."""
+def best(store, rules, a, running, j, skip, oldest, most):
+    """The event with the smallest or largest value from time `oldest` up to event `j`, without event `skip`.
+
+    NOTHING if there is none, TOO_FAR if that takes more than `most` steps.
+    """
     q, head = rules.aggregate[a, QUEUE], running[HEAD]
     found = j
-    if head != NOTHING and store.event[head, TIME] <= store.event[j, TIME]:
+    while found == skip or not counts(store, rules, a, running, found):
+        found = store.event[found, PREV]
+        most -= 1
+        if found == NOTHING or store.event[found, TIME] < oldest:
+            return NOTHING
+        if most == 0:
+            return TOO_FAR
+    if head != NOTHING and head != skip and store.event[head, TIME] <= store.event[found, TIME]:
         found = head
     older = store.queue[found, q, OLDER]
     while older != NOTHING and store.event[older, TIME] >= oldest:
@@ -312,5 +326,5 @@ def best(store, rules, a, running, j, oldest, most):
         older = store.queue[found, q, OLDER]
         most -= 1
         if most == 0:
-            return NOTHING
+            return TOO_FAR
     return found

@@ -5,8 +5,9 @@ row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ru
 
 import json
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,12 @@ import pyarrow.compute as pc
 
 from lab.engine.arrowjson import quoted
 from lab.engine.columns import ID_TEXT, LOG_TIME, Columns, take
-from lab.engine.layout import HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
+from lab.engine.layout import CONDITION, HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
-from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, millionths_of_root, root, rounded
-from lab.model.alerts import cut_key, group_hash, said_json
-from lab.model.rules import Rule
+from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
+from lab.model.alerts import conditions_json, cut_key, group_hash, said_json
+from lab.model.rule import Aggregation, Rule, Told
 from lab.model.words import plain
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
@@ -36,15 +37,20 @@ def alert_lines(
     """
     if not len(alerts):
         return [], []
+    values, first = alerts, first_rows(alerts)
+    alerts = values[first]  # of each alert its first row
     present, which = np.unique(alerts[:, RULE], return_inverse=True)
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
-    limits = [
-        f'","operator":"{rule.operator}","limit":"{plain(rule.limit)}"{said_json(rule)},"eventId":'
-        for rule in rules
-    ]
+    limits = [_after_aggregate(rule.operator, plain(rule.limit), rule) for rule in rules]
     of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
+    is_plain = np.array([rule.is_plain for rule in rules])
+    plain_rules = [rule for rule in rules if rule.is_plain]
+    mine = np.flatnonzero(is_plain[which])
+    aggregates = _aggregates(store, alerts[mine], plain_rules, (np.cumsum(is_plain) - 1)[which[mine]])
+    if len(mine) < len(alerts):
+        aggregates, of_rule[2] = _of_conditions(store, values, first, mine, aggregates, of_rule[2])
     event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)
     event_id, json_id = _ids(store, columns, alerts[:, ROW])
@@ -52,11 +58,69 @@ def alert_lines(
     live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
         *(of_rule[0], event_id, ".", event_time, ".", hashes),
-        *(of_rule[1], groups, ',"aggregate":"', _aggregates(store, alerts, rules, which)),
+        *(of_rule[1], groups, ',"aggregate":"', aggregates),
         *(of_rule[2], json_id, ',"eventTime":', event_time),
         pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
     )
     return keys.to_pylist(), lines.to_pylist()
+
+
+def first_rows(alerts: np.ndarray) -> np.ndarray:
+    """Where each alert begins: of a rule that is not plain it has a row for each value."""
+    rule_and_row = alerts[:, (ROW, RULE)]
+    return np.flatnonzero(np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)])
+
+
+def _after_aggregate(operator: str, limit: str, rule: Rule, conditions: Iterable[Told] = ()) -> str:
+    said = f"{conditions_json(conditions)}{said_json(rule)}"
+    return f'","operator":"{operator}","limit":"{limit}"{said},"eventId":'
+
+
+def _of_conditions(
+    store: RouteStore,
+    values: np.ndarray,
+    first: np.ndarray,
+    mine: np.ndarray,
+    aggregates: pa.Array,
+    limits: pa.Array,
+) -> tuple[pa.Array, pa.Array]:
+    """The aggregates of all alerts, and what follows them. `first`: where an alert's values begin.
+
+    `mine`: which alerts are those of plain rules, of which `aggregates` are.
+    """
+    written, after = np.empty(len(first), object), limits.to_pylist()
+    written[mine] = aggregates.to_pylist()
+    for number, (start, end) in enumerate(pairwise([*first.tolist(), len(values)])):
+        rule = store.rules[int(values[start, RULE])]
+        if rule.is_plain:
+            continue
+        found = {int(row[CONDITION]): row for row in values[start:end]}
+        measures = [
+            (
+                _exact(found.get(2 * place), each.aggregation, store),
+                _exact(found.get(2 * place + 1), each.limit_of, store),
+            )
+            for place, each in enumerate(rule.conditions)
+        ]
+        with localcontext(prec=100):
+            told = rule.told(measures)
+        assert told is not None, "only what fired is here"
+        (aggregate, operator, limit), conditions = told
+        assert aggregate is not None and limit is not None, "a condition that holds has both"
+        written[number] = plain(aggregate)
+        after[number] = _after_aggregate(operator, plain(limit), rule, conditions)
+    return pa.array(written, TEXT), pa.array(after, TEXT)
+
+
+def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) -> Exact | None:
+    """What an aggregation measured: a decimal where that is exact."""
+    if row is None or of is None:
+        return None
+    scale = scale_of(of, store.schema)
+    high, low, part, parts = row[HIGH_PART:].tolist()
+    if AGGREGATES[of.function].reported is Decimal:
+        return Decimal(joined(high, low)).scaleb(-scale, Context(prec=100))
+    return (joined(high, low) + Fraction(part, parts)) / 10**scale
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -131,6 +195,8 @@ def group_texts(
 
 def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which: np.ndarray) -> pa.Array:
     """For each alert its aggregate as text."""
+    if not rules:
+        return pa.array([], TEXT)
     kinds = [(AGGREGATES[rule.function], scale_of(rule, store.schema)) for rule in rules]
     distinct = list(dict.fromkeys((aggregate.name, scale) for aggregate, scale in kinds))
     kind = np.array([distinct.index((aggregate.name, scale)) for aggregate, scale in kinds])[which]

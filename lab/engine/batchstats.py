@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.engine import window
+from lab.engine.alertlines import first_rows
 from lab.engine.columns import Columns
 from lab.engine.duplicates import duplicate_example
 from lab.engine.layout import RULE
@@ -55,7 +56,8 @@ class BatchStats:
             self._examples_left -= 1
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
-        return StoreCounts(store, counts, by_key_group, np.bincount(found[:, RULE]), example)
+        fired = np.bincount(found[first_rows(found), RULE])
+        return StoreCounts(store, counts, by_key_group, fired, example)
 
     def add(self, found: StoreCounts) -> None:
         """Takes in the counts of one store's events."""

@@ -145,15 +145,19 @@ def divide_block(store, g, b):
 
 
 @bare
-def sum_up(store, rules, a, running, g, t, oldest, sums):
+def sum_up(store, rules, a, running, g, t, skip, oldest, sums):
     """Fills the lanes `sums` with the aggregate over the group's events from time `oldest` up to time `t`.
+
+    Without event `skip`, if that is the last of these (NOTHING: with all).
 
     Of a queue only HEAD is filled: the best event, the newest of equal ones. `running`: the lanes that say where it was reset.
     """
     empty(rules, a, sums, running)
     b = block_of(store, g, t)
     j = newest_of(store, g, b)
-    while j != NOTHING and store.event[j, TIME] > t:
+    while j != NOTHING and (store.event[j, TIME] > t or j == skip):
+        if j == store.block[b, OLDEST]:
+            b = store.block[b, OLDER_BLOCK]
         j = store.event[j, PREV]
     if j == NOTHING:
         return
@@ -239,7 +243,8 @@ def insert_by_blocks(store, rules, a, running, j, sums):
         return
     g = store.event[j, GROUP]
     sum_up(
-        store, rules, a, running, g, store.event[store.group[g, NEWEST], TIME], store.event[j, TIME] + 1, sums
+        *(store, rules, a, running, g, store.event[store.group[g, NEWEST], TIME], NOTHING),
+        *(store.event[j, TIME] + 1, sums),
     )
     newer = sums[HEAD]
     if newer == NOTHING:

@@ -43,12 +43,19 @@ EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS = range(7)
 
 # columns of Rules.aggregate
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
+# whether conditions compare it, so that it is measured at each event; whether the event at which it is measured does not count
+COMPARED, EXCLUDES = 12, 13
 # columns of Rules.limit: integer part as two 64-bit halves (the lower one unsigned), fraction as two times 12 digits
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.upto
+# columns of Rules.condition: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limit the limit from LIMIT on; or the
+# aggregate BASE, of which TIMES / BY · 10^TENS is the limit; of Rules.joined: the rule, its conditions from FIRST_OF up to LAST_OF
+MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS = 0, 1, 2, 6, 7, 8, 9
+OF_RULE, FIRST_OF, LAST_OF, ANY = range(4)
 
 # columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + PART / PARTS, in units of its last digit
-ROW, RULE, IN_GROUP, HIGH_PART, LOW_PART, PART, PARTS = range(7)
+# of a rule that is not plain a row for each value: CONDITION is twice the condition's number, and 1 more for what its limit is of
+ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, PART, PARTS = range(8)
 
 
 class Store(NamedTuple):
@@ -91,7 +98,7 @@ class Rules(NamedTuple):
     with operator `>`, and so on: see `lab.engine.limits`.
     """
 
-    # [aggregates, 12] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
+    # [aggregates, 14] int64; LIMITS: its first row of `limit`, POSITIONS: its first row of `upto`
     aggregate: np.ndarray
     # [n, 2] int64: a column of Store.event, and the bits that must be set there; of an aggregate from NEEDS up to NEEDS_END
     needs: np.ndarray
@@ -105,6 +112,12 @@ class Rules(NamedTuple):
     firing: np.ndarray
     # [rules, 2] int64: the column of Batch.when and its bit that must be set for the rule to alert; NOTHING: any event may
     when: np.ndarray
+    # [conditions, 10] int64: of the rules that are not plain
+    condition: np.ndarray
+    # [rules that are not plain and ACTIVE, 4] int64; ANY: one of the conditions is enough
+    joined: np.ndarray
+    # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; parts 0: there is no value
+    measured: np.ndarray
 
 
 class Batch(NamedTuple):
@@ -123,7 +136,10 @@ class Batch(NamedTuple):
     when: np.ndarray
 
 
-LOOP = ("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py", "window.py")
+LOOP = (
+    *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py"),
+    *("conditions.py", "window.py"),
+)
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 

@@ -30,7 +30,7 @@ class Kept:
     store: int
     fields: tuple[str, ...]  # ever needed by its rules, in the order in which they first were
     joined: dict[int, int]  # rule id -> when it joined; what was reset before does not concern it
-    windows: dict[int, int]  # window in ms -> how many rules have it
+    windows: dict[int, int]  # widest window of a rule, ms -> how many rules have it
 
     @property
     def widest_ms(self) -> int:
@@ -116,13 +116,13 @@ class Ledger:
         kept = self.kept[rule.route]
         joined = {other: since for other, since in kept.joined.items() if other != rule.rule_id}
         windows = Counter(kept.windows)
-        windows[rule.window_ms] -= 1
+        windows[rule.widest_ms] -= 1
         self.kept[rule.route] = replace(kept, joined=joined, windows=dict(+windows))
 
     def _join(self, rule: Rule, joined: int) -> None:
         kept = self.kept.get(rule.route) or Kept(self._number(), (), {}, {})
         windows = Counter(kept.windows)
-        windows[rule.window_ms] += 1
+        windows[rule.widest_ms] += 1
         fields = tuple(dict.fromkeys((*kept.fields, *rule.needs)))
         members = kept.joined | {rule.rule_id: joined}
         self.kept[rule.route] = Kept(kept.store, fields, members, dict(windows))

@@ -18,10 +18,10 @@ from lab.engine.decode import MicroBatch
 from lab.engine.ledger import Change, Ledger
 from lab.engine.settings import Settings
 from lab.engine.store import halves
-from lab.engine.when import when_columns
+from lab.engine.when import when_columns, where_column
 from lab.engine.windows import Envelope
 from lab.model.keygroups import digest, key_groups_of
-from lab.model.rules import Filter, Route
+from lab.model.rule import WHERE, Filter, Route
 from lab.model.schema import Schema
 
 
@@ -150,6 +150,9 @@ def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str]
         if not schema.field(name).numeric:
             columns[f"text:{name}"] = values
     for name in needs:
+        if name.startswith(WHERE):
+            columns[f"value:{name}"] = where_column(name, events, rows, schema)
+            continue
         values = take(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
     return columns

@@ -20,7 +20,7 @@ from lab.engine.layout import NOTHING, Rules
 from lab.engine.limits import limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
-from lab.model.rules import OPERATORS, Rule
+from lab.model.rule import OPERATORS, WHERE, Aggregation, Condition, Rule
 from lab.model.schema import Schema
 from lab.model.when import When
 from lab.model.words import plain
@@ -35,13 +35,16 @@ class Key(NamedTuple):
     field: str | None
     unique: tuple[str, ...]
     window_ms: int
+    where: str | None
+    excludes: bool
     rule_id: int | None
 
     @classmethod
-    def of(cls, rule: Rule) -> "Key":
-        running = RUNNING[rule.function]
-        own = rule.rule_id if running.kind == COUNT_SINCE else None
-        return cls(running, rule.field, tuple(sorted(rule.unique)), rule.window_ms, own)
+    def of(cls, of: Aggregation, rule_id: int) -> "Key":
+        running = RUNNING[of.function]
+        own = rule_id if running.kind == COUNT_SINCE else None
+        unique = tuple(sorted(of.unique))
+        return cls(running, of.field, unique, of.window_ms, of.kept_where, of.exclude_current, own)
 
     @property
     def has_queue(self) -> bool:
@@ -49,8 +52,15 @@ class Key(NamedTuple):
 
 
 def halves(schema: Schema, name: str) -> list[str]:
-    """The int64 columns in which a field travels: itself, or the two halves of a string's digest."""
+    """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what a `where` says, which is a bit."""
+    if name.startswith(WHERE):
+        return []
     return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
+
+
+def carried(schema: Schema, name: str) -> list[str]:
+    """The columns in which a field travels: as it is held, and what a `where` says as a 1 or null."""
+    return halves(schema, name) or [name]
 
 
 def not_null(number: int) -> tuple[str, int]:
@@ -85,23 +95,28 @@ def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
     return plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
 
 
-def scale_of(rule: Rule, schema: Schema) -> int:
-    """Digits after the point of what the rule measures, in minor units: of a variance twice those of the field."""
-    power = AGGREGATES[rule.function].power
-    return power * schema.field(rule.field).scale if power else 0
+def scale_of(of: Rule | Aggregation, schema: Schema) -> int:
+    """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
+    power = AGGREGATES[of.function].power
+    return power * schema.field(of.field).scale if power else 0
 
 
 def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
     """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
     by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
+    compared_keys: set[Key] = set()
     for row, rule in enumerate(rules):
-        key = Key.of(rule)
         if rule.state == "ACTIVE":
-            limit = AGGREGATES[rule.function].compared(Fraction(rule.limit)) * 10 ** scale_of(rule, schema)
-            at = by_key.setdefault(key, {}).setdefault(limit, [[] for _ in OPERATORS])
-            at[OPERATORS.index(rule.operator)].append(row)
+            keys = [Key.of(each, rule.rule_id) for each in rule.aggregations]
+            if rule.is_plain:
+                limit = _limit(rule.conditions[0], schema)
+                at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
+                at[OPERATORS.index(rule.operator)].append(row)
+            else:
+                compared_keys.update(keys)
+                by_key |= {key: by_key.get(key, {}) for key in keys}
     columns = value_columns(fields, schema)
-    aggregate = np.zeros((len(by_key), layout.POSITIONS + 1), np.int64)
+    aggregate = np.zeros((len(by_key), layout.EXCLUDES + 1), np.int64)
     needs: list[tuple[int, int]] = []
     unique: list[int] = []
     limits: list[tuple[int, ...]] = []
@@ -113,7 +128,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
             layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
         ]
         needed: Counter[str] = Counter()
-        for name in {*key.unique, key.field} - {None}:
+        for name in {*key.unique, key.field, key.where} - {None}:
             column, bit = not_null(fields.index(name))
             needed[column] += bit
         aggregate[a, layout.KIND] = key.running.kind
@@ -126,6 +141,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         aggregate[a, layout.QUEUE] = queues
         aggregate[a, layout.WIDTH] = key.running.lanes
         aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
+        aggregate[a, layout.COMPARED], aggregate[a, layout.EXCLUDES] = key in compared_keys, key.excludes
         queues += key.has_queue
         needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
         unique += compared
@@ -149,4 +165,39 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
         np.array(firing, np.int64),
         np.array([places.get(rule.when, (NOTHING, 0)) for rule in rules], np.int64).reshape(-1, 2),
+        *_conditions(rules, list(by_key), schema),
+        np.zeros((len(by_key), 4), np.int64),
+    )
+
+
+def _limit(of: Condition, schema: Schema) -> Fraction:
+    """What a condition compares its aggregate with, in units of that one's last digit."""
+    aggregation = of.aggregation
+    limit = AGGREGATES[aggregation.function].compared(Fraction(of.limit))
+    return limit * 10 ** scale_of(aggregation, schema)
+
+
+def _conditions(rules: tuple[Rule, ...], keys: list[Key], schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """`Rules.condition` and `Rules.joined`."""
+    conditions: list[tuple[int, ...]] = []
+    joined: list[tuple[int, ...]] = []
+    place_of = {key: number for number, key in enumerate(keys)}
+    for row, rule in enumerate(rules):
+        if rule.is_plain or rule.state != "ACTIVE":
+            continue
+        first = len(conditions)
+        for of in rule.conditions:
+            a = place_of[Key.of(of.aggregation, rule.rule_id)]
+            relation, limit = OPERATORS.index(of.operator), limit_row(_limit(of, schema))
+            base = (NOTHING, 1, 1, 0)
+            if of.limit_of:
+                multiple = Fraction(of.limit) / of.divided_by
+                tens = scale_of(of.aggregation, schema) - scale_of(of.limit_of, schema)
+                place = place_of[Key.of(of.limit_of, rule.rule_id)]
+                base = (place, multiple.numerator, multiple.denominator, tens)
+            conditions.append((a, relation, *limit, *base))
+        joined.append((row, first, len(conditions), rule.joined == "or"))
+    return (
+        np.array(conditions, np.int64).reshape(-1, layout.TENS + 1),
+        np.array(joined, np.int64).reshape(-1, layout.ANY + 1),
     )

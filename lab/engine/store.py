@@ -13,8 +13,8 @@ from lab.engine.aggregates import LANES, SCRATCH
 from lab.engine.blocks import HALF
 from lab.engine.columns import Columns, take
 from lab.engine.layout import NOTHING, Batch, Store
-from lab.engine.rulenumbers import Key, halves, not_null, numbers, value_columns
-from lab.model.rules import Route, Rule
+from lab.engine.rulenumbers import Key, carried, halves, not_null, numbers, value_columns
+from lab.model.rule import WHERE, Route, Rule
 from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
@@ -51,7 +51,7 @@ class RouteStore:
     def _set_rules(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
         self.value_columns = value_columns(self.fields, self.schema)
-        self.widest_ms = max(rule.window_ms for rule in rules)
+        self.widest_ms = max(rule.widest_ms for rule in rules)
         self.keys, self.numbers = numbers(rules, self.fields, self.schema)
         self.when_columns = int(self.numbers.when[:, 0].max()) + 1
         self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
@@ -243,7 +243,7 @@ class RouteStore:
         value = np.zeros((rows, len(self.value_columns)), np.int64)
         for number, name in enumerate(self.fields):
             valid: np.ndarray | bool = False
-            for column in halves(self.schema, name):
+            for column in carried(self.schema, name):
                 values = columns.get(f"value:{column}")
                 if values is None:  # the route's rules did not need it when these events arrived
                     continue
@@ -251,7 +251,8 @@ class RouteStore:
                 if isinstance(values, pa.Array):
                     valid = values.is_valid().to_numpy(zero_copy_only=False)
                     values = pc.fill_null(values, 0).to_numpy()
-                value[:, self.value_columns.index(column)] = values
+                if not name.startswith(WHERE):
+                    value[:, self.value_columns.index(column)] = values
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         key = self._key(columns, rows)
@@ -280,7 +281,8 @@ class RouteStore:
         found, done = [], 0
         while done < len(batch.time):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
-            alerts = np.empty((len(self.rules) + ALERTS_AT_ONCE, layout.PARTS + 1), np.int64)
+            most = len(self.rules) + 2 * len(self.numbers.condition)  # rows, at one event
+            alerts = np.empty((most + ALERTS_AT_ONCE, layout.PARTS + 1), np.int64)
             done, fired = window.evaluate(
                 self.store,
                 self.numbers,
@@ -295,7 +297,8 @@ class RouteStore:
             )
             found.append(alerts[:fired])
         alerts = np.concatenate(found)
-        return fate, alerts[np.lexsort((alerts[:, layout.RULE], alerts[:, layout.ROW]))]
+        in_order = (alerts[:, name] for name in (layout.CONDITION, layout.RULE, layout.ROW))
+        return fate, alerts[np.lexsort(tuple(in_order))]
 
     def export(self, first_seq: int, end_seq: int, max_out_of_orderness_ms: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
@@ -316,6 +319,8 @@ class RouteStore:
         for number, name in enumerate(self.fields):
             column, bit = not_null(number)
             valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
+            if name.startswith(WHERE):
+                columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
             for column in halves(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)

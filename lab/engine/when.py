@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lab.engine.columns import Columns, take
 from lab.engine.rulenumbers import different_whens, when_column
-from lab.model.rules import Rule
+from lab.model.rule import WHERE, Rule
 from lab.model.schema import Schema
 from lab.model.when import (
     RELATIONS,
@@ -27,6 +27,7 @@ from lab.model.when import (
     When,
     address_of,
     are_networks,
+    parse_when,
 )
 
 TEXT_RELATIONS: dict[str, Callable] = {
@@ -50,6 +51,17 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
             word |= np.where(given.true_of(when), np.int64(bit), 0)
     return columns
+
+
+def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
+    """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
+    true = _Given(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    return pa.array(np.ones(len(rows), np.int64), mask=~true)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(words: str, schema: Schema) -> When:
+    return parse_when(words, schema)
 
 
 class _Given:

@@ -22,6 +22,7 @@ import numpy as np
 from lab.engine.aggregates import (
     COUNT_SINCE,
     DISTINCT,
+    TOO_FAR,
     best,
     clear,
     enter,
@@ -33,6 +34,7 @@ from lab.engine.aggregates import (
     tally,
 )
 from lab.engine.blocks import LIMIT, has_blocks, insert_by_blocks, make_blocks, sum_up
+from lab.engine.conditions import judge_conditions, keep_measure
 from lab.engine.groups import (
     group_of,
     is_held,
@@ -45,9 +47,12 @@ from lab.engine.groups import (
 )
 from lab.engine.layout import (
     AGGREGATE,
+    COMPARED,
+    CONDITION,
     COUNTED,
     EVENTS,
     EXAMPLE,
+    EXCLUDES,
     GROUP,
     GROUPS,
     HEAD,
@@ -227,7 +232,7 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
             look_ahead(store, batch, i, looked)
             touch(store, batch, i, looked)
         if (
-            fired + len(rules.firing) > len(alerts)
+            fired + len(rules.firing) + 2 * len(rules.condition) > len(alerts)
             or store.size[GROUPS] == len(store.group)
             or store.size[LANES] + lanes > len(store.running)
             or 2 * (store.size[RESETS] + own) > len(store.reset)
@@ -260,6 +265,8 @@ def evaluate(store, rules, batch, first_seq, first, widest, out_of_orderness, la
                 take_in_late(store, rules, a, running, j, window_start(store, rules, a, newest, horizon))
             if fate[i] == EVALUATED:
                 fired = judge(store, rules, batch, a, g, j, horizon, i, alerts, fired)
+        if fate[i] == EVALUATED and len(rules.joined):
+            fired = judge_conditions(store, rules, batch, g, j, i, alerts, fired)
     return len(batch.time), fired
 
 
@@ -272,7 +279,8 @@ def window_start(store, rules, a, j, horizon):
 @bare
 def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     """Compares an aggregate over the window that ends with event `j` with its limits; returns where `alerts` got to."""
-    if not has_values(store, rules, a, j):
+    is_counted, is_compared = has_values(store, rules, a, j), rules.aggregate[a, COMPARED] != 0
+    if not is_counted and not is_compared:
         return fired
     place = place_of(store, rules, a, g)
     running = store.running[place : place + rules.aggregate[a, WIDTH]]
@@ -283,36 +291,54 @@ def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     elif j == newest:
         enter(store, rules, a, running, j)
         leave_before(store, rules, a, running, start)
-    if j == newest:
+    if j == newest and not rules.aggregate[a, EXCLUDES]:
         measure = measured(store, rules, a, running)
-        return alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
+    else:
+        measure = measured_at(store, rules, a, running, g, j, horizon)
+    if is_compared:
+        keep_measure(rules, a, measure)
+    if is_counted:
+        fired = alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
+    return fired
+
+
+@bare
+def measured_at(store, rules, a, running, g, j, horizon):
+    """The aggregate over the window that ends with event `j`, perhaps a late one, and perhaps without it."""
     oldest = window_start(store, rules, a, j, horizon)
+    skip = j if rules.aggregate[a, EXCLUDES] else NOTHING
     moved = store.scratch[LIMBS : LIMBS + len(running)]
     for lane in range(len(running)):
         moved[lane] = running[lane]
     if rules.aggregate[a, KIND] == DISTINCT:
         step_back(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
+        if skip != NOTHING:
+            leave(store, rules, a, moved, j)
         measure = measured(store, rules, a, moved)
-        fired = alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
         # only a copy of the lanes was moved, but the table itself
+        if skip != NOTHING:
+            enter(store, rules, a, moved, j)
         step_forth(store, rules, a, moved, j, running[START])
-        return fired
+        return measure
     if has_queue(rules, a):
-        found = NOTHING
+        found = TOO_FAR
         if not has_blocks(store, g):
             if oldest < running[KNOWN]:
+                start = window_start(store, rules, a, store.group[g, NEWEST], horizon)
                 follow(store, rules, a, running, g, horizon, start)
-            found = best(store, rules, a, running, j, oldest, LIMIT)
+            found = best(store, rules, a, running, j, skip, oldest, LIMIT)
         moved[HEAD] = found
-        there = found != NOTHING
+        there = found != TOO_FAR
     else:
         there = step_back(store, rules, a, moved, g, j, oldest, LIMIT)
     if not there:
         if not has_blocks(store, g):
             make_blocks(store, g)
-        sum_up(store, rules, a, running, g, store.event[j, TIME], oldest, moved)
-    measure = measured(store, rules, a, moved)
-    return alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
+        last = skip if has_queue(rules, a) else NOTHING
+        sum_up(store, rules, a, running, g, store.event[j, TIME], last, oldest, moved)
+    if skip != NOTHING and not has_queue(rules, a):
+        leave(store, rules, a, moved, j)
+    return measured(store, rules, a, moved)
 
 
 @bare
@@ -326,6 +352,7 @@ def alert(store, rules, batch, a, running, j, measure, row, alerts, fired):
     for k in range(fired, end):
         alerts[k, ROW] = row
         alerts[k, IN_GROUP] = store.event[j, GROUP]
+        alerts[k, CONDITION] = 0
         alerts[k, HIGH_PART] = measure.high
         alerts[k, LOW_PART] = measure.low
         alerts[k, PART] = measure.part

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from lab.model.field import Id, Value
 from lab.model.jsontext import is_text
-from lab.model.rule import Rule, symbol
+from lab.model.rule import Rule, Told, symbol
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain, shown
 
@@ -33,7 +33,8 @@ class Alert:
     Times are in ms since the epoch. On live logs only, `log_time` says when the event reached the log and
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
     demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
-    `severity`, `title` and `labels` are those of the rule.
+    `severity`, `title` and `labels` are those of the rule. Of a rule with several conditions `aggregate`, `operator` and `limit`
+    are those of the first that holds, and `conditions` has all.
 
     >>> group = (("payeeId", 25),)
     >>> alert = Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000, group=group)
@@ -57,6 +58,7 @@ class Alert:
     severity: str | None = None
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[Told, ...] = ()
 
     @property
     def alert_id(self) -> str:
@@ -72,7 +74,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain(self.limit)}"{said_json(self)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain(self.limit)}"{conditions_json(self.conditions)}{said_json(self)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -105,6 +107,10 @@ class Alert:
                 given.get("severity"),
                 given.get("title"),
                 tuple(given.get("labels", {}).items()),
+                tuple(
+                    Told(_optional(each["aggregate"]), each["operator"], _optional(each["limit"]))
+                    for each in given.get("conditions", ())
+                ),
             )
             alert._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -125,7 +131,7 @@ class Alert:
         ids = self.event_id if isinstance(self.event_id, tuple) else (self.event_id,)
         if not ids or not all(map(_is_value, (*ids, *(part for pair in self.group or () for part in pair)))):
             raise ValueError("expected integers and texts in eventId and group")
-        if not _is_text(self.key) or not _is_text(self.operator):
+        if not all(map(_is_text, (self.key, self.operator, *(each.operator for each in self.conditions)))):
             raise ValueError("expected texts for key and operator")
         said = [text for text in (self.severity, self.title) if text is not None]
         if not all(map(_is_text, (*said, *(text for label in self.labels for text in label)))):
@@ -194,6 +200,23 @@ def said_json(of: "Alert | Rule") -> str:
     return "".join(f',"{name}":{compact_json(value)}' for name, value in said.items() if value)
 
 
+def conditions_json(conditions: Iterable[Told]) -> str:
+    """The conditions of an alert as they stand in its JSON; "" if there are none.
+
+    >>> conditions_json([Told(Decimal("6.50"), "GREATER", Decimal(5)), Told(None, "LESS", Decimal(2))])
+    ',"conditions":[{"aggregate":"6.50","operator":"GREATER","limit":"5"},{"aggregate":null,"operator":"LESS","limit":"2"}]'
+    """
+    told = [
+        {
+            "aggregate": None if each.aggregate is None else plain(each.aggregate),
+            "operator": each.operator,
+            "limit": None if each.limit is None else plain(each.limit),
+        }
+        for each in conditions
+    ]
+    return f',"conditions":{compact_json(told)}' if told else ""
+
+
 def group_hash(json_text: str) -> str:
     """Tells groups apart in an alert's id, also those that somebody chose: to find two with one hash takes 2^64 attempts."""
     return blake2b(json_text.encode(), digest_size=16).hexdigest()
@@ -237,6 +260,10 @@ def id_text(event_id: Id) -> str:
     ('A-1', '["meter-7",12]')
     """
     return compact_json(event_id) if isinstance(event_id, tuple) else str(event_id)
+
+
+def _optional(text: str | None) -> Decimal | None:
+    return None if text is None else _decimal(text)
 
 
 def _decimal(text: str) -> Decimal:

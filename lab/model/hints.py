@@ -24,7 +24,7 @@ def hints(rule: Rule, schema: Schema) -> list[str]:
     >>> hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
     ['COUNT = 0 is never true: a rule is evaluated when an event arrives, and that event counts, so COUNT is at least 1']
     """
-    return [*_of_limit(rule, schema), *_of_filter(rule)]
+    return [*(_of_limit(rule, schema) if rule.is_plain else ()), *_of_filter(rule)]
 
 
 def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:

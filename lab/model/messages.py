@@ -5,17 +5,29 @@ Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rul
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
 from lab.model.conditions import BadConditions, parse_conditions
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
-from lab.model.rule import FUNCTIONS, OPERATORS, SYMBOLS, UNIT_SECONDS, Filter, Rule, filter_object
+from lab.model.rule import (
+    FUNCTIONS,
+    OPERATORS,
+    SYMBOLS,
+    UNIT_SECONDS,
+    Aggregation,
+    Condition,
+    Filter,
+    Rule,
+    filter_object,
+)
 from lab.model.schema import Schema
+from lab.model.sentence import read_sentence
 from lab.model.when import When, parse_when
 from lab.model.words import expected, plain, shown, unknown
 
@@ -32,7 +44,15 @@ _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
 )
-_DEFINITION = (*_PLAIN_CELLS[2:], "windowMinutes", "filter", "when", "action", "ttl", *SAID)
+AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
+CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
+LIMIT_OF = (*AGGREGATION, "dividedBy")
+JOINED = ("and", "or")
+MAX_CONDITIONS, MAX_MULTIPLE, MAX_DIVIDED_BY = 4, 1_000_000, 1_000_000
+_DEFINITION = (
+    *(*_PLAIN_CELLS[2:], "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", *JOINED),
+    *("when", "action", "ttl", *SAID),
+)
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
 ATTRIBUTES = ("ruleId", "ruleState", *_DEFINITION, "controlType", "version", "changeId")
 COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
@@ -40,8 +60,12 @@ COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.item
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
 MAX_WINDOW_SECONDS = 3660 * 86_400
+_SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
 _AROUND = "without blanks before and after it"
 _WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
+
+
+T = TypeVar("T")
 
 
 class BadRule(ValueError):
@@ -62,26 +86,40 @@ class Message:
 def parse_message(text: str | bytes, schema: Schema) -> Message:
     """Read a control message against the schema of its events. Raises BadRule.
 
-    It is JSON, or the plain text of `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique,
-    field, function, operator, limit, minutes.
+    It is JSON, or a rule's id, perhaps its state, a colon and the rule as a sentence, or the plain text of
+    `com.ververica.field.dynamicrules.RuleParser`: id, state, keys, unique, field, function, operator, limit, minutes.
 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
     Message(kind='state', rule=None, rule_id=1, state='PAUSE', control=None)
+    >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.limit
+    Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
     lab.model.messages.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
         text = jsontext.read_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
-        given = jsontext.read_object(text) if jsontext.is_object(text) else _read_plain(text)
+        if jsontext.is_object(text):
+            given = jsontext.read_object(text)
+        elif sentence := _SENTENCE.match(text):
+            given = _read_words(sentence, schema)
+        else:
+            given = _read_plain(text)
         return message_of(given, schema)
-    except BadRecord as error:
+    except (BadRecord, BadConditions) as error:
         raise BadRule(str(error)) from None
 
 
 def as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+
+
+def _read_words(sentence: re.Match, schema: Schema) -> dict[str, Any]:
+    """The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`."""
+    rule_id, state = sentence["id"], sentence["state"]
+    in_place = " " * sentence.start("rule") + sentence["rule"]  # so that mistakes are told with their places
+    return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | read_sentence(in_place, schema)
 
 
 def _read_plain(text: str) -> dict[str, Any]:
@@ -123,12 +161,30 @@ def message_of(given: dict, schema: Schema) -> Message:
     if len(keys) > MAX_KEYS:
         raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
     filter = _filter(given, schema)
-    function, field_name, unique = _aggregation(given, schema)
-    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
-    limit, window_ms = _limit(given), _window_ms(given)
-    rule = Rule(rule_id, state, keys, filter, function, field_name, unique, operator, limit, window_ms)
-    if given.get("when") is not None:
-        rule = replace(rule, when=_when(given["when"], schema))
+    own = _condition(given, schema)
+    of = own.aggregation
+    rule = Rule(
+        *(
+            rule_id,
+            state,
+            keys,
+            filter,
+            of.function,
+            of.field,
+            of.unique,
+            own.operator,
+            own.limit,
+            of.window_ms,
+        ),
+        where=of.where,
+        exclude_current=of.exclude_current,
+        limit_of=own.limit_of,
+        divided_by=own.divided_by,
+    )
+    for joined in JOINED:
+        if given.get(joined) is not None:
+            rule = replace(rule, joined=joined, more=_more(given, joined, schema))
+    rule = replace(rule, when=_true_of_event("when", given, schema))
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     rule = replace(rule, severity=_severity(given), title=_title(given), labels=_labels(given))
@@ -238,13 +294,91 @@ def _filter(given: dict, schema: Schema) -> Filter:
     return tuple(filter)
 
 
-def _when(words: object, schema: Schema) -> When:
+def _true_of_event(name: str, given: dict, schema: Schema) -> When | None:
+    """`when` or `where`."""
+    words = given.get(name)
+    if words is None:
+        return None
     if not isinstance(words, str):
-        raise BadRule(expected("when", words, f"a text such as {shown('amount > 500')}"))
+        raise BadRule(expected(name, words, f"a text such as {shown('amount > 500')}"))
     try:
         return parse_when(words, schema)
     except BadConditions as error:
-        raise BadRule(f"when: {error}") from None
+        raise BadRule(f"{name}: {error}") from None
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def _condition(given: dict, schema: Schema) -> Condition:
+    """The condition that a rule has itself, or one of those in `and` or `or`."""
+    function, field, unique = _aggregation(given, schema)
+    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    limit, window_ms = _limit(given), _window_ms(given)
+    of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
+    if given.get("limitOf") is None:
+        return Condition(of, operator, limit)
+    if not 0 < limit <= MAX_MULTIPLE:
+        allowed = f"above 0 and at most {MAX_MULTIPLE:,} beside limitOf, of which it is a multiple"
+        raise BadRule(expected("limit", given["limit"], allowed))
+    if function == "STDDEV":
+        raise BadRule("limitOf: not for STDDEV, a root that cannot be compared exactly; take VARIANCE")
+    return Condition(of, operator, limit, *_inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema))
+
+
+def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
+    """Which events count: `where`, `excludeCurrent`."""
+    exclude = given.get("excludeCurrent")
+    if not isinstance(exclude, bool | None):
+        raise BadRule(expected("excludeCurrent", exclude, "true or false"))
+    return _true_of_event("where", given, schema), bool(exclude)
+
+
+def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int]:
+    function, field, unique = _aggregation(given, schema)
+    if function in ("STDDEV", "COUNT_WITH_RESET"):
+        raise BadRule(
+            expected(
+                "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
+            )
+        )
+    of = Aggregation(function, field, unique, _window_ms(given), *_which_events(given, schema))
+    divided_by = given.get("dividedBy")
+    if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
+        raise BadRule(expected("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}"))
+    return of, divided_by or 1
+
+
+def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:
+    """The conditions in `and` or `or`."""
+    listed, (other,) = given[joined], {*JOINED} - {joined}
+    if given.get(other) is not None:
+        raise BadRule("and, or: both are given, expected one of them")
+    if not isinstance(listed, list) or not 0 < len(listed) < MAX_CONDITIONS:
+        raise BadRule(expected(joined, listed, f"a list of 1 to {MAX_CONDITIONS - 1} conditions"))
+    return tuple(
+        _inside(f"{joined} {number}", each, CONDITION, _condition, schema)
+        for number, each in enumerate(listed, 1)
+    )
+
+
+def _inside(
+    where: str, given: object, allowed: tuple[str, ...], read: Callable[[dict, Schema], T], schema: Schema
+) -> T:
+    """Reads an object inside a message; what is wrong with it says where."""
+    if not isinstance(given, dict):
+        raise BadRule(
+            expected(
+                where, given, 'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}'
+            )
+        )
+    try:
+        for name in given:
+            if name not in allowed:
+                raise BadRule(unknown("attribute", name, allowed))
+        return read(given, schema)
+    except BadRule as error:
+        raise BadRule(f"{where}: {error}") from None
 
 
 def _meant(words: str, schema: Schema) -> str:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
 
-from lab.model.aggregates import AGGREGATES
+from lab.model.aggregates import Exact
 from lab.model.alerts import Alert, AlertTable, group_key, group_of
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of_one
+from lab.model.rule import Aggregation
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
 from lab.model.tallies import COUNTS, Tallies, record_example
@@ -26,7 +27,7 @@ LATE_POLICIES = ("evaluate", "store", "drop")
 
 @dataclass
 class StoredEvent:
-    """An event as a group keeps it: only the fields that its route's rules needed when it arrived."""
+    """An event as a group keeps it: only what its route's rules needed when it arrived."""
 
     arrival: int
     time: int
@@ -156,8 +157,8 @@ class Reference:
 
     def _example(self, event: dict[str, Any], route: Route, twin: StoredEvent) -> dict[str, Any]:
         key = group_key(route.keys, (event[name] for name in route.keys))
-        again = {name: event[name] for name in twin.fields}
-        return record_example(twin.id, twin.time, key, twin.fields, again)
+        fields = {name: value for name, value in twin.fields.items() if name in event}
+        return record_example(twin.id, twin.time, key, fields, {name: event[name] for name in fields})
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
@@ -177,55 +178,73 @@ class Reference:
         late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
         if late and self.late_policy == "drop":
             return "droppedLate", None
-        fields = {name: event[name] for rule in rules for name in rule.needs}
+        fields = {name: value for rule in rules for name, value in rule.kept(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.append(current)
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and self._counts(rule, group, current):
+            if rule.state == "ACTIVE" and self._is_judged(rule, group, current):
                 self._evaluate(rule, group, held, current, event)
         return "evaluated", None
+
+    def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
+        """A plain rule is judged at the events that count for it, every other at each event of its groups."""
+        return not rule.is_plain or self._counts(rule, rule.aggregations[0], group, current)
 
     def _evaluate(
         self, rule: Rule, group: tuple, held: list[StoredEvent], current: StoredEvent, event: dict[str, Any]
     ) -> None:
-        """The window ends with the current event, both ends included: [t − W, t]."""
-        window = [
-            other
-            for other in held
-            if current.time - rule.window_ms <= other.time <= current.time
-            and self._counts(rule, group, other)
-        ]
-        aggregate, holds = aggregate_of(rule, window)
-        if not holds or (rule.when and not is_true(rule.when, event)):
+        if rule.when and not is_true(rule.when, event):
             return
+        with localcontext(prec=100):
+            measures = {each: self._measure(rule, each, group, held, current) for each in rule.aggregations}
+            of = [
+                (measures[each.aggregation], measures[each.limit_of] if each.limit_of else None)
+                for each in rule.conditions
+            ]
+            told = rule.told(of)
+        if told is None:
+            return
+        (aggregate, operator, limit), conditions = told
         values = tuple(event[name] for name in rule.keys)
         alert = Alert(
             rule.rule_id,
             rule.version,
             group_key(rule.keys, values),
             aggregate,
-            rule.operator,
-            rule.limit,
+            operator,
+            limit,
             current.id,
             current.time,
             group=group_of(rule.keys, values),
             severity=rule.severity,
             title=rule.title,
             labels=rule.labels,
+            conditions=conditions,
         )
         self.alerts.append(alert)
-        if rule.function == "COUNT_WITH_RESET":
+        if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
             self.reset[rule.rule_id, group] = current.arrival
 
-    def _counts(self, rule: Rule, group: tuple, event: StoredEvent) -> bool:
-        """An event with a null that the rule needs does not count for it, nor one from before the rule's last reset."""
-        if any(event.fields.get(name) is None for name in rule.needs):
+    def _measure(
+        self, rule: Rule, of: Aggregation, group: tuple, held: list[StoredEvent], current: StoredEvent
+    ) -> Exact | None:
+        """The window ends with the current event, both ends included: [t − W, t]."""
+        window = [
+            other.fields
+            for other in held
+            if current.time - of.window_ms <= other.time <= current.time
+            and self._counts(rule, of, group, other)
+            and not (of.exclude_current and other is current)
+        ]
+        return of.measure(window)
+
+    def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
+        """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""
+        if any(event.fields.get(name) is None for name in of.needs):
             return False
-        return rule.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get(
-            (rule.rule_id, group), -1
-        )
+        return of.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -241,20 +260,17 @@ class Reference:
 
 
 def _widest_ms(rules: tuple[Rule, ...]) -> int:
-    return max(rule.window_ms for rule in rules)
+    return max(rule.widest_ms for rule in rules)
 
 
 def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
-    """The aggregate over the events of a window, as an alert reports it, and whether it holds against the limit."""
-    aggregate = AGGREGATES[rule.function]
-    values = {
-        "events": lambda event: event,
-        "field": lambda event: event.fields[rule.field],
-        "unique": lambda event: tuple(event.fields[name] for name in rule.unique),
-    }[aggregate.of]
+    """The aggregate of a plain rule over the events of a window, as an alert tells it, and whether it holds against the limit."""
+    own = rule.conditions[0]
     with localcontext(prec=100):
-        measure = aggregate.measure([values(event) for event in window])
-        return aggregate.reported(measure), rule.holds(measure)
+        measure = own.aggregation.measure([event.fields for event in window])
+        aggregate = own.told(measure).aggregate
+        assert aggregate is not None, "a window has the event with which it ends"
+        return aggregate, own.holds(measure)
 
 
 def key_group_of(group: tuple, key_groups: int) -> int:

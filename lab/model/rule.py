@@ -1,6 +1,8 @@
 """A rule as a value: what it says of which events, and how it is written.
 
 SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggregatorFunctionType": "SUM", ...}
+
+A plain rule compares one aggregate with a number. Others have several conditions, or one that says more: `Condition`.
 """
 
 import json
@@ -10,13 +12,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.aggregates import AGGREGATES, Exact, rounded
 from lab.model.conditions import Filter, conditions_text
 from lab.model.times import duration_parts as _duration
 from lab.model.times import duration_words as _duration_text
-from lab.model.when import RELATIONS, When, when_text
+from lab.model.when import RELATIONS, When, is_true, when_text
 from lab.model.words import html_table, plain, visible
 
 SYMBOLS = {
@@ -30,6 +32,9 @@ SYMBOLS = {
 OPERATORS = tuple(SYMBOLS)
 FUNCTIONS = tuple(AGGREGATES)
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+WHERE = (
+    "?"  # begins the name under which an event keeps whether a `where` is true of it; no field is called so
+)
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,138 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Aggregation:
+    """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only.
+
+    `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
+    """
+
+    function: str
+    field: str | None
+    unique: tuple[str, ...]
+    window_ms: int
+    where: When | None = None
+    exclude_current: bool = False
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
+        return tuple(sorted({*self.unique, self.field, self.kept_where} - {None}))
+
+    @cached_property
+    def kept_where(self) -> str | None:
+        """The name under which an event keeps whether `where` is true of it."""
+        return WHERE + when_text(self.where) if self.where else None
+
+    def kept(self, event: dict[str, Any]) -> dict[str, Any]:
+        """What it needs of an event; None where `where` is not true, as of a null, does not count."""
+        fields = {name: event[name] for name in self.needs if name != self.kept_where}
+        return fields | ({self.kept_where: is_true(self.where, event) or None} if self.where else {})
+
+    def counts(self, event: dict[str, Any]) -> bool:
+        """Whether an event counts for it, as far as the event itself says."""
+        return all(value is not None for value in self.kept(event).values())
+
+    def measure(self, events: list[dict[str, Any]]) -> Exact | None:
+        """What it measures over the events that count, exactly; None if there are none and it is no count."""
+        aggregate = AGGREGATES[self.function]
+        if not events and aggregate.of == "field":
+            return None
+        if aggregate.of == "field":
+            return aggregate.measure([event[self.field] for event in events])
+        return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its attributes in a message."""
+        return {
+            "aggregateFieldName": self.field,
+            "aggregatorFunctionType": self.function,
+            "unique": list(self.unique) or None,
+            "window": "".join(_duration(self.window_ms)),
+            "where": when_text(self.where) if self.where else None,
+            "excludeCurrent": self.exclude_current or None,
+        }
+
+    def describe(self, per: str = "") -> str:
+        of = ", ".join(self.unique) or self.field or "events"
+        where = f" where {when_text(self.where)}" if self.where else ""
+        without = " without the current event" if self.exclude_current else ""
+        return f"{self.function}({of}{where}){per} over {_duration_text(self.window_ms)}{without}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by`.
+
+    >>> sum_of_hour = Aggregation("SUM", "amount", (), 3_600_000)
+    >>> of_month = Aggregation("SUM", "amount", (), 30 * 86_400_000)
+    >>> Condition(sum_of_hour, "GREATER", Decimal(5), of_month, 30).describe()
+    'SUM(amount) over 1 h > 5 × SUM(amount) over 30 d ÷ 30'
+    """
+
+    aggregation: Aggregation
+    operator: str
+    limit: Decimal
+    limit_of: Aggregation | None = None
+    divided_by: int = 1
+
+    def limit_at(self, base: Exact | None) -> Fraction | None:
+        """The limit where `limit_of` measures `base`."""
+        if self.limit_of is None:
+            return Fraction(self.limit)
+        return None if base is None else Fraction(self.limit) * Fraction(base) / self.divided_by
+
+    def holds(self, measure: Exact | None, base: Exact | None = None) -> bool:
+        """Whether it is true, exactly, of what its aggregation measures and what `limit_of` does; not if either has no value."""
+        limit = self.limit_at(base)
+        if measure is None or limit is None:
+            return False
+        compared = AGGREGATES[self.aggregation.function].compared(limit)
+        return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
+
+    def told(self, measure: Exact | None, base: Exact | None = None) -> "Told":
+        """What an alert tells of it."""
+        aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
+        limit = self.limit_at(base)
+        if limit is None or self.limit_of:
+            return Told(aggregate, self.operator, None if limit is None else rounded(limit))
+        return Told(aggregate, self.operator, self.limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its attributes in a message."""
+        base = self.limit_of and self.limit_of.to_dict()
+        if base and self.divided_by > 1:
+            base |= {"dividedBy": self.divided_by}
+        return self.aggregation.to_dict() | {
+            "limitOperatorType": self.operator,
+            "limit": _json_value(self.limit),
+            "limitOf": base and _given(base),
+        }
+
+    def describe(self, per: str = "", limit: str | None = None) -> str:
+        return f"{self.aggregation.describe(per)} {symbol(self.operator)} {self.describe_limit(limit)}"
+
+    def describe_limit(self, limit: str | None = None) -> str:
+        """The limit in words; `limit`: how its number is written there."""
+        limit = plain(self.limit) if limit is None else limit
+        divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
+        return f"{limit} × {self.limit_of.describe()}{divided}" if self.limit_of else limit
+
+
+class Told(NamedTuple):
+    """A condition in an alert: None where there was no event to measure."""
+
+    aggregate: Decimal | None
+    operator: str
+    limit: Decimal | None
+
+
+@dataclass(frozen=True)
 class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
+    `where` … `divided_by`: as in its first `Condition`. `more`: further conditions, `joined` to the first by "and" or "or".
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
     `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it.
@@ -87,15 +220,61 @@ class Rule:
     severity: str | None = None
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    where: When | None = None
+    exclude_current: bool = False
+    limit_of: Aggregation | None = None
+    divided_by: int = 1
+    joined: str | None = None
+    more: tuple[Condition, ...] = ()
 
     @cached_property
     def route(self) -> Route:
         return Route(tuple(sorted(self.keys)), self.filter)
 
     @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All its conditions, the one that it has itself first."""
+        of = (self.function, self.field, self.unique, self.window_ms, self.where, self.exclude_current)
+        own = Condition(Aggregation(*of), self.operator, self.limit, self.limit_of, self.divided_by)
+        return (own, *self.more)
+
+    @cached_property
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        """What its conditions measure and compare with, each once."""
+        both = ((each.aggregation, each.limit_of) for each in self.conditions)
+        return tuple(dict.fromkeys(one for pair in both for one in pair if one))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
+        return not (self.where or self.exclude_current or self.limit_of or self.more)
+
+    @property
+    def has_curve(self) -> bool:
+        """Whether its aggregate at each event tells how often it would alert at any other limit."""
+        return self.is_plain and self.function != "COUNT_WITH_RESET"
+
+    @cached_property
+    def widest_ms(self) -> int:
+        """The widest window of its conditions."""
+        return max(each.window_ms for each in self.aggregations)
+
+    @cached_property
     def needs(self) -> tuple[str, ...]:
-        """The event fields to keep for its aggregate, sorted."""
-        return tuple(sorted({*self.unique, self.field} - {None}))
+        """What an event keeps for its conditions, sorted."""
+        return tuple(sorted({name for each in self.aggregations for name in each.needs}))
+
+    def kept(self, event: dict[str, Any]) -> dict[str, Any]:
+        """What it needs of an event."""
+        return {name: value for each in self.aggregations for name, value in each.kept(event).items()}
+
+    def told(self, measures: list[tuple[Exact | None, Exact | None]]) -> tuple[Told, tuple[Told, ...]] | None:
+        """What its alert tells where its conditions measure this: the first that holds, and of several all. None: no alert."""
+        holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
+        if not (any(holds) if self.joined == "or" else all(holds)):
+            return None
+        told = tuple(each.told(*pair) for each, pair in zip(self.conditions, measures))
+        return told[holds.index(True)], told if self.more else ()
 
     @property
     def symbol(self) -> str:
@@ -119,12 +298,8 @@ class Rule:
             "ruleState": self.state,
             "groupingKeyNames": list(self.keys),
             "filter": filter_object(self.filter) or None,
-            "aggregateFieldName": self.field,
-            "aggregatorFunctionType": self.function,
-            "unique": list(self.unique) or None,
-            "limitOperatorType": self.operator,
-            "limit": _json_value(self.limit),
-            "window": "".join(_duration(self.window_ms)),
+            **self.conditions[0].to_dict(),
+            self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
             "action": self.action,
             "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
@@ -133,21 +308,25 @@ class Rule:
             "labels": dict(self.labels) or None,
             "version": self.version or None,
         }
-        return {name: value for name, value in attributes.items() if value is not None}
+        return _given(attributes)
 
     def describe(self, limit: str | None = None) -> str:
         """The rule in plain English; `limit`: how its limit is written there."""
-        limit = plain(self.limit) if limit is None else limit
-        of = ", ".join(self.unique) or self.field or "events"
         where = f" where {conditions_text(self.filter)}" if self.filter else ""
-        per = f" per {', '.join(self.keys)}" if self.keys else ""
+        per = f"{where} per {', '.join(self.keys)}" if self.keys else where
+        first, *more = self.conditions
+        said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
-        over = _duration_text(self.window_ms)
-        return f"{self.function}({of}){where}{per} over {over} {self.symbol} {limit}{when}{then}"
+        return f"{said}{when}{then}"
 
     def _repr_html_(self) -> str:
         return table([self])
+
+
+def _given(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those that are given."""
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def symbol(operator: str) -> str:

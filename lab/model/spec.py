@@ -11,7 +11,18 @@ from typing import Any
 from lab.model.alerts import MAX_KEY, Alert
 from lab.model.field import MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.messages import LABEL, MAX_LABELS, MAX_SAID, SAID, SEVERITIES
+from lab.model.messages import (
+    CONDITION,
+    JOINED,
+    LABEL,
+    LIMIT_OF,
+    MAX_CONDITIONS,
+    MAX_DIVIDED_BY,
+    MAX_LABELS,
+    MAX_SAID,
+    SAID,
+    SEVERITIES,
+)
 from lab.model.rules import (
     ACTIONS,
     ATTRIBUTES,
@@ -157,6 +168,8 @@ def _message(schema: Schema) -> Json:
             "propertyNames": {"enum": list(schema.names)},
             "additionalProperties": {"anyOf": [either, {"type": "array", "items": either, "minItems": 1}]},
         },
+        "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
+        "excludeCurrent": {"type": "boolean"},
         "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
         "controlType": _words(CONTROLS),
         "version": {"type": "integer"},
@@ -165,14 +178,21 @@ def _message(schema: Schema) -> Json:
         **_said(),
         "changeId": {"type": "string"},
     }
-    nullable = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in ATTRIBUTES}
-    nullable["ruleState"] = attributes["ruleState"]
-    return {
-        "type": "object",
-        "properties": nullable,
-        "required": ["ruleState"],
-        "additionalProperties": False,
+    attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
+    attributes["limitOf"] = _nullable(attributes, LIMIT_OF) | {
+        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`"
     }
+    conditions = {"type": "array", "items": _nullable(attributes, CONDITION), "minItems": 1}
+    attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
+    made = _nullable(attributes, ATTRIBUTES)
+    made["properties"]["ruleState"] = attributes["ruleState"]
+    return made | {"required": ["ruleState"]}
+
+
+def _nullable(attributes: dict[str, Json], names: Iterable[str]) -> Json:
+    """An object of some attributes, each of which may be null."""
+    properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _said() -> dict[str, Json]:
@@ -223,9 +243,17 @@ def _alert(schema: Schema) -> Json:
     properties["alertTime"] = MS | {
         "description": "when the alert was made, ms since the epoch; live logs only"
     }
+    either: Json = {"anyOf": [DECIMAL_TEXT, {"type": "null"}]}
+    told = _closed({"aggregate": either, "operator": _words(OPERATORS), "limit": either}, {})
+    properties["conditions"] = {
+        "type": "array",
+        "items": {"type": "object", **told},
+        "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
+    }
     said = _said()
     properties |= {name: said[name] | {"description": "the rule's, if it has one"} for name in SAID}
-    required = [name for name in properties if name not in ("logTime", "alertTime", *SAID)]
+    optional = ("logTime", "alertTime", "conditions", *SAID)
+    required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 

@@ -195,14 +195,14 @@ def parse_when(text: str, schema: Schema) -> When:
     Traceback (most recent call last):
     lab.model.conditions.BadConditions: unknown logins field "contry", did you mean country? ... (at "contry", character 18)
     """
-    reader = _WhenReader(text, schema)
+    reader = WhenReader(text, schema)
     when = reader.any(0)
     if reader.next.kind != "end":
         reader.refuse_rest()
     return when
 
 
-class _WhenReader(Reader):
+class WhenReader(Reader):
     """Reads a condition from left to right, each token once."""
 
     def __init__(self, text: str, schema: Schema):

@@ -63,6 +63,9 @@ RULES_ARRAYS = {
     "upto": (8, 2),
     "firing": (8, 1),
     "when": (8, 2),
+    "condition": (8, 2),
+    "joined": (8, 2),
+    "measured": (8, 2),
 }
 BATCH_ARRAYS = {
     "time": (8, 1),

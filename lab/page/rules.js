@@ -8,7 +8,8 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const COUNT_WORDS = ["COUNT", "COUNT_WITH_RESET", "COUNT_FLINK", "COUNT_WITH_RESET_FLINK"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
-const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", "when", "action", "ttl", "severity", "title", "labels"];
+const NOT_HERE = ["where", "excludeCurrent", "limitOf", "and", "or", "when"]; // which the page refuses
+const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", ...NOT_HERE, "action", "ttl", "severity", "title", "labels"];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";
 const UNIT_SECONDS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -75,7 +76,7 @@ function readRule(given, id, state, schema) {
   if (!windows.length) throw new Bad(expected("window", null, WINDOW_ALLOWED));
   if (windows.some((each) => each !== windows[0])) throw new Bad("window and windowMinutes differ, expected one of them or the same in both");
   const rule = { id, state, keys, filter, ...aggregation, operator, limit, windowMs: 1000 * windows[0], version: 0, action: null, ttlMs: null };
-  if (has(given, "when")) throw new Bad("when: this page evaluates rules without it; lab start has all that rules can say");
+  for (const name of NOT_HERE) if (has(given, name)) throw new Bad(`${name}: this page evaluates rules without it; lab start has all that rules can say`);
   if (has(given, "action") || has(given, "ttl")) {
     rule.action = given.get("action");
     if (!ACTIONS.includes(rule.action)) throw new Bad(expected("action", rule.action, `one of ${ACTIONS.join(", ")}`));
@@ -231,7 +232,7 @@ function numbersOf(rules, fields, schema) {
   const aggregate = [], needs = [], unique = [], limit = [], upto = [], firing = [];
   let queues = 0, distinct = 0, lanes = 0, own = 0;
   for (const key of keys.values()) {
-    const row = new Array(at.POSITIONS + 1).fill(0n), first = unique.length, needed = new Map();
+    const row = new Array(at.EXCLUDES + 1).fill(0n), first = unique.length, needed = new Map();
     for (const name of new Set([...key.unique, ...(key.field ? [key.field] : [])])) {
       const number = fields.indexOf(name), column = columns.get(`not null/${Math.floor(number / 63)}`);
       needed.set(column, (needed.get(column) ?? 0n) + (1n << BigInt(number % 63)));

@@ -214,6 +214,11 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "severity": rule.severity,
         "title": rule.title,
         "labels": attributes.get("labels"),
+        "where_condition": attributes.get("where"),
+        "exclude_current": attributes.get("excludeCurrent"),
+        "limit_of": attributes.get("limitOf"),
+        "and_conditions": attributes.get("and"),
+        "or_conditions": attributes.get("or"),
         "disabled": False,
     }
 
@@ -244,6 +249,11 @@ def message_of(change: Change, identity: str) -> str:
             "severity": row.get("severity"),
             "title": row.get("title"),
             "labels": row.get("labels"),
+            "where": row.get("where_condition"),
+            "excludeCurrent": row.get("exclude_current"),
+            "limitOf": row.get("limit_of"),
+            "and": row.get("and_conditions"),
+            "or": row.get("or_conditions"),
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

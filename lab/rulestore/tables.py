@@ -74,6 +74,11 @@ RULES = Table(
     Column("severity", Text),
     Column("title", Text),
     Column("labels", DOCUMENT),
+    Column("where_condition", Text),
+    Column("exclude_current", Boolean),
+    Column("limit_of", DOCUMENT),
+    Column("and_conditions", DOCUMENT),
+    Column("or_conditions", DOCUMENT),
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -143,7 +148,19 @@ _SEVERITY = f"severity is {', '.join(SEVERITIES)} or null"
 _CHECKS[_SEVERITY] = _ROW.severity.in_(SEVERITIES)
 _TITLE = f"title has 1 to {MAX_SAID} characters"
 _CHECKS[_TITLE] = func.length(_ROW.title).between(1, MAX_SAID)
+_WHERE = "where_condition has at most 50000 characters"
+_CHECKS[_WHERE] = func.length(_ROW.where_condition) <= 50_000
+_EXCLUDE = "exclude_current is true, false or null"
+_CHECKS[_EXCLUDE] = _ROW.exclude_current.in_((True, False))
+_LIMIT_OF = "limit_of is an object of at most 50000 characters"
+_AND = "and_conditions is a list of at most 50000 characters"
+_OR = "or_conditions is a list of at most 50000 characters"
 _LABELS = "labels is an object of texts of at most 50000 characters"
+_DOCUMENTS = (  # constraint, column, what it holds
+    (_LIMIT_OF, "limit_of", "object"),
+    (_AND, "and_conditions", "array"),
+    (_OR, "or_conditions", "array"),
+)
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
 _UNIQUE_NEEDED = "unique_fields is needed by UNIQUE_COUNT"
@@ -162,6 +179,10 @@ _POSTGRESQL = {
         AND length(filter::text) <= 50000""",
     _LABELS: """labels IS NULL OR jsonb_typeof(labels) = 'object'
         AND NOT labels @? '$.* ? (@.type() != "string")' AND length(labels::text) <= 50000""",
+    **{
+        name: f"{column} IS NULL OR jsonb_typeof({column}) = '{kind}' AND length({column}::text) <= 50000"
+        for name, column, kind in _DOCUMENTS
+    },
     _LIMIT: "scale(limit_value) <= 12 AND abs(limit_value) < 1e24 AND limit_value <> 'NaN'",
 }
 _SQLITE = {
@@ -176,6 +197,10 @@ _SQLITE = {
         AND length(filter) <= 50000""",
     _LABELS: """labels IS NULL OR json_valid(labels) AND json_type(labels) = 'object'
         AND length(labels) <= 50000""",
+    **{
+        name: f"{column} IS NULL OR json_valid({column}) AND json_type({column}) = '{kind}' AND length({column}) <= 50000"
+        for name, column, kind in _DOCUMENTS
+    },
     _LIMIT: """limit_value GLOB '*[0-9]' AND limit_value GLOB '[-0-9]*' AND ltrim(limit_value, '-') GLOB '[0-9]*'
         AND limit_value NOT GLOB '*[^-0-9.]*' AND limit_value NOT GLOB '?*-*' AND limit_value NOT GLOB '*.*.*'
         AND length(limit_value) - instr(limit_value || '.', '.') <= 12
@@ -198,7 +223,9 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'unique_fields', json(NEW.unique_fields), 'limit_operator_type', NEW.limit_operator_type,
     'limit_value', NEW.limit_value, 'window_seconds', NEW.window_seconds, 'action', NEW.action,
     'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition,
-    'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+    'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels),
+    'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
+    'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]
@@ -272,6 +299,8 @@ def grant(engine: Engine) -> None:
 
 # what a store of an earlier version may lack: the constraint of each column
 _ADDED = {"when_condition": _WHEN, "severity": _SEVERITY, "title": _TITLE, "labels": _LABELS}
+_ADDED |= {"where_condition": _WHERE, "exclude_current": _EXCLUDE}
+_ADDED |= {column: name for name, column, _ in _DOCUMENTS}
 _SQLITE_DROPPED = ("DROP TRIGGER rules_inserted", "DROP TRIGGER rules_updated", "DROP VIEW rule_status")
 _SQLITE_MADE = (*_SQLITE_TRIGGERS[:2], _STATUS)
 

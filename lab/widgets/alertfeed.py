@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, compact_json, id_text, utc
-from lab.model.rules import Rule, symbol
+from lab.model.rule import WHERE, Rule, symbol
 from lab.model.schema import PAYMENTS
 from lab.model.times import duration_words
 from lab.model.when import fields_of
@@ -211,6 +211,15 @@ class AlertFeed(Part):
             counted = events
             if rule.function == "COUNT_WITH_RESET":
                 counted = self.past.window(rule, alert.event_id, alert.event_time, int(alert.aggregate))
+            elif not rule.is_plain:
+                own = rule.aggregations[0]
+                judged = (alert.event_id, alert.event_time)
+                counted = [
+                    event
+                    for event in events
+                    if own.counts(event)
+                    and not (own.exclude_current and id_of(event, self.past.schema) == judged)
+                ]
             self._say(explain(rule, alert, events, counted))
             self._show_window(rule, alert, events, counted)
             self._show_events(rule, counted)
@@ -273,7 +282,9 @@ class AlertFeed(Part):
         """The newest events of a window, whole: what the rule looks at comes first."""
         schema = self.past.schema
         of_filter = (name for name, _ in rule.filter)
-        looked_at = (*rule.needs, *rule.keys, *of_filter, *fields_of(rule.when))
+        wheres = (name for each in rule.aggregations for name in fields_of(each.where))
+        kept = (name for name in rule.needs if not name.startswith(WHERE))
+        looked_at = (*kept, *rule.keys, *of_filter, *wheres, *fields_of(rule.when))
         known = {*schema.id_fields, schema.time_field} - {*looked_at}
         names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]

@@ -13,11 +13,15 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
         f"{meaning(rule)}: {len(events)} events in the window of {duration_words(rule.window_ms)} that ends with "
         f"event {id_text(alert.event_id)}, group {alert.key}. The alert's value was {alert.aggregate:,}."
     )
-    if before := len(events) - len(counted):
+    if not rule.is_plain:
+        said += f" Of them {len(counted)} count for {rule.aggregations[0].describe()}."
+    elif before := len(events) - len(counted):
         said += (
             f" The first {before}, in grey, no longer count: the rule alerted on them and reset its count."
         )
-    adds_up = building_up(rule, counted)[-1]
+    adds_up = building_up(rule, counted)[-1] if counted else None
+    if rule.joined == "or":  # the alert's value may be that of another condition
+        return said
     if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
         said += (
             f" These events give {'no value' if adds_up is None else f'{adds_up:,.10g}'}: the rule or its window has changed "
@@ -35,7 +39,7 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
     step = -(-len(held) // at_most)
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):
-        counted = [e for e in held[:n] if all(e.fields[name] is not None for name in rule.needs)]
+        counted = [event for event in held[:n] if rule.aggregations[0].counts(event.fields)]
         so_far[n - 1] = float(aggregate_of(rule, counted)[0]) if counted else None
     return so_far
 

@@ -127,7 +127,7 @@ class Backtest(widgets.VBox):
             f"{rounded_duration(last - first)} ({events:,} events).",
             "good",
         )
-        if rule.function == "COUNT_WITH_RESET" or not len(found.values):
+        if not rule.has_curve or not len(found.values):
             limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:
             values = found.ascending()
@@ -161,5 +161,6 @@ def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
 
 def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
-    limit = rule.limit if rule.function == "COUNT_WITH_RESET" else None
-    return rule.keys, rule.filter, rule.when, rule.function, rule.field, rule.unique, rule.window_ms, limit
+    if not rule.has_curve:
+        return rule.keys, rule.filter, rule.when, rule.joined, rule.conditions
+    return rule.keys, rule.filter, rule.when, rule.aggregations

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from html import escape
+from typing import Any
 
 import ipywidgets as widgets
 import traitlets
@@ -16,12 +17,15 @@ from lab.model.messages import SEVERITIES
 from lab.model.rule import filter_object
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
+from lab.model.sentence import TIMES, read_limit, read_more
 from lab.model.when import EXAMPLES as WHEN_EXAMPLES
 from lab.model.when import parse_when
-from lab.model.words import plain
 
 CONTEXT = 80  # characters shown around a mistake
 WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
+COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
+MORE = "further conditions: and UNIQUE_COUNT(ip) over 1 d >= 3, or SUM(amount) over 1 h > 500"
+MULTIPLE = "a number, or a multiple of another aggregate: 5 × SUM(amount) over 30 d ÷ 30"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
@@ -89,10 +93,16 @@ class RuleForm(widgets.VBox):
         self.filter.tooltip, self.filter_said = SYNTAX, widgets.HTML()
         self.when = widgets.Text(description="and when", placeholder=WHEN_EXAMPLES)
         self.when.tooltip, self.when_said = WHICH_EVENT, widgets.HTML()
+        self.where = widgets.Text(description="counting", placeholder=f"only events with {WHEN_EXAMPLES}")
+        self.where.tooltip, self.where_said = COUNTING, widgets.HTML()
+        self.exclude = widgets.Checkbox(description="without the current event", indent=False)
+        self.more = widgets.Text(description="and / or", placeholder=MORE)
+        self.more.tooltip, self.more_said = MORE, widgets.HTML()
         self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
         self.field = widgets.Dropdown(options=[("events", EVENTS)], description="of")
         self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if")
-        self.limit = widgets.Text(description="limit")
+        self.limit = widgets.Text(description="limit", tooltip=MULTIPLE)
+        self.limit_said = widgets.HTML()
         self.window = widgets.Text(description="within", placeholder="10s, 20m, 24h, 30d")
         actions = [("no action", NO_ACTION), *zip(ACTIONS, ACTIONS)]
         self.action = widgets.Dropdown(options=actions, description="then")
@@ -113,7 +123,7 @@ class RuleForm(widgets.VBox):
             self.field,
             self.unique,
         )
-        conditions = (self.operator, self.limit, self.window, self.when)
+        conditions = (self.where, self.exclude, self.operator, self.limit, self.window, self.more, self.when)
         said = (self.severity, self.title, self.labels)
         for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
@@ -125,7 +135,18 @@ class RuleForm(widgets.VBox):
             (self.window, self.action),
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
-        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, within, self.ttl]
+        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique]
+        rows += [
+            self.where,
+            self.where_said,
+            self.exclude,
+            when,
+            self.limit_said,
+            within,
+            self.ttl,
+            self.more,
+            self.more_said,
+        ]
         rows += [self.when, self.when_said, self.title, widgets.HBox((self.severity, self.labels))]
         super().__init__(rows)
         self.add_class("lab-form")
@@ -159,7 +180,8 @@ class RuleForm(widgets.VBox):
         """Shows a rule, unless what somebody wrote means it already; `changed` is not called."""
         if self._means(rule):
             return
-        self.filter_said.value = self.when_said.value = ""
+        for said in (self.filter_said, self.where_said, self.limit_said, self.more_said, self.when_said):
+            said.value = ""
         self._filling = True
         try:
             attributes = rule.to_dict()
@@ -169,7 +191,10 @@ class RuleForm(widgets.VBox):
             self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
             self.filter.value = conditions_text(rule.filter)
             self.when.value = attributes.get("when", "")
-            self.limit.value, self.window.value = plain(rule.limit), attributes["window"]
+            first, *more = rule.conditions
+            self.where.value, self.exclude.value = attributes.get("where", ""), rule.exclude_current
+            self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
+            self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
             self.labels.value = labels_text(rule.labels)
@@ -190,12 +215,14 @@ class RuleForm(widgets.VBox):
             self.filter_said.value = ""
         except BadConditions as error:
             self.filter_said.value = marked(self.filter.value, error)
-        self.when_said.value = ""
-        try:
-            if self.when.value.strip():
-                parse_when(self.when.value, self.schema)
-        except BadConditions as error:
-            self.when_said.value = marked(self.when.value, error)
+        for control, said in ((self.when, self.when_said), (self.where, self.where_said)):
+            self._read(control, said, parse_when)
+        more = self._read(self.more, self.more_said, read_more)
+        if more is None:  # for `parse_message` to refuse, unless it is empty
+            more = {"and": self.more.value.strip() or None}
+        limit: dict = {"limit": _number(self.limit.value)}
+        if any(sign in self.limit.value.split() for sign in TIMES):
+            limit = self._read(self.limit, self.limit_said, read_limit) or {"limit": self.limit.value}
         message = {
             "ruleId": _number(self.rule_id.value),
             "ruleState": self.state.value,
@@ -205,8 +232,11 @@ class RuleForm(widgets.VBox):
             "aggregatorFunctionType": self.function.value,
             "unique": list(self.unique.value) or None,
             "limitOperatorType": self.operator.value,
-            "limit": _number(self.limit.value),
+            **limit,
             "window": self.window.value,
+            "where": self.where.value.strip() or None,
+            "excludeCurrent": self.exclude.value or None,
+            **more,
             "when": self.when.value.strip() or None,
             "action": self.action.value or None,
             "ttl": self.ttl.value if self.action.value else None,
@@ -217,6 +247,15 @@ class RuleForm(widgets.VBox):
         if TYPES[self.function.value] == "unique":
             message["aggregateFieldName"] = None
         return json.dumps({name: value for name, value in message.items() if value is not None}, indent=1)
+
+    def _read(self, control: widgets.Text, said: widgets.HTML, read: Callable[[str, Schema], Any]) -> Any:
+        """What a text means, None for an empty one and one that cannot be read: then its mistake is marked."""
+        said.value = ""
+        try:
+            return read(control.value, self.schema) if control.value.strip() else None
+        except BadConditions as error:
+            said.value = marked(control.value, error)
+            return None
 
 
 def labels_text(labels: Iterable[tuple[str, str]]) -> str:

@@ -76,9 +76,10 @@ def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):
     logs.log("alerts").append([old])
     assert main(command) == OK
     with create_engine(database_url(database)).begin() as connection:
-        for name in ("group_json", "severity", "title", "labels_json"):
+        for name in ("group_json", "severity", "title", "labels_json", "conditions_json"):
             connection.execute(text(f"ALTER TABLE lab_alerts DROP COLUMN {name}"))
-    said = '"severity":"high","title":"Too much","labels":{"team":"fraud"},'
+    told = '[{"aggregate":"3","operator":"GREATER","limit":null}]'
+    said = f'"conditions":{told},"severity":"high","title":"Too much","labels":{{"team":"fraud"}},'
     logs.log("alerts").append([alert(8).replace('"eventId"', said + '"eventId"')])
     assert main(command) == OK
     assert [(row["group_key"], row["group_json"]) for row in rows(database)] == [
@@ -87,6 +88,7 @@ def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):
     ]
     said = [(row["severity"], row["title"], row["labels_json"]) for row in rows(database)]
     assert said == [(None, None, None), ("high", "Too much", '{"team":"fraud"}')]
+    assert [row["conditions_json"] for row in rows(database)] == [None, told]
 
 
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(logs, url):  # noqa: F811

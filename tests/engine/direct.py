@@ -22,12 +22,13 @@ import pyarrow as pa
 from lab.engine import shared, store
 from lab.engine.alertlines import alert_lines
 from lab.engine.columns import ID_TEXT, LOG_TIME, Columns
-from lab.engine.rulenumbers import different_whens, halves, when_column
+from lab.engine.rulenumbers import carried, different_whens, when_column
 from lab.engine.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.keygroups import digest
 from lab.model.reference import LATE_POLICIES, key_group_of, run
+from lab.model.rule import WHERE
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.tallies import FATES
@@ -74,7 +75,7 @@ class Direct:
                 self.stores[route] = self._store(route, fields, rules)
                 self.since[route] = {rule.rule_id: 0 for rule in rules}
             elif held.rules != rules:
-                if max(rule.window_ms for rule in rules) > held.widest_ms:
+                if max(rule.widest_ms for rule in rules) > held.widest_ms:
                     held.forget(self.newest - held.widest_ms - self.late_ms, self.late_ms)
                 since = self.since[route]
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
@@ -112,11 +113,21 @@ class Direct:
             "keyGroup": np.array([key_group_of(group, self.key_groups) for group in groups], np.int64),
         }
         needed = {name for rule in held.rules for name in rule.needs}  # what the engine sends along a route
+        events = [
+            event
+            | {
+                name: 1 if true else None
+                for rule in held.rules
+                for name, true in rule.kept(event).items()
+                if name.startswith(WHERE)
+            }
+            for event in events
+        ]
         for kind, names in (("key", held.route.keys), ("value", needed)):
             for name in names:
                 columns[f"text:{name}"] = pa.array([str(event[name]) for event in events])
                 numbers = [self._numbers(name, event[name]) for event in events]
-                for half, column in enumerate(halves(self.schema, name)):
+                for half, column in enumerate(carried(self.schema, name)):
                     values = [None if number is None else number[half] for number in numbers]
                     columns[f"{kind}:{column}"] = (
                         pa.array(values, pa.int64()) if None in values else np.array(values, np.int64)
@@ -136,6 +147,8 @@ class Direct:
     def _numbers(self, name: str, value: Any) -> tuple[int, ...] | None:
         if value is None or isinstance(value, str):
             return value if value is None else digest(value)
+        if name.startswith(WHERE):
+            return (value,)
         return (int(value.scaleb(self.schema.field(name).scale)) if self.schema.field(name).scale else value,)
 
     def restart(self, parts: int) -> None:
@@ -160,6 +173,8 @@ AMOUNTS = (
     ("9999999999999999.99", "-9999999999999999.99", "0.01", "9999999999999999.98"),
 )
 LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98", "0.000000000001")
+MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
+UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
 STEPS = ((0, 1), (0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE), (10_000,), (1000, 2000))
 BEHIND = (
@@ -185,12 +200,50 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         "window": rng.choice(["1s", "30s", "1m", "2m", "5m", "30m"]),
     }
     if function == "UNIQUE_COUNT":
-        rule["unique"] = rng.choice([["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"]])
+        rule["unique"] = rng.choice(UNIQUE)
     else:
         rule["aggregateFieldName"] = field
     if rng.random() < 0.3:
         rule["when"] = rng.choice(WHENS)
+    if rng.random() < 0.4:
+        rule |= more_said(rng, functions)
+        if "limitOf" in rule:
+            rule["limit"] = rng.choice(MULTIPLES)
+            if function == "STDDEV":
+                rule["aggregatorFunctionType"] = "VARIANCE"
     return json.dumps(rule).encode()
+
+
+def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
+    """What makes a rule more than plain."""
+    said = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice([{}, {"excludeCurrent": True}])
+    if rng.random() < 0.4:
+        comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
+        said["limitOf"] = _aggregation(rng, comparable) | {"dividedBy": rng.choice([None, 1, 2, 3, 60])}
+    if rng.random() < 0.5:
+        joined = rng.choice(["and", "or"])
+        said[joined] = [_condition(rng, functions) for _ in range(rng.choice([1, 1, 2, 3]))]
+    return said
+
+
+def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
+    function = rng.choice(functions)
+    of = {"unique": rng.choice(UNIQUE)} if function == "UNIQUE_COUNT" else {"aggregateFieldName": "amount"}
+    return of | {
+        "aggregatorFunctionType": function,
+        "window": rng.choice(["1s", "1m", "5m", "30m"]),
+        "where": rng.choice([None, rng.choice(WHENS)]),
+        "excludeCurrent": rng.choice([None, False, True]),
+    }
+
+
+def _condition(rng: random.Random, functions: Sequence[str]) -> dict:
+    condition = _aggregation(rng, functions)
+    condition |= {"limitOperatorType": rng.choice(OPERATORS), "limit": rng.choice(LIMITS)}
+    comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
+    if rng.random() < 0.3 and condition["aggregatorFunctionType"] != "STDDEV":
+        condition |= {"limit": rng.choice(MULTIPLES), "limitOf": _aggregation(rng, comparable)}
+    return condition
 
 
 def random_change(rng: random.Random, routes: list[tuple]) -> bytes:

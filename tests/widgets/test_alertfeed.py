@@ -205,3 +205,27 @@ def test_of_a_large_window_only_some_sums_are_computed_the_last_one_always():
     events = [{"paymentAmount": Decimal(1)} for _ in range(1000)]
     so_far = building_up(reference.book.rules[1], events)
     assert so_far[-1] == 1000.0 and 90 <= sum(value is not None for value in so_far) <= 100
+
+
+MORE = (
+    "1: COUNT(events where paymentAmount > 15) per payeeId over 20 min >= 2",
+    "1: SUM(paymentAmount) per payeeId over 20 min without the current event > 25",
+    "1: SUM(paymentAmount) per payeeId over 20 min > 0.6 × SUM(paymentAmount) over 1 h",
+    "1: COUNT(events) per payeeId over 20 min > 9 or MAX(paymentAmount) over 20 min > 30",
+    "1: COUNT_WITH_RESET(events where paymentAmount > 15) per payeeId over 20 min >= 2",
+)
+
+
+@pytest.mark.parametrize("rule", MORE)
+def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
+    reference, past = Reference(PAYMENTS), Past(PAYMENTS)
+    assert reference.control(rule)["status"] == "accepted"
+    lines = [f"{n},2013-01-01 00:0{n}:00,25,12,CSH,{10 * n}".encode() for n in (1, 2, 3, 4)]
+    for line in lines:
+        reference.event(line)
+    past.add(lines)
+    feed = AlertFeed(reference.alerts, past=past, rules=reference.book.rules)
+    feed.table.selected = reference.alerts[-1].alert_id
+    assert "in the window of 20 min" in feed.said.value
+    assert "has changed since" not in feed.said.value
+    assert feed.events.rows

@@ -384,3 +384,35 @@ def test_a_hint_is_said_once_however_many_events_come():
     desk.backtest.past.add([b"3,2013-01-01 00:00:00,25,12,a,30"])
     desk._hint()
     assert "paymentType = a is" not in desk.hints.value
+
+
+def test_a_rule_that_says_more_is_typed_as_a_sentence_and_stays_what_it_is_in_the_form():
+    desk = RuleDesk(LOGINS, book=RuleBook(LOGINS), past=Past(LOGINS), publish=print)
+    words = (
+        'COUNT(events where action = "failed") per userId over 10 min without the current event '
+        ">= 2 × COUNT(events) over 1 d ÷ 24 and UNIQUE_COUNT(ip) over 1 d >= 3"
+    )
+    desk.text.value = f"7: {words}"
+    assert desk.form.where.value == 'action = "failed"' and desk.form.exclude.value
+    assert desk.form.limit.value == "2 × COUNT(events) over 1 d ÷ 24"
+    assert desk.form.more.value == "and UNIQUE_COUNT(ip) over 1 d >= 3"
+    desk.form.window.value = "20m"
+    rule = parse_message(desk.text.value, LOGINS).rule
+    assert rule and rule.describe() == words.replace("10 min", "20 min")
+
+
+@pytest.mark.parametrize(
+    ("control", "text", "wrong"),
+    [
+        ("where", "contry = KR", "contry"),
+        ("more", "and COUNT(events) over 1 week > 3", "week"),
+        ("limit", "5 × COUNT(evnts) over 1 h", "evnts"),
+    ],
+)
+def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_published_instead(control, text, wrong):
+    desk = RuleDesk(LOGINS, book=RuleBook(LOGINS), past=Past(LOGINS), publish=print)
+    desk.text.value = "7: COUNT(events) per userId over 10 min >= 5"
+    assert not desk.publish.disabled
+    getattr(desk.form, control).value = text
+    assert desk.publish.disabled
+    assert f"<mark>{wrong}</mark>" in getattr(desk.form, f"{control}_said").value

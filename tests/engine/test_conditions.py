@@ -1,0 +1,52 @@
+"""Aggregates compared with multiples of others: exactly, however near and however large."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lab.engine.aggregates import SCRATCH
+from lab.engine.conditions import compared_with
+from lab.engine.limits import Measure
+from lab.model.messages import MAX_DIVIDED_BY, MAX_MULTIPLE
+
+PARTS = st.integers(1, 1 << 60)
+FACTORS = st.integers(1, MAX_MULTIPLE * 10**12), st.integers(1, MAX_DIVIDED_BY * 10**12)
+
+
+def measure_of(value: Fraction) -> Measure:
+    """As the loop has it: rounded down, and a fraction of at most 60 bits."""
+    whole, rest = divmod(value.numerator, value.denominator)
+    low = whole & (1 << 64) - 1
+    halves = np.int64(whole >> 64), np.int64(low - (low >> 63 << 64))
+    return Measure(*halves, np.int64(rest), np.int64(value.denominator))
+
+
+@st.composite
+def values(draw):
+    whole = draw(st.one_of(st.integers(-20, 20), st.integers(-(1 << 126), 1 << 126)))
+    parts = draw(st.one_of(st.integers(1, 9), PARTS))
+    return whole + Fraction(draw(st.integers(0, parts - 1)), parts)
+
+
+@given(values(), values(), *FACTORS, st.integers(-36, 36))
+@example(Fraction(-1, 1 << 60), Fraction(-1, 1 << 60), 1, 1, 0)
+@example(Fraction(-1, 1 << 60), Fraction(-1, (1 << 60) - 1), 1, 1, 0)
+@example(Fraction(0), Fraction(0), 1, 1, 36)
+@example(Fraction((1 << 126) - 1), Fraction(1 << 126), 1, 1, 0)
+def test_what_is_compared_with_a_multiple_is_compared_exactly(value, other, times, by, tens):
+    limit = other * times / by * Fraction(10) ** tens
+    found = compared_with(np.zeros(SCRATCH, np.int64), measure_of(value), measure_of(other), times, by, tens)
+    assert found == (value > limit) - (value < limit)
+
+
+@given(values(), st.integers(1, 1000), st.integers(1, 1000), st.integers(-1, 1))
+def test_what_is_next_to_the_limit_too(other, times, by, off):
+    """Floats cannot tell these apart."""
+    limit = other * times / by
+    if limit.denominator > 1 << 60 or not -(1 << 126) < limit < 1 << 126:
+        return
+    value = limit + Fraction(off, limit.denominator)
+    found = compared_with(np.zeros(SCRATCH, np.int64), measure_of(value), measure_of(other), times, by, 0)
+    assert found == off

@@ -1,0 +1,163 @@
+"""Rules with `where`, `excludeCurrent`, `limitOf`, `and` and `or`: what they mean, and what is refused."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from lab.model.alerts import Alert
+from lab.model.messages import BadRule, parse_message
+from lab.model.reference import Reference
+from lab.model.schema import LOGINS
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+COUNT = {"aggregatorFunctionType": "COUNT", "limitOperatorType": ">=", "limit": 1, "window": "10m"}
+SUM = {"aggregatorFunctionType": "SUM", "aggregateFieldName": "amount", "limitOperatorType": ">", "limit": 1}
+SUM |= {"window": "1h"}
+NOW = 365 * DAY
+
+
+def rule(**said) -> str:
+    return json.dumps({"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"]} | said)
+
+
+def alerts(message: str, events: list[dict]) -> list[Alert]:
+    """The alerts of a rule on events, whose ids are their places; `at`: minutes."""
+    reference = Reference(LOGINS)
+    assert reference.control(message)["status"] == "accepted"
+    for number, event in enumerate(events):
+        given = {"eventId": number, "userId": 7, "eventTime": NOW + event.pop("at") * MINUTE} | event
+        reference.event(json.dumps(given).encode())
+    assert not reference.dead_letters
+    return reference.alerts
+
+
+def ids(message: str, events: list[dict]) -> list[int]:
+    return [alert.event_id for alert in alerts(message, events)]
+
+
+def actions(*of: tuple[int, str]) -> list[dict]:
+    return [{"at": at, "action": action} for at, action in of]
+
+
+# -- what they mean ----------------------------------------------------------------------------------------------------
+
+
+def test_where_says_which_events_count_and_each_event_is_judged():
+    message = rule(**COUNT | {"limit": 2, "where": "action = failed"})
+    assert ids(message, actions((0, "failed"), (1, "login"), (2, "failed"), (3, "login"), (13, "login"))) == [
+        2,
+        3,
+    ]
+
+
+def test_a_sequence_is_where_for_what_came_before_and_when_for_what_follows():
+    """B within 10 min after A; COUNT: one A serves each B, COUNT_WITH_RESET: only one."""
+    said = {"where": "action = failed", "when": "action = login"}
+    events = actions((0, "login"), (1, "failed"), (5, "login"), (6, "login"), (20, "login"))
+    assert ids(rule(**COUNT | said), events) == [2, 3]
+    events = actions((0, "login"), (1, "failed"), (5, "login"), (6, "login"), (20, "login"))
+    resetting = {"aggregatorFunctionType": "COUNT_WITH_RESET"}
+    assert ids(rule(**COUNT | said | resetting), events) == [2]
+
+
+def test_the_first_time_is_a_count_of_0_without_the_current_event():
+    first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
+    message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
+    events = [{"at": at, "country": country} for at, country in ((0, "KR"), (1, "CN"), (2, "KR"), (40, "KR"))]
+    assert ids(message, events) == [0, 1, 3]
+
+
+def test_without_the_current_event_others_of_its_time_count():
+    message = rule(**COUNT | {"excludeCurrent": True})
+    assert ids(message, [{"at": 0}, {"at": 0}, {"at": 20}]) == [1]
+
+
+def test_a_sum_over_nothing_has_no_value_and_no_condition_on_it_holds():
+    nothing = rule(**SUM | {"excludeCurrent": True, "limitOperatorType": "!=", "limit": 5})
+    assert ids(nothing, [{"at": 0, "amount": 9}, {"at": 1, "amount": 9}]) == [1]
+    unique = COUNT | {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "excludeCurrent": True}
+    assert ids(rule(**unique | {"limitOperatorType": "=", "limit": 0}), [{"at": 0, "ip": "a"}]) == [0]
+
+
+def test_a_limit_is_a_multiple_of_another_aggregate_exactly():
+    base = {"aggregatorFunctionType": "SUM", "aggregateFieldName": "amount", "window": "30d", "dividedBy": 3}
+    message = rule(**SUM | {"window": "1m", "limit": "1.5", "limitOf": base})
+    events = [{"at": at, "amount": amount} for at, amount in ((0, 1), (10, 1), (20, 2), (30, "4.01"))]
+    found = alerts(message, events)
+    # 1 > 0.5, 1 > 1 is not, 2 > 2 is not, 4.01 > 4.005
+    assert [(alert.event_id, alert.limit) for alert in found] == [
+        (0, Decimal("0.500000")),
+        (3, Decimal("4.005000")),
+    ]
+
+
+def test_all_or_any_of_several_conditions_and_the_alert_has_each():
+    devices = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "window": "1d"}
+    devices |= {"limitOperatorType": ">=", "limit": 2}
+    events = [{"at": at, "ip": ip} for at, ip in ((0, "a"), (1, "a"), (2, "b"), (100, "b"))]
+    found = alerts(rule(**COUNT | {"limit": 2, "and": [devices]}), [dict(event) for event in events])
+    assert [alert.event_id for alert in found] == [2]
+    assert found[0].conditions == ((Decimal(3), "GREATER_EQUAL", 2), (Decimal(2), "GREATER_EQUAL", 2))
+    found = alerts(rule(**COUNT | {"limit": 2, "or": [devices]}), events)
+    assert [(alert.event_id, alert.aggregate) for alert in found] == [(1, 2), (2, 3), (3, 2)]
+    assert Alert.from_json(found[0].to_json()) == found[0]
+
+
+def test_a_null_where_counts_for_the_conditions_that_do_not_need_the_field():
+    both = rule(**COUNT | {"and": [SUM | {"limitOperatorType": "=", "limit": 5}]})
+    assert ids(both, [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0, 1]
+
+
+def test_a_plain_rule_is_not_judged_at_an_event_that_does_not_count():
+    assert ids(rule(**SUM), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def refused(**said) -> str:
+    with pytest.raises(BadRule) as error:
+        parse_message(rule(**said), LOGINS)
+    return str(error.value)
+
+
+def test_what_is_wrong_inside_a_condition_says_where():
+    assert refused(**COUNT | {"and": [SUM, SUM | {"window": "1y"}]}).startswith(
+        'and 2: window: "1y", expected'
+    )
+    assert refused(**COUNT | {"or": [SUM | {"windo": "1h"}]}).startswith(
+        'or 1: unknown attribute "windo", did you mean window?'
+    )
+    assert refused(**COUNT | {"or": [SUM | {"limitOf": COUNT}]}).startswith(
+        'or 1: limitOf: unknown attribute "limitOperatorType"'
+    )
+    assert refused(**COUNT | {"where": "actoin = failed"}).startswith("where: unknown logins field")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"and": [SUM], "or": [SUM]}, "and, or: both are given, expected one of them"),
+        ({"and": []}, "expected a list of 1 to 3 conditions"),
+        ({"or": [SUM] * 4}, "expected a list of 1 to 3 conditions"),
+        ({"and": "SUM > 3"}, "expected a list of 1 to 3 conditions"),
+        ({"and": [5]}, "and 1: 5, expected an object such as"),
+        ({"excludeCurrent": "yes"}, 'excludeCurrent: "yes", expected true or false'),
+        ({"limitOf": 5}, "limitOf: 5, expected an object such as"),
+        ({"limitOf": {}}, "limitOf: aggregatorFunctionType: "),
+        ({"limit": 0, "limitOf": COUNT}, "limit: 0, expected above 0 and at most 1,000,000 beside limitOf"),
+        ({"limit": 1_000_001, "limitOf": COUNT}, "expected above 0 and at most 1,000,000 beside limitOf"),
+        ({"limitOf": {"aggregatorFunctionType": "COUNT_WITH_RESET", "window": "1h"}}, "limitOf: aggregator"),
+        (
+            {"limitOf": {"aggregatorFunctionType": "COUNT", "window": "1h", "dividedBy": 0}},
+            "limitOf: dividedBy: 0, expected a whole number from 1 to 1,000,000",
+        ),
+        (
+            {"aggregatorFunctionType": "STDDEV", "aggregateFieldName": "amount", "limitOf": COUNT},
+            "limitOf: not for STDDEV",
+        ),
+    ],
+)
+def test_what_cannot_be_said_is_refused(said, reason):
+    assert reason in refused(**COUNT | said)
