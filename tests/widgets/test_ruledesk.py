@@ -409,7 +409,9 @@ def test_a_rule_that_says_more_is_typed_as_a_sentence_and_stays_what_it_is_in_th
         ("limit", "5 × COUNT(evnts) over 1 h", "evnts"),
     ],
 )
-def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_published_instead(control, text, wrong):
+def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_published_instead(
+    control, text, wrong
+):
     desk = RuleDesk(LOGINS, book=RuleBook(LOGINS), past=Past(LOGINS), publish=print)
     desk.text.value = "7: COUNT(events) per userId over 10 min >= 5"
     assert not desk.publish.disabled
