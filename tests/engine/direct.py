@@ -216,7 +216,9 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
 
 def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
     """What makes a rule more than plain."""
-    said = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice([{}, {"excludeCurrent": True}])
+    said: dict[str, Any] = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice(
+        [{}, {"excludeCurrent": True}]
+    )
     if rng.random() < 0.4:
         comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
         said["limitOf"] = _aggregation(rng, comparable) | {"dividedBy": rng.choice([None, 1, 2, 3, 60])}

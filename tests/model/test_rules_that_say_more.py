@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from lab.model.alerts import Alert
+from lab.model.field import Id
 from lab.model.messages import BadRule, parse_message
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
@@ -32,7 +33,7 @@ def alerts(message: str, events: list[dict]) -> list[Alert]:
     return reference.alerts
 
 
-def ids(message: str, events: list[dict]) -> list[int]:
+def ids(message: str, events: list[dict]) -> list[Id]:
     return [alert.event_id for alert in alerts(message, events)]
 
 
