@@ -97,6 +97,9 @@ def rules(draw):
         functions = st.sampled_from([name for name, row in AGGREGATES.items() if row.of != "unique"])
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
+    if draw(st.integers(0, 4)) == 0:
+        per = draw(st.sampled_from(WINDOWS))
+        rule |= {"atMost": {"alerts": draw(st.sampled_from([1, 1, 2, 5])), "per": per}}
     if draw(st.integers(0, 2)) == 0:
         rule |= draw(more_said(rule["aggregatorFunctionType"]))
     if draw(st.integers(0, 3)) == 0:

@@ -28,7 +28,7 @@ from lab.engine.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id
-from lab.model.rule import Aggregation, Filter, Route, Rule
+from lab.model.rule import Aggregation, Filter, Route, Rule, spoke
 from lab.model.schema import Schema
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
@@ -44,7 +44,7 @@ class Aggregates:
     values: np.ndarray
 
     def over(self, rule: Rule, limit: float) -> np.ndarray:
-        """Which of them alert at another limit; of a rule that is not plain they all do.
+        """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do.
 
         >>> from lab.model.schema import PAYMENTS
         >>> from lab.model.rules import parse_message
@@ -52,7 +52,11 @@ class Aggregates:
         >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).over(rule, 50).tolist()
         [False, True]
         """
-        return rule.relation(self.values, limit) if rule.is_plain else np.ones(len(self.values), bool)
+        return (
+            rule.relation(self.values, limit)
+            if rule.is_plain and not rule.at_most
+            else np.ones(len(self.values), bool)
+        )
 
     def ascending(self) -> list[float]:
         """The values in order."""
@@ -125,7 +129,8 @@ class Past:
             return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
-            store = RouteStore(Path(folder, "past"), self.schema, rule.route, list(rule.needs), (active,), 1)
+            fields = [*rule.needs, *([spoke(rule.rule_id, 0)] if rule.at_most else [])]
+            store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), 1)
             _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
         found = found[first_rows(found)]
         rows, values = found[:, ROW], np.zeros(len(found))

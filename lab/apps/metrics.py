@@ -50,6 +50,9 @@ class Metrics:
         )
         self._routes = Counter("lab_route_events", "events of a route by outcome", ["route", "fate"], **one)
         self._alerts = Counter("lab_alerts", "alerts by rule and version", ["rule", "version"], **one)
+        self._suppressed = Counter(
+            "lab_suppressed_alerts", "alerts not given, as their rules say atMost", ["rule", "version"], **one
+        )
         self._letters = Counter(
             "lab_dead_letters", "dead letters by what is wrong: a field, or the record", ["reason"], **one
         )
@@ -84,9 +87,10 @@ class Metrics:
         for route, told in stats.get("routes", {}).items():
             self._route(self._one_of(self._named, route, ROUTES_AT_MOST), told)
         self._route("other", stats.get("otherRoutes", {}))
-        for name, count in stats.get("alertsByRule", {}).items():
-            rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
-            self._alerts.labels(rule, version).inc(count)
+        for counter, of in ((self._alerts, "alertsByRule"), (self._suppressed, "suppressedByRule")):
+            for name, count in stats.get(of, {}).items():
+                rule, _, version = self._one_of(self._rules, name, RULES_AT_MOST).partition(".")
+                counter.labels(rule, version).inc(count)
         for reason, count in stats.get("deadLettersBy", {}).items():
             self._letters.labels(self._one_of(self._reasons, reason, REASONS_AT_MOST)).inc(count)
         task = self._one_of(self._tasks, "{}-{}".format(*stats["keyGroups"]), TASKS_AT_MOST)

@@ -67,6 +67,7 @@ class Plain(Background):
         self._waiting = self._waiting[len(taken) :]
         reference, before = self._reference, Counter(self._reference.counts)
         nan_before, reference.tallies = reference.nan_as_null.total(), Tallies()
+        reference.suppressed.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
         by_rule: Counter[str] = Counter()
         for name, record in taken:
@@ -88,6 +89,11 @@ class Plain(Background):
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
         stats |= {"alerts": len(out["alerts"]), "alertsByRule": dict(by_rule)}
+        if reference.suppressed:
+            stats |= {
+                "suppressed": reference.suppressed.total(),
+                "suppressedByRule": dict(reference.suppressed),
+            }
         stats |= {"heldEvents": sum(map(len, reference.held.values())), "groups": len(reference.held)}
         stats |= reference.tallies.to_stats()
         stats["nanAsNull"] = reference.nan_as_null.total() - nan_before

@@ -49,8 +49,9 @@ class Aggregates:
     values: Numbers
 
     def over(self, rule: Rule, limit: float) -> Numbers:
-        """Which of them alert at another limit; of a rule that is not plain they all do."""
-        return Numbers(not rule.is_plain or rule.relation(value, limit) for value in self.values)
+        """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do."""
+        any_limit = rule.is_plain and not rule.at_most
+        return Numbers(not any_limit or rule.relation(value, limit) for value in self.values)
 
     def ascending(self) -> list[float]:
         """The values in order."""

@@ -185,7 +185,7 @@ def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: P
         alerts,
         reference.acks,
         letters,
-        dict(reference.counts),
+        reference.counts | {"suppressed": reference.suppressed.total()},
         reference.tallies,
         1,
         seconds,

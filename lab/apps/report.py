@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from lab.logs.reading import LeftOut, parsed
 from lab.model.answers import read_stats
+from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, Tallies
 
 RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}
@@ -32,6 +33,8 @@ def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Itera
         number = len(routes.by_route)
         of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
         yield f"{of_each}: {in_words(counts, FATE_WORDS)}."
+    if suppressed := counts.get("suppressed"):
+        yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
     for warning in routes.warnings():
         yield f"Warning: {warning}"
 
@@ -46,6 +49,7 @@ class Report:
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
         self.routes = Tallies()
+        self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
 
     @property
     def held(self) -> int:
@@ -80,8 +84,14 @@ class Report:
                 self._stored.setdefault(low, Counter()).update(
                     {int(kg): n for kg, n in stats.get("stored", {}).items()}
                 )
-                counts = (*COUNTS, "alerts", "datedLikeSeconds", "nanAsNull")
+                counts = (*COUNTS, "alerts", "suppressed", "datedLikeSeconds", "nanAsNull")
                 new.update({name: stats.get(name, 0) for name in counts})
+                for name, count in stats.get("suppressedByRule", {}).items():
+                    rule_id = name.partition(".")[0]
+                    if rule_id.isdecimal() and (
+                        int(rule_id) in self.suppressed or len(self.suppressed) < MAX_RULES
+                    ):
+                        self.suppressed[int(rule_id)] += count
                 self.routes.take(stats)
                 if self._heard:
                     self._heard(stats)

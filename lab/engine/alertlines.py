@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lab.engine.arrowjson import quoted
 from lab.engine.columns import ID_TEXT, LOG_TIME, Columns, take
-from lab.engine.layout import CONDITION, HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE
+from lab.engine.layout import CONDITION, HIGH_PART, IN_GROUP, LOW_PART, PART, PARTS, ROW, RULE, SUPPRESSED
 from lab.engine.rulenumbers import scale_of
 from lab.engine.store import RouteStore
 from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
@@ -35,10 +35,10 @@ def alert_lines(
 
     Log time 0: not a live log, so neither that nor the alert's time is told.
     """
-    if not len(alerts):
-        return [], []
     values, first = alerts, first_rows(alerts)
     alerts = values[first]  # of each alert its first row
+    if not len(alerts):
+        return [], []
     present, which = np.unique(alerts[:, RULE], return_inverse=True)
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
@@ -66,9 +66,10 @@ def alert_lines(
 
 
 def first_rows(alerts: np.ndarray) -> np.ndarray:
-    """Where each alert begins: of a rule that is not plain it has a row for each value."""
+    """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
     rule_and_row = alerts[:, (ROW, RULE)]
-    return np.flatnonzero(np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)])
+    begins = np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)]
+    return np.flatnonzero(begins & (alerts[:, CONDITION] != SUPPRESSED))
 
 
 def _after_aggregate(operator: str, limit: str, rule: Rule, conditions: Iterable[Told] = ()) -> str:

@@ -11,7 +11,7 @@ from lab.engine import window
 from lab.engine.alertlines import first_rows
 from lab.engine.columns import Columns
 from lab.engine.duplicates import duplicate_example
-from lab.engine.layout import RULE
+from lab.engine.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.statefiles import StateFile
 from lab.engine.store import RouteStore
 from lab.model.rules import MAX_RULES
@@ -20,7 +20,7 @@ from lab.model.times import now_ms
 
 
 class StoreCounts(NamedTuple):
-    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule fire.
+    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule alert, or would have.
 
     `example`: two records that are duplicates, where many are.
     """
@@ -29,6 +29,7 @@ class StoreCounts(NamedTuple):
     fates: np.ndarray
     stored: np.ndarray
     fired: np.ndarray
+    suppressed: np.ndarray
     example: dict | None
 
 
@@ -39,6 +40,7 @@ class BatchStats:
         self.extra, self.counts = extra, Counter(extra.get("counts", {}))
         self._by_key_group = np.zeros(key_groups, np.int64)
         self._by_rule: Counter[str] = Counter()
+        self._suppressed: Counter[str] = Counter()
         self._routes, self._examples_left = Tallies(at_most=MAX_RULES), EXAMPLES
 
     @property
@@ -57,7 +59,8 @@ class BatchStats:
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
         fired = np.bincount(found[first_rows(found), RULE])
-        return StoreCounts(store, counts, by_key_group, fired, example)
+        suppressed = np.bincount(found[found[:, CONDITION] == SUPPRESSED, RULE])
+        return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
 
     def add(self, found: StoreCounts) -> None:
         """Takes in the counts of one store's events."""
@@ -65,10 +68,13 @@ class BatchStats:
         self.counts.update(fates)
         self._routes.add(found.store.route, rules[0].rule_id, len(rules), fates, found.example)
         self._by_key_group += found.stored
-        for row in np.flatnonzero(found.fired).tolist():
-            rule, count = rules[row], int(found.fired[row])
-            self.counts["alerts"] += count
-            self._by_rule[f"{rule.rule_id}.{rule.version}"] += count
+        for name, of_rows, by_rule in (
+            ("alerts", found.fired, self._by_rule),
+            ("suppressed", found.suppressed, self._suppressed),
+        ):
+            for row in np.flatnonzero(of_rows).tolist():
+                self.counts[name] += int(of_rows[row])
+                by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
 
     def line(self, head: Mapping, stores: Collection[RouteStore], chain: Sequence[StateFile]) -> str:
         """The line, which begins with `head`; `stores` and `chain` are those after the micro-batch."""
@@ -77,6 +83,7 @@ class BatchStats:
         stats["groups"] = sum(store.groups for store in stores)
         by_name = {
             "alertsByRule": bounded(self._by_rule),
+            "suppressedByRule": bounded(self._suppressed),
             "deadLettersBy": self.extra.get("deadLettersBy", {}),
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}

@@ -5,13 +5,16 @@ aggregate 0: 6    aggregate 1: 2 / 3        rule 4:  0 > 5  and  1 >= 1/2 · 0  
 
 import numpy as np
 
-from lab.engine.aggregates import COUNT_SINCE, HUGE
+from lab.engine.aggregates import COUNT_SINCE, HUGE, has_values
+from lab.engine.blocks import block_of, has_blocks
 from lab.engine.groups import reset
 from lab.engine.layout import (
     ANY,
+    AT_MOST,
     BASE,
     BY,
     CONDITION,
+    COUNTED_BY,
     EQUAL,
     FIRST_OF,
     GREATER,
@@ -36,7 +39,13 @@ from lab.engine.layout import (
     RULE,
     RULE_ID,
     SEQ,
+    SPOKE_BIT,
+    SPOKE_COLUMN,
+    SPOKEN,
+    START,
+    SUPPRESSED,
     TENS,
+    TIME,
     TIMES,
     N,
     bare,
@@ -69,18 +78,48 @@ def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
         column = rules.when[rule, 0]
         if column != NOTHING and not batch.when[row, column] & rules.when[rule, 1]:
             continue
+        counted_by = rules.joined[n, COUNTED_BY]
+        if counted_by != NOTHING and not has_values(store, rules, counted_by, j):
+            continue
         enough = rules.joined[n, ANY] != 0
         holds = not enough
         for c in range(first, last):
             if holds_at(store, rules, c) == enough:
                 holds = enough
                 break
-        if holds:
+        if not holds:
+            continue
+        for c in range(first, last):
+            begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
+        if may_speak(store, rules, n, g, j):
             for c in range(first, last):
                 fired = tell(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
                 fired = tell(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
-                begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
+        else:
+            alerts[fired, ROW] = row
+            alerts[fired, RULE] = rule
+            alerts[fired, IN_GROUP] = g
+            alerts[fired, CONDITION] = SUPPRESSED
+            fired += 1
     return fired
+
+
+@bare
+def may_speak(store, rules, n, g, j):
+    """Whether a rule has given fewer alerts than it may in the window that ends with event `j`, and if so, has it alerted at `j`."""
+    a = rules.joined[n, SPOKEN]
+    if a == NOTHING:
+        return True
+    if rules.measured[a, 1] >= rules.joined[n, AT_MOST]:
+        return False
+    store.event[j, rules.joined[n, SPOKE_COLUMN]] |= rules.joined[n, SPOKE_BIT]
+    # event `j` did not count for it before
+    place = np.int64(store.place[g, a])
+    if store.event[j, TIME] >= store.event[store.running[place + START], TIME]:
+        store.running[place + N] += 1
+    if has_blocks(store, g):
+        store.total[block_of(store, g, store.event[j, TIME]), a, START] = 0
+    return True
 
 
 @bare

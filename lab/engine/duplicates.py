@@ -9,7 +9,7 @@ from lab.engine.alertlines import group_texts
 from lab.engine.columns import ID_TEXT, Columns, take
 from lab.engine.rulenumbers import halves, not_null, shown_value
 from lab.engine.store import RouteStore
-from lab.model.rule import WHERE
+from lab.model.rule import ONE_BIT
 from lab.model.tallies import record_example
 
 
@@ -32,7 +32,7 @@ def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
     """The fields that an event keeps; of a text there is only a digest, in hex."""
     found: dict[str, Any] = {}
     for number, name in enumerate(store.fields):
-        if name.startswith(WHERE):
+        if name.startswith(ONE_BIT):
             continue
         column, bit = not_null(number)
         if not int(values[store.value_columns.index(column)]) & bit:

@@ -51,10 +51,14 @@ EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns
 # columns of Rules.condition: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limit the limit from LIMIT on; or the
 # aggregate BASE, of which TIMES / BY · 10^TENS is the limit; of Rules.joined: the rule, its conditions from FIRST_OF up to LAST_OF
 MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS = 0, 1, 2, 6, 7, 8, 9
-OF_RULE, FIRST_OF, LAST_OF, ANY = range(4)
+# ANY: one of them is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts alerts,
+# of which there are fewer than AT_MOST before another; SPOKE_COLUMN and SPOKE_BIT: where an event keeps that the rule alerted at it
+OF_RULE, FIRST_OF, LAST_OF, ANY, COUNTED_BY, SPOKEN, AT_MOST, SPOKE_COLUMN, SPOKE_BIT = range(9)
 
 # columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + PART / PARTS, in units of its last digit
-# of a rule that is not plain a row for each value: CONDITION is twice the condition's number, and 1 more for what its limit is of
+# of a rule that is not plain a row for each value: CONDITION is twice the condition's number, and 1 more for what its limit is of;
+# SUPPRESSED: no alert, only a row that counts one which was not given
+SUPPRESSED = -1
 ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, PART, PARTS = range(8)
 
 
@@ -114,7 +118,7 @@ class Rules(NamedTuple):
     when: np.ndarray
     # [conditions, 10] int64: of the rules that are not plain
     condition: np.ndarray
-    # [rules that are not plain and ACTIVE, 4] int64; ANY: one of the conditions is enough
+    # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
     joined: np.ndarray
     # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; parts 0: there is no value
     measured: np.ndarray

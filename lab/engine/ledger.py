@@ -16,7 +16,8 @@ from hashlib import blake2b
 from typing import Any
 
 from lab.engine.durable import Durable
-from lab.model.rules import Route, Rule, RuleBook
+from lab.model.rule import Route, Rule, spoke
+from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 
 FOLDER = "rules"
@@ -93,7 +94,9 @@ class Ledger:
                 self._move(rule_id)
         elif ack["controlType"] == "CLEAR_STATE_ALL":
             for plan in self.plans:
-                emptied = replace(plan.kept, store=self._number(), fields=plan.needs)
+                joined = plan.kept.joined
+                spoken = (name for rule in plan.rules for name in _spoke(rule, joined[rule.rule_id]))
+                emptied = replace(plan.kept, store=self._number(), fields=(*plan.needs, *spoken))
                 self.kept[plan.route] = emptied
             self._plans = None
         return ack
@@ -123,7 +126,7 @@ class Ledger:
         kept = self.kept.get(rule.route) or Kept(self._number(), (), {}, {})
         windows = Counter(kept.windows)
         windows[rule.widest_ms] += 1
-        fields = tuple(dict.fromkeys((*kept.fields, *rule.needs)))
+        fields = tuple(dict.fromkeys((*kept.fields, *rule.needs, *_spoke(rule, joined))))
         members = kept.joined | {rule.rule_id: joined}
         self.kept[rule.route] = Kept(kept.store, fields, members, dict(windows))
 
@@ -164,6 +167,11 @@ class Ledger:
             for rule_id, (store, fields, joined, windows) in saved["kept"].items()
         }
         return cls(book, kept, saved["next"])
+
+
+def _spoke(rule: Rule, joined: int) -> list[str]:
+    """What an event keeps of the alerts that a rule raised at it: nothing unless it says `atMost`."""
+    return [spoke(rule.rule_id, joined)] if rule.at_most else []
 
 
 @dataclass(frozen=True)

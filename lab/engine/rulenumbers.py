@@ -20,7 +20,7 @@ from lab.engine.layout import NOTHING, Rules
 from lab.engine.limits import limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
-from lab.model.rule import OPERATORS, WHERE, Aggregation, Condition, Rule
+from lab.model.rule import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition, Rule
 from lab.model.schema import Schema
 from lab.model.when import When
 from lab.model.words import plain
@@ -46,20 +46,28 @@ class Key(NamedTuple):
         unique = tuple(sorted(of.unique))
         return cls(running, of.field, unique, of.window_ms, of.kept_where, of.exclude_current, own)
 
+    @classmethod
+    def of_alerts(cls, rule: Rule, fields: Sequence[str]) -> "Key | None":
+        """The count of a rule's alerts, if it says `atMost`; events keep them under the name of the last time it joined."""
+        if not rule.at_most:
+            return None
+        name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
+        return cls(RUNNING["COUNT"], None, (), rule.per_ms or 0, name, False, None)
+
     @property
     def has_queue(self) -> bool:
         return self.running.kind >= LOWEST
 
 
 def halves(schema: Schema, name: str) -> list[str]:
-    """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what a `where` says, which is a bit."""
-    if name.startswith(WHERE):
+    """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
+    if name.startswith(ONE_BIT):
         return []
     return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
 
 
 def carried(schema: Schema, name: str) -> list[str]:
-    """The columns in which a field travels: as it is held, and what a `where` says as a 1 or null."""
+    """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
     return halves(schema, name) or [name]
 
 
@@ -108,11 +116,13 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
     for row, rule in enumerate(rules):
         if rule.state == "ACTIVE":
             keys = [Key.of(each, rule.rule_id) for each in rule.aggregations]
-            if rule.is_plain:
+            if rule.is_plain and not rule.at_most:
                 limit = _limit(rule.conditions[0], schema)
                 at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
                 at[OPERATORS.index(rule.operator)].append(row)
             else:
+                alerts = Key.of_alerts(rule, fields)
+                keys += [alerts] if alerts else []
                 compared_keys.update(keys)
                 by_key |= {key: by_key.get(key, {}) for key in keys}
     columns = value_columns(fields, schema)
@@ -165,7 +175,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
         np.array(firing, np.int64),
         np.array([places.get(rule.when, (NOTHING, 0)) for rule in rules], np.int64).reshape(-1, 2),
-        *_conditions(rules, list(by_key), schema),
+        *_conditions(rules, list(by_key), fields, schema),
         np.zeros((len(by_key), 4), np.int64),
     )
 
@@ -177,13 +187,15 @@ def _limit(of: Condition, schema: Schema) -> Fraction:
     return limit * 10 ** scale_of(aggregation, schema)
 
 
-def _conditions(rules: tuple[Rule, ...], keys: list[Key], schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+def _conditions(
+    rules: tuple[Rule, ...], keys: list[Key], fields: list[str], schema: Schema
+) -> tuple[np.ndarray, np.ndarray]:
     """`Rules.condition` and `Rules.joined`."""
     conditions: list[tuple[int, ...]] = []
     joined: list[tuple[int, ...]] = []
     place_of = {key: number for number, key in enumerate(keys)}
     for row, rule in enumerate(rules):
-        if rule.is_plain or rule.state != "ACTIVE":
+        if (rule.is_plain and not rule.at_most) or rule.state != "ACTIVE":
             continue
         first = len(conditions)
         for of in rule.conditions:
@@ -196,8 +208,14 @@ def _conditions(rules: tuple[Rule, ...], keys: list[Key], schema: Schema) -> tup
                 place = place_of[Key.of(of.limit_of, rule.rule_id)]
                 base = (place, multiple.numerator, multiple.denominator, tens)
             conditions.append((a, relation, *limit, *base))
-        joined.append((row, first, len(conditions), rule.joined == "or"))
+        must_count = conditions[first][0] if rule.is_plain else NOTHING
+        most: tuple[int, ...] = (NOTHING, 0, 0, 0)
+        if alerts := Key.of_alerts(rule, fields):
+            column, bit = not_null(fields.index(alerts.where or ""))
+            at = layout.VALUES + value_columns(fields, schema).index(column)
+            most = (place_of[alerts], rule.at_most or 0, at, bit)
+        joined.append((row, first, len(conditions), rule.joined == "or", must_count, *most))
     return (
         np.array(conditions, np.int64).reshape(-1, layout.TENS + 1),
-        np.array(joined, np.int64).reshape(-1, layout.ANY + 1),
+        np.array(joined, np.int64).reshape(-1, layout.SPOKE_BIT + 1),
     )

@@ -14,7 +14,7 @@ from lab.engine.blocks import HALF
 from lab.engine.columns import Columns, take
 from lab.engine.layout import NOTHING, Batch, Store
 from lab.engine.rulenumbers import Key, carried, halves, not_null, numbers, value_columns
-from lab.model.rule import WHERE, Route, Rule
+from lab.model.rule import ONE_BIT, Route, Rule
 from lab.model.schema import Schema
 
 ROOM_AT_FIRST = 1024  # events
@@ -251,7 +251,7 @@ class RouteStore:
                 if isinstance(values, pa.Array):
                     valid = values.is_valid().to_numpy(zero_copy_only=False)
                     values = pc.fill_null(values, 0).to_numpy()
-                if not name.startswith(WHERE):
+                if not name.startswith(ONE_BIT):
                     value[:, self.value_columns.index(column)] = values
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
@@ -319,7 +319,7 @@ class RouteStore:
         for number, name in enumerate(self.fields):
             column, bit = not_null(number)
             valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
-            if name.startswith(WHERE):
+            if name.startswith(ONE_BIT):
                 columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
             for column in halves(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()

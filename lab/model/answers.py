@@ -53,6 +53,7 @@ def read_stats(text: str) -> dict[str, Any]:
     stats = _object(text, "a line of statistics", always)
     maps: dict[str, Check] = {
         "alertsByRule": _counts_by(RULE),
+        "suppressedByRule": _counts_by(RULE),
         "deadLettersBy": _counts_by(ANY),
         "stored": _counts_by(KEY_GROUP),
     }

@@ -49,8 +49,10 @@ CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attribute
 LIMIT_OF = (*AGGREGATION, "dividedBy")
 JOINED = ("and", "or")
 MAX_CONDITIONS, MAX_MULTIPLE, MAX_DIVIDED_BY = 4, 1_000_000, 1_000_000
+AT_MOST = ("alerts", "per")
+MAX_ALERTS = 1_000_000  # that a rule gives at most in some time
 _DEFINITION = (
-    *(*_PLAIN_CELLS[2:], "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", *JOINED),
+    *(*_PLAIN_CELLS[2:], "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", *JOINED, "atMost"),
     *("when", "action", "ttl", *SAID),
 )
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
@@ -185,6 +187,9 @@ def message_of(given: dict, schema: Schema) -> Message:
         if given.get(joined) is not None:
             rule = replace(rule, joined=joined, more=_more(given, joined, schema))
     rule = replace(rule, when=_true_of_event("when", given, schema))
+    if given.get("atMost") is not None:
+        at_most, per_ms = _inside("atMost", given["atMost"], AT_MOST, _at_most, schema)
+        rule = replace(rule, at_most=at_most, per_ms=per_ms)
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     rule = replace(rule, severity=_severity(given), title=_title(given), labels=_labels(given))
@@ -347,6 +352,13 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int]:
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
         raise BadRule(expected("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}"))
     return of, divided_by or 1
+
+
+def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
+    alerts = given.get("alerts")
+    if type(alerts) is not int or not 0 < alerts <= MAX_ALERTS:
+        raise BadRule(expected("alerts", alerts, f"a whole number from 1 to {MAX_ALERTS:,}"))
+    return alerts, 1000 * _seconds("per", given.get("per"))
 
 
 def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:

@@ -7,7 +7,7 @@ Source of the idea: `DynamicAlertFunction` of the Flink demo, "Advanced Flink Ap
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -33,6 +33,7 @@ class StoredEvent:
     time: int
     id: Id
     fields: dict[str, Any]
+    spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
 
 
 class Reference:
@@ -70,6 +71,7 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
+        self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         self.reset: dict[
             tuple[int, tuple], int
         ] = {}  # rule id, group -> arrival of the event at which it fired
@@ -91,6 +93,10 @@ class Reference:
             for (rule_id, group), arrival in self.reset.items()
             if not cleared and after.get(rule_id) == before.get(rule_id)
         }
+        left = {rule_id for rule_id, route in before.items() if after.get(rule_id) != route}
+        for held in self.held.values():
+            for event in held:
+                event.spoke -= left
         self.routes = self.book.routes()
         for route, rules in self.routes.items():
             if route in widest_before and _widest_ms(rules) > widest_before[route]:
@@ -206,6 +212,11 @@ class Reference:
             told = rule.told(of)
         if told is None:
             return
+        if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
+            self.reset[rule.rule_id, group] = current.arrival
+        if rule.at_most and not self._may_speak(rule, held, current):
+            self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
+            return
         (aggregate, operator, limit), conditions = told
         values = tuple(event[name] for name in rule.keys)
         alert = Alert(
@@ -224,8 +235,17 @@ class Reference:
             conditions=conditions,
         )
         self.alerts.append(alert)
-        if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
-            self.reset[rule.rule_id, group] = current.arrival
+
+    def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
+        """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
+        earliest = current.time - (rule.per_ms or 0)
+        given = [
+            each for each in held if earliest <= each.time <= current.time and rule.rule_id in each.spoke
+        ]
+        if len(given) >= (rule.at_most or 0):
+            return False
+        current.spoke.add(rule.rule_id)
+        return True
 
     def _measure(
         self, rule: Rule, of: Aggregation, group: tuple, held: list[StoredEvent], current: StoredEvent

@@ -32,9 +32,9 @@ SYMBOLS = {
 OPERATORS = tuple(SYMBOLS)
 FUNCTIONS = tuple(AGGREGATES)
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-WHERE = (
-    "?"  # begins the name under which an event keeps whether a `where` is true of it; no field is called so
-)
+# begin the names under which an event keeps whether a `where` is true of it, and whether a rule alerted at it; no field is called so
+WHERE, SPOKE = "?", "!"
+ONE_BIT = (WHERE, SPOKE)
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,7 @@ class Rule:
     `where` … `divided_by`: as in its first `Condition`. `more`: further conditions, `joined` to the first by "and" or "or".
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
+    `at_most`: alerts of a group at events within `per_ms`; others are suppressed.
     `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it.
 
     >>> from lab.model.rules import parse_message
@@ -226,6 +227,8 @@ class Rule:
     divided_by: int = 1
     joined: str | None = None
     more: tuple[Condition, ...] = ()
+    at_most: int | None = None
+    per_ms: int | None = None
 
     @cached_property
     def route(self) -> Route:
@@ -252,12 +255,12 @@ class Rule:
     @property
     def has_curve(self) -> bool:
         """Whether its aggregate at each event tells how often it would alert at any other limit."""
-        return self.is_plain and self.function != "COUNT_WITH_RESET"
+        return self.is_plain and self.function != "COUNT_WITH_RESET" and not self.at_most
 
     @cached_property
     def widest_ms(self) -> int:
-        """The widest window of its conditions."""
-        return max(each.window_ms for each in self.aggregations)
+        """How far back from an event it looks: its widest window, or that in which its alerts are counted."""
+        return max(self.per_ms or 0, *(each.window_ms for each in self.aggregations))
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
@@ -301,6 +304,9 @@ class Rule:
             **self.conditions[0].to_dict(),
             self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
+            "atMost": {"alerts": self.at_most, "per": "".join(_duration(self.per_ms))}
+            if self.at_most
+            else None,
             "action": self.action,
             "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
             "severity": self.severity,
@@ -318,10 +324,20 @@ class Rule:
         said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
-        return f"{said}{when}{then}"
+        most = f", at most {self.describe_at_most()}" if self.at_most else ""
+        return f"{said}{when}{most}{then}"
+
+    def describe_at_most(self) -> str:
+        """How often it alerts in words, such as `1 per 10 min`; "" if that is not limited."""
+        return f"{self.at_most} per {_duration_text(self.per_ms or 0)}" if self.at_most else ""
 
     def _repr_html_(self) -> str:
         return table([self])
+
+
+def spoke(rule_id: int, joined: int) -> str:
+    """The name under which an event keeps whether a rule, on its route since it joined it, alerted at it."""
+    return f"{SPOKE}{rule_id}.{joined}"
 
 
 def _given(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     COUNT(events where action = "failed") per userId over 10 min >= 5, when action = "login"
     SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30 and COUNT(events) over 30 d >= 10
 
-sentence:    condition [joined] ["," "when" when] ["," "then" action "for" duration]
+sentence:    condition [joined] ["," "when" when] ["," "at" "most" number "per" duration] ["," "then" action "for" duration]
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number ["×" aggregation] ["÷" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
@@ -59,6 +59,19 @@ def read_more(text: str, schema: Schema) -> dict[str, Any]:
     more = reader.more()
     reader.end()
     return more
+
+
+def read_at_most(text: str, schema: Schema) -> dict[str, Any]:
+    """The attribute `atMost` that `1 per 10 min` means.
+
+    >>> from lab.model.schema import LOGINS
+    >>> read_at_most("1 per 10 min", LOGINS)
+    {'atMost': {'alerts': 1, 'per': '10m'}}
+    """
+    reader = _SentenceReader(text, schema)
+    most = reader.at_most()
+    reader.end()
+    return most
 
 
 def read_limit(text: str, schema: Schema) -> dict[str, Any]:
@@ -126,9 +139,9 @@ class _SentenceReader(WhenReader):
         return {"aggregateFieldName": names[0]}
 
     def _names(self) -> list[str]:
-        """Fields with commas between them; one before `when` or `then` is not theirs."""
+        """Fields with commas between them; one before `when`, `at` or `then` is not theirs."""
         names = [self._name()]
-        while self.next.is_sign(",") and not self.after(1).is_word("when", "then"):
+        while self.next.is_sign(",") and not self.after(1).is_word("when", "at", "then"):
             self.take()
             names.append(self._name())
         return names
@@ -162,11 +175,14 @@ class _SentenceReader(WhenReader):
             limit["limitOf"] = self.aggregation()
             if self.next.is_word(*DIVIDED):
                 self.take()
-                divided_by = self._number("a whole number")
-                if not re.fullmatch("[0-9]{1,18}", divided_by):
-                    raise self.refuse("expected a whole number", self.tokens[self.place - 1])
-                limit["limitOf"]["dividedBy"] = int(divided_by)
+                limit["limitOf"]["dividedBy"] = self._whole("a divisor")
         return limit
+
+    def _whole(self, what: str) -> int:
+        number = self._number(f"{what}, a whole number")
+        if not re.fullmatch("[0-9]{1,18}", number):
+            raise self.refuse("expected a whole number", self.tokens[self.place - 1])
+        return int(number)
 
     def _is_thousands(self) -> bool:
         """Whether a comma and three digits follow without blanks, as in 20,000,000.5."""
@@ -208,10 +224,14 @@ class _SentenceReader(WhenReader):
         return {joined: conditions}
 
     def rest(self, rule: dict[str, Any]) -> dict[str, Any]:
-        """What follows a comma: `when`, or `then`."""
+        """What follows a comma: `when`, `at most` or `then`."""
         if self.next.is_word("when") and "when" not in rule:
             self.take()
             return {"when": when_text(self.any(0))}
+        if self.next.is_word("at") and self.after(1).is_word("most") and "atMost" not in rule:
+            self.take()
+            self.take()
+            return self.at_most()
         if self.next.is_word("then") and "action" not in rule:
             self.take()
             action = self.take().text
@@ -219,7 +239,14 @@ class _SentenceReader(WhenReader):
                 raise self.refuse("expected for and how long, such as for 24 h")
             self.take()
             return {"action": action, "ttl": self.duration()}
-        raise self.refuse("expected when and a condition, or then and an action")
+        raise self.refuse("expected when and a condition, at most and how often, or then and an action")
+
+    def at_most(self) -> dict[str, Any]:
+        alerts = self._whole("how many alerts")
+        if not self.next.is_word("per"):
+            raise self.refuse("expected per and a duration, such as per 10 min")
+        self.take()
+        return {"atMost": {"alerts": alerts, "per": self.duration()}}
 
     def end(self) -> None:
         if self.next.kind != "end":

@@ -16,6 +16,7 @@ from lab.model.messages import (
     JOINED,
     LABEL,
     LIMIT_OF,
+    MAX_ALERTS,
     MAX_CONDITIONS,
     MAX_DIVIDED_BY,
     MAX_LABELS,
@@ -184,6 +185,8 @@ def _message(schema: Schema) -> Json:
     }
     conditions = {"type": "array", "items": _nullable(attributes, CONDITION), "minItems": 1}
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
+    most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
+    attributes["atMost"] = {"type": "object", **_closed({"alerts": most, "per": window}, {})}
     made = _nullable(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
     return made | {"required": ["ruleState"]}
@@ -292,7 +295,18 @@ def _dead_letter() -> Json:
 
 def _stats() -> Json:
     counts = dict.fromkeys(
-        (*COUNTS, "nanAsNull", "alerts", "heldEvents", "groups", "memoryBytes", "files", "stateBytes"), COUNT
+        (
+            *COUNTS,
+            "nanAsNull",
+            "alerts",
+            "suppressed",
+            "heldEvents",
+            "groups",
+            "memoryBytes",
+            "files",
+            "stateBytes",
+        ),
+        COUNT,
     )
     by_name = {"type": "object", "additionalProperties": COUNT}
     fates = dict.fromkeys(FATES, COUNT)
@@ -323,6 +337,8 @@ def _stats() -> Json:
         | {
             "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
         },
+        "suppressedByRule": by_name
+        | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
         "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
         "stored": by_name | {"description": "events that each key-group has stored"},
         "engine": {

@@ -10,7 +10,7 @@ from lab.page import loop
 PLACES = (
     *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE", "HIGH_PART", "PARTS"),
     *("KIND", "RULE_ID", "WINDOW", "COLUMN", "NEEDS", "NEEDS_END", "FIRST", "LAST", "QUEUE", "WIDTH"),
-    *("LIMITS", "POSITIONS", "EXCLUDES", "TENS", "ANY"),
+    *("LIMITS", "POSITIONS", "EXCLUDES", "TENS", "SPOKE_BIT"),
 )
 KINDS = ("COUNT_SINCE", "LOWEST")
 FRAME = (

@@ -219,6 +219,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "limit_of": attributes.get("limitOf"),
         "and_conditions": attributes.get("and"),
         "or_conditions": attributes.get("or"),
+        "at_most": attributes.get("atMost"),
         "disabled": False,
     }
 
@@ -254,6 +255,7 @@ def message_of(change: Change, identity: str) -> str:
             "limitOf": row.get("limit_of"),
             "and": row.get("and_conditions"),
             "or": row.get("or_conditions"),
+            "atMost": row.get("at_most"),
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

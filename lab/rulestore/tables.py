@@ -79,6 +79,7 @@ RULES = Table(
     Column("limit_of", DOCUMENT),
     Column("and_conditions", DOCUMENT),
     Column("or_conditions", DOCUMENT),
+    Column("at_most", DOCUMENT),
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -155,11 +156,13 @@ _CHECKS[_EXCLUDE] = _ROW.exclude_current.in_((True, False))
 _LIMIT_OF = "limit_of is an object of at most 50000 characters"
 _AND = "and_conditions is a list of at most 50000 characters"
 _OR = "or_conditions is a list of at most 50000 characters"
+_AT_MOST = "at_most is an object of at most 50000 characters"
 _LABELS = "labels is an object of texts of at most 50000 characters"
 _DOCUMENTS = (  # constraint, column, what it holds
     (_LIMIT_OF, "limit_of", "object"),
     (_AND, "and_conditions", "array"),
     (_OR, "or_conditions", "array"),
+    (_AT_MOST, "at_most", "object"),
 )
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
@@ -225,7 +228,8 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'ttl_seconds', NEW.ttl_seconds, 'when_condition', NEW.when_condition,
     'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels),
     'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
-    'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+    'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions),
+    'at_most', json(NEW.at_most), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]

@@ -23,7 +23,7 @@ from lab.engine.settings import Settings
 from lab.engine.statefiles import NAME, FileGone, StateFile, StateFiles
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rule import WHERE
+from lab.model.rule import SPOKE, WHERE
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.model.words import html_table
@@ -262,6 +262,8 @@ def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
     event_id = event["id"] if schema.numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}
     for name in plan.kept.fields:
+        if name.startswith(SPOKE):
+            continue
         if name.startswith(WHERE):
             shown[f"where {name.removeprefix(WHERE)}"] = event.get(f"value:{name}") is not None
             continue

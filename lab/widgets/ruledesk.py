@@ -56,7 +56,7 @@ class RuleDesk(Part):
     ):
         self.schema, self.book = schema, RuleBook(schema) if book is None else book
         self._to_engine = publish or self._apply
-        self._acks_seen, self._fired, self._updates = 0, Counter(), 0
+        self._acks_seen, self._fired, self._suppressed, self._updates = 0, Counter(), Counter(), 0
         self._hinted: tuple = ()  # what the hint that is shown is about
         self._place = ""  # of what was published here last
         self._draft: Rule | None = None
@@ -109,7 +109,7 @@ class RuleDesk(Part):
 
     def update(self, studio: "Studio") -> None:
         """Shows the rules of a studio, its acknowledgements, and how often each rule fired."""
-        self._fired = studio.fired
+        self._fired, self._suppressed = studio.fired, studio.report.suppressed
         self._answered(studio.acks.since(self._acks_seen))
         self._acks_seen = studio.acks.total
         self.show()
@@ -118,10 +118,15 @@ class RuleDesk(Part):
             self.backtest.again()
             self._hint()
 
+    def _alerts_of(self, rule_id: int) -> str:
+        """How many alerts a rule gave, and how many more it would have given without `atMost`."""
+        suppressed = self._suppressed[rule_id]
+        return f"{self._fired[rule_id]:,}" + (f" (+ {suppressed:,} suppressed)" if suppressed else "")
+
     def show(self) -> None:
         """Shows the book as it is now."""
         rows = [
-            [str(r.rule_id), f"{r.rule_id} v{r.version}", r.state, meaning(r), f"{self._fired[r.rule_id]:,}"]
+            [str(r.rule_id), f"{r.rule_id} v{r.version}", r.state, meaning(r), self._alerts_of(r.rule_id)]
             for r in self.book.sorted()
         ]
         rows = [row[: 1 + len(self.table.columns)] for row in rows]

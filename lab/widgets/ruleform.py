@@ -17,7 +17,7 @@ from lab.model.messages import SEVERITIES
 from lab.model.rule import filter_object
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.sentence import TIMES, read_limit, read_more
+from lab.model.sentence import TIMES, read_at_most, read_limit, read_more
 from lab.model.when import EXAMPLES as WHEN_EXAMPLES
 from lab.model.when import parse_when
 
@@ -25,6 +25,7 @@ CONTEXT = 80  # characters shown around a mistake
 WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
 COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
 MORE = "further conditions: and UNIQUE_COUNT(ip) over 1 d >= 3, or SUM(amount) over 1 h > 500"
+AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
 MULTIPLE = "a number, or a multiple of another aggregate: 5 × SUM(amount) over 30 d ÷ 30"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
@@ -108,6 +109,8 @@ class RuleForm(widgets.VBox):
         self.action = widgets.Dropdown(options=actions, description="then")
         self.action.tooltip = "what happens to the group of an alert: `lab restrict run` restricts it"
         self.ttl = widgets.Text(description="for", placeholder="30m, 24h, 7d")
+        self.at_most = widgets.Text(description="at most", placeholder="1 per 10 min")
+        self.at_most.tooltip, self.at_most_said = AT_MOST, widgets.HTML()
         self.severity = widgets.Dropdown(
             options=[("none", ""), *zip(SEVERITIES, SEVERITIES)], description="severity"
         )
@@ -123,7 +126,16 @@ class RuleForm(widgets.VBox):
             self.field,
             self.unique,
         )
-        conditions = (self.where, self.exclude, self.operator, self.limit, self.window, self.more, self.when)
+        conditions = (
+            self.where,
+            self.exclude,
+            self.operator,
+            self.limit,
+            self.window,
+            self.more,
+            self.when,
+            self.at_most,
+        )
         said = (self.severity, self.title, self.labels)
         for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
@@ -147,7 +159,14 @@ class RuleForm(widgets.VBox):
             self.more,
             self.more_said,
         ]
-        rows += [self.when, self.when_said, self.title, widgets.HBox((self.severity, self.labels))]
+        rows += [
+            self.when,
+            self.when_said,
+            self.at_most,
+            self.at_most_said,
+            self.title,
+            widgets.HBox((self.severity, self.labels)),
+        ]
         super().__init__(rows)
         self.add_class("lab-form")
         self._filling = False
@@ -180,7 +199,10 @@ class RuleForm(widgets.VBox):
         """Shows a rule, unless what somebody wrote means it already; `changed` is not called."""
         if self._means(rule):
             return
-        for said in (self.filter_said, self.where_said, self.limit_said, self.more_said, self.when_said):
+        for said in (
+            *(self.filter_said, self.where_said, self.limit_said, self.more_said),
+            *(self.when_said, self.at_most_said),
+        ):
             said.value = ""
         self._filling = True
         try:
@@ -194,6 +216,7 @@ class RuleForm(widgets.VBox):
             first, *more = rule.conditions
             self.where.value, self.exclude.value = attributes.get("where", ""), rule.exclude_current
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
+            self.at_most.value = rule.describe_at_most()
             self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
@@ -220,6 +243,9 @@ class RuleForm(widgets.VBox):
         more = self._read(self.more, self.more_said, read_more)
         if more is None:  # for `parse_message` to refuse, unless it is empty
             more = {"and": self.more.value.strip() or None}
+        at_most = self._read(self.at_most, self.at_most_said, read_at_most)
+        if at_most is None:
+            at_most = {"atMost": self.at_most.value.strip() or None}
         limit: dict = {"limit": _number(self.limit.value)}
         if any(sign in self.limit.value.split() for sign in TIMES):
             limit = self._read(self.limit, self.limit_said, read_limit) or {"limit": self.limit.value}
@@ -238,6 +264,7 @@ class RuleForm(widgets.VBox):
             "excludeCurrent": self.exclude.value or None,
             **more,
             "when": self.when.value.strip() or None,
+            **at_most,
             "action": self.action.value or None,
             "ttl": self.ttl.value if self.action.value else None,
             "severity": self.severity.value or None,

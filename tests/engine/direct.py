@@ -22,13 +22,14 @@ import pyarrow as pa
 from lab.engine import shared, store
 from lab.engine.alertlines import alert_lines
 from lab.engine.columns import ID_TEXT, LOG_TIME, Columns
+from lab.engine.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.rulenumbers import carried, different_whens, when_column
 from lab.engine.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.keygroups import digest
 from lab.model.reference import LATE_POLICIES, key_group_of, run
-from lab.model.rule import WHERE
+from lab.model.rule import WHERE, spoke
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.tallies import FATES
@@ -47,10 +48,15 @@ class Direct:
         self.book = RuleBook(schema)
         self.stores: dict[Route, RouteStore] = {}
         self.since: dict[Route, dict[int, int]] = {}
+        self.joined: dict[
+            int, tuple[Route, int]
+        ] = {}  # rule id -> its route, and a number of its own for when it joined
+        self.joinings = 0
         self.waiting: list[dict[str, Value]] = []
         self.seq, self.files = 0, 0
         self.found: list[tuple[str, str]] = []  # key, JSON
         self.counts: Counter[str] = Counter()
+        self.suppressed: Counter[str] = Counter()
         self.newest = -1  # event time of the whole log
 
     def event(self, line: bytes) -> None:
@@ -66,10 +72,17 @@ class Direct:
             if route not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
                 shared.forget(self.stores.pop(route).path)
                 del self.since[route]
+        before, self.joined = self.joined, {}
+        for route, rules in routes.items():
+            for rule in rules:
+                self.joinings += 1
+                was = before.get(rule.rule_id)
+                self.joined[rule.rule_id] = was if was and was[0] == route else (route, self.joinings)
         for route, rules in routes.items():
             held = self.stores.get(route)
+            spoken = [spoke(r.rule_id, self.joined[r.rule_id][1]) for r in rules if r.at_most]
             fields = list(
-                dict.fromkeys([*(held.fields if held else ()), *(f for r in rules for f in r.needs)])
+                dict.fromkeys([*(held.fields if held else ()), *(f for r in rules for f in r.needs), *spoken])
             )
             if held is None:
                 self.stores[route] = self._store(route, fields, rules)
@@ -97,6 +110,8 @@ class Direct:
             fates, alerts = held.evaluate(columns, self.seq, self.late_ms, self.late_policy)
             self.seq += len(rows)
             self.counts.update(FATES[fate] for fate in fates.tolist())
+            for row in alerts[alerts[:, CONDITION] == SUPPRESSED, RULE].tolist():
+                self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
             self.found += zip(*alert_lines(held, columns, alerts, alert_time_ms=0))
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:
@@ -205,6 +220,8 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         rule["aggregateFieldName"] = field
     if rng.random() < 0.3:
         rule["when"] = rng.choice(WHENS)
+    if rng.random() < 0.2:
+        rule["atMost"] = {"alerts": rng.choice([1, 1, 2, 5]), "per": rng.choice(["1s", "1m", "5m", "30m"])}
     if rng.random() < 0.4:
         rule |= more_said(rng, functions)
         if "limitOf" in rule:
@@ -349,6 +366,8 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         return f"seed {seed}: missing {list(missing)[:3]}, too many {list(extra)[:3]}, of {len(reference.alerts)}"
     if counts != {name: direct.counts[name] for name in FATES}:
         return f"seed {seed}: counts {counts} expected, {dict(direct.counts)} found"
+    if reference.suppressed != direct.suppressed:
+        return f"seed {seed}: suppressed {reference.suppressed} expected, {direct.suppressed} found"
     return ""
 
 

@@ -114,6 +114,40 @@ def test_a_plain_rule_is_not_judged_at_an_event_that_does_not_count():
     assert ids(rule(**SUM), [{"at": 0, "amount": 5}, {"at": 1, "amount": None}]) == [0]
 
 
+def test_at_most_so_many_alerts_are_given_in_a_window_and_the_others_are_counted():
+    reference = Reference(LOGINS)
+    reference.control("1: COUNT(events) per userId over 1 min >= 1, at most 2 per 10 min")
+    #       given, given, not, the first is exactly 10 min old and counts, given; late: only 0 and 5 are before it
+    for number, at in enumerate((0, 5, 7, 10, 11, 6)):
+        event = {"eventId": number, "userId": 7, "eventTime": NOW + at * MINUTE}
+        reference.event(json.dumps(event).encode())
+    assert [alert.event_id for alert in reference.alerts] == [0, 1, 4]
+    assert reference.suppressed == {"1.1": 3}
+
+
+def test_a_suppressed_alert_resets_a_count():
+    words = "1: COUNT_WITH_RESET(events) per userId over 1 h >= 2, at most 1 per {}"
+    assert ids(words.format("3 min"), [{"at": at} for at in range(6)]) == [1, 5]
+
+
+def test_what_a_rule_has_given_is_forgotten_when_it_leaves_its_route():
+    words = "1: COUNT(events) per userId over 1 min >= 1, at most 1 per 1 d"
+    for change, given in (
+        ('{"ruleId": 1, "ruleState": "PAUSE"}', [0]),
+        (words.replace(">= 1", ">= 0"), [0]),
+        ('{"ruleId": 1, "ruleState": "DELETE"}', [0, 1]),
+        (words.replace("per userId", "per userId, ip"), [0, 1]),
+    ):
+        reference = Reference(LOGINS)
+        other = "2: COUNT(events) per userId over 1 d > 99"  # so that the route stays
+        for number, texts in enumerate(((words, other), (change, words))):
+            for text in texts:
+                assert reference.control(text)["status"] == "accepted"
+            event = {"eventId": number, "userId": 7, "eventTime": NOW + number}
+            reference.event(json.dumps(event).encode())
+        assert [alert.event_id for alert in reference.alerts] == given
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +179,12 @@ def test_what_is_wrong_inside_a_condition_says_where():
         ({"and": "SUM > 3"}, "expected a list of 1 to 3 conditions"),
         ({"and": [5]}, "and 1: 5, expected an object such as"),
         ({"excludeCurrent": "yes"}, 'excludeCurrent: "yes", expected true or false'),
+        (
+            {"atMost": {"alerts": 0, "per": "1h"}},
+            "atMost: alerts: 0, expected a whole number from 1 to 1,000,000",
+        ),
+        ({"atMost": {"alerts": 1}}, "atMost: per: "),
+        ({"atMost": 1}, "atMost: 1, expected an object"),
         ({"limitOf": 5}, "limitOf: 5, expected an object such as"),
         ({"limitOf": {}}, "limitOf: aggregatorFunctionType: "),
         ({"limit": 0, "limitOf": COUNT}, "limit: 0, expected above 0 and at most 1,000,000 beside limitOf"),

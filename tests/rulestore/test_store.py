@@ -183,9 +183,11 @@ def test_a_row_is_not_deleted_and_keeps_its_number(store):
 
 
 def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
-    for number, name in enumerate((name for name in ROW if name not in ("rule_id", "disabled")), start=1):
-        value = [HOSTILE] if name in ("grouping_key_names", "unique_fields") else HOSTILE
-        value = {HOSTILE: HOSTILE} if name in ("filter", "labels") else value
+    no_texts = ("rule_id", "disabled", "exclude_current")
+    lists = ("grouping_key_names", "unique_fields", "and_conditions", "or_conditions")
+    for number, name in enumerate((name for name in ROW if name not in no_texts), start=1):
+        value = [HOSTILE] if name in lists else HOSTILE
+        value = {HOSTILE: HOSTILE} if name in ("filter", "labels", "limit_of", "at_most") else value
         before = len(store.rows())
         try:
             edit(store, insert(RULES).values(ROW | {"rule_id": number, name: value}))
@@ -193,8 +195,8 @@ def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
             assert len(store.rows()) == before
         else:
             assert store.rows()[-1][name] == value == store.history(number)[0].row[name]
-    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12, 14, 15], (
-        "keys, filter, field, unique, when, title, labels are free text"
+    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12, *range(14, 21)], (
+        "keys, filter, field, unique, when, title, labels and what follows are free text"
     )
 
 

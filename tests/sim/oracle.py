@@ -8,11 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.engine.rulenumbers import halves
+from lab.engine.rulenumbers import carried
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest
 from lab.model.reference import COUNTS, Reference, key_group_of
+from lab.model.rule import SPOKE, WHERE
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
 from lab.state.read import Reader
@@ -221,7 +222,8 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
             wanted[route.id, key_group_of(group, reference.key_groups), event_id, event.time, fields] += 1
     got: Counter = Counter()
     for plan, held in Reader(shop.checkpoint).held():
-        columns = [name for name in held.column_names if name.startswith("value:")]
+        # what a rule gave is compared by what it gives and suppresses next
+        columns = [name for name in held.column_names if name.startswith("value:") and name[6:7] != SPOKE]
         for row in held.to_pylist():
             fields = tuple(sorted((name[6:], row[name]) for name in columns if row[name] is not None))
             got[plan.route.id, row["keyGroup"], row["id"], row["time"], fields] += 1
@@ -236,7 +238,7 @@ def _id_digest(event_id: Id) -> int:
 def _numbers(fields: dict) -> tuple:
     numbers = []
     for name, value in fields.items():
-        scale = LOGINS.field(name).scale
+        scale = None if name.startswith(WHERE) else LOGINS.field(name).scale
         whole = digest(value) if isinstance(value, str) else [int(value.scaleb(scale)) if scale else value]
-        numbers += zip(halves(LOGINS, name), map(int, np.array(whole, np.int64)))
+        numbers += zip(carried(LOGINS, name), map(int, np.array(whole, np.int64)))
     return tuple(sorted(numbers))
