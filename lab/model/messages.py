@@ -28,6 +28,7 @@ from lab.model.rule import (
 )
 from lab.model.schema import Schema
 from lab.model.sentence import read_sentence
+from lab.model.times import duration_ms
 from lab.model.when import When, parse_when
 from lab.model.words import expected, plain, shown, unknown
 
@@ -447,8 +448,11 @@ def _window_ms(given: dict) -> int:
 
 
 def _seconds(name: str, window: object) -> int:
-    match = re.fullmatch("([0-9]{1,12})([smhd]?)", str(window)) if isinstance(window, int | str) else None
-    seconds = int(match[1]) * UNIT_SECONDS[match[2] or "m"] if match else 0
+    text = str(window) if isinstance(window, int | str) else ""
+    try:
+        seconds = duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
+    except ValueError:
+        seconds = 0
     if not 0 < seconds <= MAX_WINDOW_SECONDS:
         raise BadRule(expected(name, window, _WINDOW_ALLOWED))
     return seconds

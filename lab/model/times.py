@@ -5,6 +5,7 @@ All are exact to the nanosecond, and what is finer than a millisecond is cut off
 
 import re
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from lab.model.jsontext import exact_decimal
@@ -32,13 +33,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def duration_ms(text: str) -> int:
-    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms. Raises ValueError.
+def duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
+    """`500ms`, `10s`, `5m`, `24h`, `7d` in ms. Raises ValueError, also for a unit that is not among `units`.
 
     >>> duration_ms("7d")
     604800000
     """
-    match = re.fullmatch("([0-9]{1,12})(ms|[smhd])", text)
+    match = re.fullmatch(f"([0-9]{{1,12}})({'|'.join(units)})", text)
     if not match:
         raise ValueError(f"{text!r}, expected a whole number and ms, s, m, h or d, such as 5m")
     return int(match[1]) * DURATION_MS[match[2]]
