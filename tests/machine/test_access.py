@@ -62,11 +62,19 @@ def ask_spark(port: int, message: bytes) -> tuple[int, bytes]:
     return (frame[0], frame[1:]) if frame else (FAILURE, b"closed")
 
 
+def java_field(of: Any, name: str) -> Any:
+    """The value of a private field of a Java object."""
+    field = of.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(of)
+
+
 def end_of_the_executor(spark) -> bytes:
     """The message by which Spark's driver ends its own executor, as the driver would send it."""
     java = spark.sparkContext._jvm
-    rpc = java.org.apache.spark.SparkEnv.get().rpcEnv()
-    of_driver = rpc.setupEndpointRef(rpc.address(), "LocalSchedulerBackendEndpoint")
+    # not from SparkEnv: Java cannot list its methods in Spark 4.3.0, whose jars lack a class that one of them names
+    of_driver = java_field(spark.sparkContext._jsc.sc().schedulerBackend(), "localEndpoint")
+    rpc = java_field(of_driver, "nettyEnv")
     end = java.Class.forName("org.apache.spark.scheduler.local.StopExecutor$").getField("MODULE$").get(None)
     buffer = java.org.apache.spark.rpc.netty.RequestMessage(None, of_driver, end).serialize(rpc)
     return bytes(buffer.array()[: buffer.limit()])
