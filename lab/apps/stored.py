@@ -20,7 +20,7 @@ def add(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) 
     print_hints(messages, store.schema)
     for message in messages:
         store.put(message)
-    ids = {parse_message(message, store.schema).rule_id or 0 for message in messages}
+    ids = {parse_message(message, store.schema).rule_id for message in messages}
     _wait(store, ids, started, timeout_s)
 
 

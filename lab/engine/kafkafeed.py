@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -69,7 +70,7 @@ class KafkaFeed:
         """The newest log time there is, and what has passed since it was seen: brokers' clocks are not this computer's."""
         if self._ahead is None:
             self.look()
-        return now_ms() + self._ahead - GRACE_MS
+        return now_ms() + cast(int, self._ahead) - GRACE_MS
 
     def look(self) -> None:
         newest, now = self._partitions.newest(), now_ms()
@@ -93,7 +94,7 @@ class KafkaFeed:
 
         for source, messages in self._messages(ranges):
             offsets, values, logged = came[source]
-            offsets += [message.offset() for message in messages]
+            offsets += [message.offset() or 0 for message in messages]
             values += [message.value() or b"" for message in messages]
             logged += [message.timestamp()[1] for message in messages]
             if len(values) >= AT_ONCE:

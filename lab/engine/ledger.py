@@ -107,7 +107,7 @@ class Ledger:
         if after:
             self._members[rule_id] = after
         stays = before and after and before.route == after.route
-        joined = self.kept[before.route].joined[rule_id] if stays else self._number()
+        joined = self.kept[before.route].joined[rule_id] if before and stays else self._number()
         if before:
             self._leave(before)
         if after:

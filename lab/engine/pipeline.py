@@ -68,8 +68,9 @@ def start(
     check_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))
-        for name in WRITTEN if isinstance(logs, FileLogs) else ():
-            until_stopped.enter_context(FolderLock(logs.path(name), what="log"))
+        if isinstance(logs, FileLogs):
+            for name in WRITTEN:
+                until_stopped.enter_context(FolderLock(logs.path(name), what="log"))
         writer_id = settings.bind(checkpoint)
         check_not_put_back(logs, folder, writer_id)
         start = f"{os.getpid()}-{uuid4().hex[:8]}"

@@ -52,7 +52,7 @@ class Key(NamedTuple):
         if not rule.at_most:
             return None
         name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
-        return cls(RUNNING["COUNT"], None, (), rule.per_ms or 0, name, False, None)
+        return cls(RUNNING["COUNT"], None, (), rule.per_ms, name, False, None)
 
     @property
     def has_queue(self) -> bool:
@@ -106,7 +106,7 @@ def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
 def scale_of(of: Rule | Aggregation, schema: Schema) -> int:
     """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
     power = AGGREGATES[of.function].power
-    return power * schema.field(of.field).scale if power else 0
+    return power * schema.field(of.field).scale if power and of.field else 0
 
 
 def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
@@ -138,7 +138,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
             layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
         ]
         needed: Counter[str] = Counter()
-        for name in {*key.unique, key.field, key.where} - {None}:
+        for name in filter(None, {*key.unique, key.field, key.where}):
             column, bit = not_null(fields.index(name))
             needed[column] += bit
         aggregate[a, layout.KIND] = key.running.kind
@@ -174,7 +174,9 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         np.array(limits, np.int64).reshape(-1, 4),
         np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
         np.array(firing, np.int64),
-        np.array([places.get(rule.when, (NOTHING, 0)) for rule in rules], np.int64).reshape(-1, 2),
+        np.array([places[rule.when] if rule.when else (NOTHING, 0) for rule in rules], np.int64).reshape(
+            -1, 2
+        ),
         *_conditions(rules, list(by_key), fields, schema),
         np.zeros((len(by_key), 4), np.int64),
     )

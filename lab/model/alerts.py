@@ -3,11 +3,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
+from typing import cast
 
 from lab.model.field import Id, Value
 from lab.model.jsontext import is_text
@@ -178,7 +179,7 @@ def group_of(names: Iterable[str], values: Iterable[Value]) -> Group:
     (('payeeId', 25), ('amount', '20'))
     """
     as_json = (plain(value) if isinstance(value, Decimal) else value for value in values)
-    return tuple(zip(names, as_json, strict=True))
+    return tuple(zip(names, cast(Iterator[str | int], as_json), strict=True))
 
 
 def group_json(group: Group) -> str:

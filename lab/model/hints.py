@@ -73,7 +73,7 @@ def _range(rule: Rule) -> tuple[float, float, str]:
 
 def _step(rule: Rule, schema: Schema) -> Decimal | None:
     """What all values of the aggregate are multiples of, if anything."""
-    if AGGREGATES[rule.function].of != "field":
+    if AGGREGATES[rule.function].of != "field" or not rule.field:
         return Decimal(1)
     exact = rule.function in ("SUM", "MIN", "MAX")
     return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None

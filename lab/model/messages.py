@@ -81,9 +81,9 @@ class Message:
 
     kind: str
     rule: Rule | None = None
-    rule_id: int | None = None
-    state: str | None = None
-    control: str | None = None
+    rule_id: int = 0
+    state: str = ""
+    control: str = ""
 
 
 def parse_message(text: str | bytes, schema: Schema) -> Message:
@@ -94,7 +94,7 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
 
     >>> from lab.model.schema import PAYMENTS
     >>> parse_message('{"ruleId": 1, "ruleState": "PAUSE"}', PAYMENTS)
-    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control=None)
+    Message(kind='state', rule=None, rule_id=1, state='PAUSE', control='')
     >>> parse_message("7: SUM(paymentAmount) per payeeId over 20 min > 50", PAYMENTS).rule.limit
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
@@ -291,7 +291,7 @@ def _filter(given: dict, schema: Schema) -> Filter:
         if field.type == "time":
             raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
         try:
-            values = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
+            values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
         except BadRecord as error:
             raise BadRule(f"filter.{error}") from None
         if not values or None in values:
@@ -406,9 +406,9 @@ def _meant(words: str, schema: Schema) -> str:
 
 def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[str, ...]]:
     """The function, its field and its unique fields."""
-    name = given.get("aggregateFieldName")
+    name: Any = given.get("aggregateFieldName")
     unique = _field_names(given, "unique", schema)
-    counts = COUNT_WORDS.get(name) if isinstance(name, str) else None
+    counts = COUNT_WORDS.get(name, "") if isinstance(name, str) else ""
     function = counts
     if not counts or given.get("aggregatorFunctionType") is not None:
         function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import Any, cast
 
 from lab.model.aggregates import Exact
 from lab.model.alerts import Alert, AlertTable, group_key, group_of
@@ -217,7 +217,7 @@ class Reference:
         if rule.at_most and not self._may_speak(rule, held, current):
             self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
             return
-        (aggregate, operator, limit), conditions = told
+        (aggregate, operator, limit), conditions = cast(tuple[tuple[Decimal, str, Decimal], Any], told)
         values = tuple(event[name] for name in rule.keys)
         alert = Alert(
             rule.rule_id,
@@ -238,7 +238,7 @@ class Reference:
 
     def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
-        earliest = current.time - (rule.per_ms or 0)
+        earliest = current.time - rule.per_ms
         given = [
             each for each in held if earliest <= each.time <= current.time and rule.rule_id in each.spoke
         ]

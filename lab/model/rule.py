@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from lab.model.aggregates import AGGREGATES, Exact, rounded
 from lab.model.conditions import Filter, conditions_text
-from lab.model.times import duration_parts as _duration
-from lab.model.times import duration_words as _duration_text
+from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, is_true, when_text
 from lab.model.words import html_table, plain, visible
 
@@ -73,7 +72,7 @@ class Aggregation:
     @cached_property
     def needs(self) -> tuple[str, ...]:
         """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
-        return tuple(sorted({*self.unique, self.field, self.kept_where} - {None}))
+        return tuple(sorted(filter(None, {*self.unique, self.field, self.kept_where})))
 
     @cached_property
     def kept_where(self) -> str | None:
@@ -83,7 +82,9 @@ class Aggregation:
     def kept(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where `where` is not true, as of a null, does not count."""
         fields = {name: event[name] for name in self.needs if name != self.kept_where}
-        return fields | ({self.kept_where: is_true(self.where, event) or None} if self.where else {})
+        if self.where and self.kept_where:
+            fields[self.kept_where] = is_true(self.where, event) or None
+        return fields
 
     def counts(self, event: dict[str, Any]) -> bool:
         """Whether an event counts for it, as far as the event itself says."""
@@ -92,10 +93,10 @@ class Aggregation:
     def measure(self, events: list[dict[str, Any]]) -> Exact | None:
         """What it measures over the events that count, exactly; None if there are none and it is no count."""
         aggregate = AGGREGATES[self.function]
-        if not events and aggregate.of == "field":
-            return None
         if aggregate.of == "field":
-            return aggregate.measure([event[self.field] for event in events])
+            return (
+                aggregate.measure([event[self.field] for event in events]) if events and self.field else None
+            )
         return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class Aggregation:
             "aggregateFieldName": self.field,
             "aggregatorFunctionType": self.function,
             "unique": list(self.unique) or None,
-            "window": "".join(_duration(self.window_ms)),
+            "window": duration_text(self.window_ms),
             "where": when_text(self.where) if self.where else None,
             "excludeCurrent": self.exclude_current or None,
         }
@@ -113,7 +114,7 @@ class Aggregation:
         of = ", ".join(self.unique) or self.field or "events"
         where = f" where {when_text(self.where)}" if self.where else ""
         without = " without the current event" if self.exclude_current else ""
-        return f"{self.function}({of}{where}){per} over {_duration_text(self.window_ms)}{without}"
+        return f"{self.function}({of}{where}){per} over {duration_words(self.window_ms)}{without}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Rule:
     window_ms: int
     version: int = 0
     action: str | None = None
-    ttl_ms: int | None = None
+    ttl_ms: int = 0
     when: When | None = None
     severity: str | None = None
     title: str | None = None
@@ -228,7 +229,7 @@ class Rule:
     joined: str | None = None
     more: tuple[Condition, ...] = ()
     at_most: int | None = None
-    per_ms: int | None = None
+    per_ms: int = 0
 
     @cached_property
     def route(self) -> Route:
@@ -260,7 +261,7 @@ class Rule:
     @cached_property
     def widest_ms(self) -> int:
         """How far back from an event it looks: its widest window, or that in which its alerts are counted."""
-        return max(self.per_ms or 0, *(each.window_ms for each in self.aggregations))
+        return max(self.per_ms, *(each.window_ms for each in self.aggregations))
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
@@ -304,11 +305,9 @@ class Rule:
             **self.conditions[0].to_dict(),
             self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
-            "atMost": {"alerts": self.at_most, "per": "".join(_duration(self.per_ms))}
-            if self.at_most
-            else None,
+            "atMost": {"alerts": self.at_most, "per": duration_text(self.per_ms)} if self.at_most else None,
             "action": self.action,
-            "ttl": "".join(_duration(self.ttl_ms)) if self.action else None,
+            "ttl": duration_text(self.ttl_ms) if self.action else None,
             "severity": self.severity,
             "title": self.title,
             "labels": dict(self.labels) or None,
@@ -323,13 +322,13 @@ class Rule:
         first, *more = self.conditions
         said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         when = f", when {when_text(self.when)}" if self.when else ""
-        then = f", then {self.action} for {_duration_text(self.ttl_ms)}" if self.action else ""
+        then = f", then {self.action} for {duration_words(self.ttl_ms)}" if self.action else ""
         most = f", at most {self.describe_at_most()}" if self.at_most else ""
         return f"{said}{when}{most}{then}"
 
     def describe_at_most(self) -> str:
         """How often it alerts in words, such as `1 per 10 min`; "" if that is not limited."""
-        return f"{self.at_most} per {_duration_text(self.per_ms or 0)}" if self.at_most else ""
+        return f"{self.at_most} per {duration_words(self.per_ms)}" if self.at_most else ""
 
     def _repr_html_(self) -> str:
         return table([self])

@@ -175,7 +175,8 @@ class RuleBook:
     def from_json(cls, text: str, schema: Schema) -> "RuleBook":
         """The book that `to_json` wrote. Raises BadRule when the schema no longer has what a rule needs."""
         book = json.loads(text)
-        rules = [replace(message_of(given, schema).rule, version=given["version"]) for given in book["rules"]]
+        read = ((message_of(given, schema).rule, given["version"]) for given in book["rules"])
+        rules = [replace(rule, version=version) for rule, version in read if rule]
         return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]))
 
     def _repr_html_(self) -> str:

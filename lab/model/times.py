@@ -45,14 +45,13 @@ def duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
     return int(match[1]) * DURATION_MS[match[2]]
 
 
-def duration_parts(ms: int) -> tuple[str, str]:
+def duration_text(ms: int) -> str:
     """A duration in the largest unit that divides it, so that `duration_ms` reads it back.
 
-    >>> duration_parts(604_800_000), duration_parts(5_400_000)
-    (('7', 'd'), ('90', 'm'))
+    >>> duration_text(604_800_000), duration_text(5_400_000)
+    ('7d', '90m')
     """
-    unit, size = next((unit, size) for unit, size in _LARGEST_FIRST if ms % size == 0 < ms or size == 1)
-    return str(ms // size), unit
+    return "".join(_parts(ms))
 
 
 def duration_words(ms: int) -> str:
@@ -61,8 +60,13 @@ def duration_words(ms: int) -> str:
     >>> duration_words(604_800_000), duration_words(5_400_000)
     ('7 d', '90 min')
     """
-    number, unit = duration_parts(ms)
+    number, unit = _parts(ms)
     return f"{number} {_WORDS.get(unit, unit)}"
+
+
+def _parts(ms: int) -> tuple[str, str]:
+    unit, size = next((unit, size) for unit, size in _LARGEST_FIRST if ms % size == 0 < ms or size == 1)
+    return str(ms // size), unit
 
 
 def rounded_duration(ms: float) -> str:

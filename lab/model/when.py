@@ -99,7 +99,7 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
             return _compares(operator, event[field], operand)
 
 
-def _compares(operator: str, value: Value, operand: Any) -> bool:
+def _compares(operator: str, value: Any, operand: Any) -> bool:
     if value is None or operand is None:
         return False
     if operator in RELATIONS:
@@ -369,7 +369,7 @@ class WhenReader(Reader):
         raise self.refuse("expected and or or; a value with blanks or signs goes in quotes")
 
 
-def _joined(of: type, parts: list[When]) -> When:
+def _joined(of: type[AllOf] | type[AnyOf], parts: list[When]) -> When:
     """Several parts as one condition; brackets that change nothing leave no trace."""
     flat: list[When] = []
     for part in parts:

@@ -104,7 +104,7 @@ class Decider:
     def _take_ack(self, ack: dict) -> tuple[int, int] | None:
         """The rule id and version that an acknowledgement names, if its message is known by now."""
         message = self._messages.pop(ack["place"], None)
-        if message is None or message.rule_id is None or "version" not in ack:
+        if message is None or not message.rule_id or "version" not in ack:
             return None
         if message.rule:
             self._newest[message.rule_id] = message.rule
@@ -129,7 +129,7 @@ class Decider:
     def _decide(self, record: Record, alert: Alert, decided: dict[str, Restriction]) -> None:
         """Adds the alert's restriction to `decided`, if it changes anything."""
         rule = self._rules[alert.rule_id, alert.rule_version]
-        if not rule.action or rule.ttl_ms is None:
+        if not rule.action:
             return
         if (group := group_of(alert, rule.keys)) is None:
             self._bad(

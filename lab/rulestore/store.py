@@ -209,7 +209,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "limit_value": plain(rule.limit),
         "window_seconds": rule.window_ms // 1000,
         "action": rule.action,
-        "ttl_seconds": rule.ttl_ms and rule.ttl_ms // 1000,
+        "ttl_seconds": rule.ttl_ms // 1000 or None,
         "when_condition": attributes.get("when"),
         "severity": rule.severity,
         "title": rule.title,
