@@ -50,11 +50,13 @@ class Service:
 
 def run(target: Target, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
-    from lab.engine.ends import check_reach
+    from lab.engine.ends import check_reach, check_transactions
     from lab.machine.session import session, submitted
 
     logs, checkpoint = target.logs, target.checkpoint
     check_reach(logs, service.master or "local")
+    if settings.exactly_once:
+        check_transactions(logs, Durable(checkpoint))
     say = Say(service.as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())

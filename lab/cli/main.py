@@ -217,6 +217,11 @@ Started again with the same checkpoint, the engine continues where it stopped: n
         metavar="TIME",
         help="end if Kafka does not answer for this long: 10m, 2h (never: wait until it is back)",
     )
+    command.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="topics only: deliver in transactions, so that readers of committed records get each alert once, some ms later",
+    )
     add_engine_options(command)
     add_service_options(command)
 

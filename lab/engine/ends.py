@@ -1,6 +1,6 @@
 """The logs that an engine reads and writes: as folders of files, or as topics of Kafka."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lab.engine.cuts import Cut
     from lab.engine.feeds import Feed
     from lab.engine.kafkafeed import KafkaFeed
-    from lab.engine.kafkaoutlet import Outlet
+    from lab.engine.kafkaoutlet import Outlet, TransactionalOutlet
     from lab.engine.windows import TaskOutput
     from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
@@ -33,6 +33,7 @@ WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
 LINES_A_ROW = 1_000
 LINES_AT_FIRST = 100  # of the stats topic
+CLOCKS_MS = 60_000  # those of two hosts may differ by so much
 
 
 @dataclass(frozen=True)
@@ -200,29 +201,63 @@ class KafkaLogs:
 
         return outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
 
+    def transactional_outlet(
+        self, writer: str, key_groups: int, taken: "Sequence[Cut]", check: Callable[[], None]
+    ) -> "TransactionalOutlet":
+        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, those `taken` before it unless they are committed.
+
+        `check` raises an error if another attempt has taken over.
+        """
+        from lab.engine.kafkaoutlet import TransactionalOutlet
+
+        name = f"lab-{writer}-0-{key_groups - 1}"
+        outlet = TransactionalOutlet(self.cluster, {log: self.topic(log) for log in WRITTEN}, name, check)
+        if taken:
+            outlet.committed = self._committed(writer, taken)
+        return outlet
+
+    def _committed(self, writer: str, taken: "Sequence[Cut]") -> frozenset[tuple[int, int]]:
+        """(number, fingerprint) of the newest cuts of a checkpoint that were committed, at least of all that are among `taken`."""
+        first = taken[0]
+        self.log("stats").wait_for_transactions()
+        lines = self._newest_cuts(
+            writer,
+            first.end["at"] - CLOCKS_MS,
+            lambda found: any(line["batch"] < first.number for line in found),
+        )
+        committed = [line for line in lines if line["engine"].get("exactlyOnce")]
+        return frozenset((line["batch"], _fingerprint(line)) for line in committed)
+
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[str]]:
         """Keys and values of the rows that carry lines to the sink: a record each."""
         return keys, lines
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
         """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""
-        log, asked, before = self.log("stats"), LINES_AT_FIRST, 0
+        if mine := self._newest_cuts(writer, since_ms, bool):
+            last = mine[-1]
+            yield self.log("stats"), Batch(writer_id(writer), last["batch"], _fingerprint(last))
+
+    def _newest_cuts(self, writer: str, since_ms: int, enough: Callable[[list[dict]], bool]) -> list[dict]:
+        """The newest lines of the stats log that tell of cuts of a checkpoint: enough of them, or all since a time."""
+        log, asked = self.log("stats"), LINES_AT_FIRST
         while True:
-            newest = log.newest(asked)
-            lines = list(_readable(newest))
+            lines = list(_readable(log.newest(asked)))
             mine = [line for line in lines if line.get("engine", {}).get("id") == writer and "cut" in line]
-            if mine:
-                number, cut = mine[-1]["batch"], mine[-1]["cut"]
-                yield log, Batch(writer_id(writer), number, fingerprint(cut | {"cut": cut["to"]}))
             ends = [line["times"]["end"] for line in lines if "end" in line["times"]]
-            if mine or len(newest) == before or min(ends, default=since_ms) < since_ms:
-                return
-            asked, before = asked * 10, len(newest)
+            if enough(mine) or log.has_at_most(asked) or min(ends, default=since_ms) < since_ms:
+                return mine
+            asked *= 10
 
     def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
         """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
         properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
         return output.writeStream.format("kafka").options(**properties)
+
+
+def _fingerprint(line: dict) -> int:
+    """Of the cut that a line of the stats log tells of."""
+    return fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
 
 
 def _readable(lines: list[str]) -> Iterator[dict]:
@@ -238,4 +273,19 @@ def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
         raise ValueError(
             f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
             "kafka://HOST:PORT, or Spark on this machine"
+        )
+
+
+def check_transactions(logs: FileLogs | KafkaLogs, checkpoint: Durable, once: bool = False) -> None:
+    """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `once`: it stops when it has read all."""
+    folders = isinstance(logs, FileLogs)
+    if folders:
+        raise ValueError(
+            "--exactly-once is for topics, these logs are folders: they get each alert once without it, so leave it out"
+        )
+    if once or not checkpoint.local:
+        other = "an engine that stops when it has read all" if once else f"checkpoint {checkpoint}"
+        raise ValueError(
+            f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with a checkpoint "
+            "in a folder, or leave it out and drop repeated alerts by alertId"
         )

@@ -25,7 +25,7 @@ from lab.engine import shared, source
 from lab.engine.checkpoint import Batches
 from lab.engine.codecache import check_code_cache
 from lab.engine.durable import Durable
-from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach
+from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs, check_reach, check_transactions
 from lab.engine.job import Job
 from lab.engine.lease import Lease
 from lab.engine.lock import FolderLock
@@ -65,6 +65,8 @@ def start(
     check_spark(spark)
     folder, master = Durable(checkpoint), spark.sparkContext.master
     check_reach(logs, master)
+    if settings.exactly_once:
+        check_transactions(logs, folder, once)
     check_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))

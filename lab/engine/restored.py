@@ -12,10 +12,8 @@ differs; and a batch that runs again, after a crash, has the mark that was writt
 
 from lab.engine.checkpoint import cut_mark, fingerprint, read_record
 from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.ends import CLOCKS_MS, FileLogs, KafkaLogs
 from lab.model.times import now_ms
-
-CLOCKS_MS = 60_000  # those of two hosts may differ by so much
 
 
 class PutBack(ValueError):

@@ -2,17 +2,23 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lab.engine import lease, shared
 from lab.engine.checkpoint import planned_end, runs_loop
 from lab.engine.cut import Mark, Planner, positions
 from lab.engine.cuts import FOLDER, Cut, Cuts, is_closed
-from lab.engine.ends import READ
+from lab.engine.ends import READ, FileOutlet, KafkaLogs
 from lab.engine.job import Job
 from lab.engine.loop import epoch
 from lab.engine.task import run_single_task
 from lab.model.times import now_ms
+
+if TYPE_CHECKING:
+    from lab.engine.kafkaoutlet import Outlet
 
 BATCH_S = 60.0  # events that come between two micro-batches wait for about 0.1 s; the first batches, which take longer, are shorter
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
@@ -35,11 +41,16 @@ def run_loop(job: Job, batch: int) -> None:
             raise ParentGone(f"process {parent} is gone")
         return flag.exists() or time.monotonic() > ends
 
-    planner, outlet = _planner(job), job.logs.outlet(job.engine[0] if job.engine else job.start)
+    planner = _planner(job)
     cuts, pause = Cuts(job.folder, _before(job, planner, batch), job.lease), PAUSE_S
+
+    def check() -> None:
+        _check_lease(job)
+        cuts.check()
+
+    outlet = _outlet(job, cuts.taken, check)
     while not over():
-        if job.lease:
-            lease.check(job.folder, job.lease)
+        _check_lease(job)
         with epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
@@ -65,11 +76,10 @@ def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
 def finish_loop(job: Job, batch: int) -> None:
     """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
     alone = replace(job, settings=replace(job.settings, parallelism=1))
-    if job.lease:
-        lease.check(job.folder, job.lease)
+    _check_lease(job)
     if is_closed(job.folder / FOLDER, job.lease):
         return  # by another attempt
-    planner, outlet = _planner(alone), job.logs.outlet(job.engine[0] if job.engine else job.start)
+    planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
     cuts = Cuts(job.folder, _before(alone, planner, batch), job.lease)
     with epoch(alone, planner, cuts, outlet.put):
         outlet.flush()
@@ -79,9 +89,25 @@ def finish_loop(job: Job, batch: int) -> None:
 def run_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).works(begin, end)
-    outlet = job.logs.outlet(job.engine[0] if job.engine else job.start)
-    outlet.put(Cut(work.number, begin, end), run_single_task(job, work), frozenset())
+    cut = Cut(work.number, begin, end)
+    outlet = _outlet(job, [cut], partial(_check_lease, job))
+    outlet.put(cut, run_single_task(job, work), frozenset())
     outlet.flush()
+
+
+def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileOutlet | Outlet":
+    if job.settings.exactly_once and isinstance(job.logs, KafkaLogs):
+        return job.logs.transactional_outlet(_writer(job), job.settings.key_groups, taken, check)
+    return job.logs.outlet(_writer(job))
+
+
+def _writer(job: Job) -> str:
+    return job.engine[0] if job.engine else job.start
+
+
+def _check_lease(job: Job) -> None:
+    if job.lease:
+        lease.check(job.folder, job.lease)
 
 
 _planners: dict[str, Planner] = {}  # of this worker, by start

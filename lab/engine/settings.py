@@ -28,6 +28,7 @@ class Settings:
     # events that a micro-batch takes at most; of file logs, 128 bytes count as one
     max_batch_records: int = 500_000
     short_batches: bool = True  # is a short micro-batch worth more than a high rate?
+    exactly_once: bool = False  # is each cut delivered in a transaction of Kafka?
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -40,6 +41,11 @@ class Settings:
         if self.parallelism > self.key_groups:
             raise ValueError(
                 f"parallelism: {self.parallelism}, expected at most key_groups ({self.key_groups})"
+            )
+        if self.exactly_once and self.parallelism > 1:
+            raise ValueError(
+                f"--exactly-once with parallelism {self.parallelism}: several tasks would need several transactions for one cut; "
+                "use parallelism 1, or leave it out and drop repeated alerts by alertId"
             )
         if self.late_policy not in LATE_POLICIES:
             raise ValueError(f"late_policy: {self.late_policy!r}, expected one of {', '.join(LATE_POLICIES)}")

@@ -54,7 +54,8 @@ def answered(
     changes = []
     if work.after != work.before:
         changes = ledger.load(job.folder, work.after, job.settings.schema)[1]
-    stats = BatchStats(told | {"engine": job.engine}, job.settings.key_groups)
+    delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
+    stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
     alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
     letters = told.get("deadLetters", [])

@@ -168,6 +168,19 @@ class KafkaLog:
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
             return tail.read()
 
+    def wait_for_transactions(self) -> None:
+        """Waits until those have ended that are open now: they hide all records after their first."""
+        partitions = Partitions(self.cluster, self.topic)
+        written = partitions.ends(committed=False)
+        while any(end < written[number] for number, end in partitions.ends().items()):
+            time.sleep(ROOM_S)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether `newest` of so many gives all records there are."""
+        partitions = Partitions(self.cluster, self.topic)
+        starts, ends = partitions.starts(), partitions.ends()
+        return max(end - starts[number] for number, end in ends.items()) <= count // len(ends)
+
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
         """A reader that starts at the oldest record; with `new` at the end; with `at` at those offsets (ValueError if there are none)."""
         return Tail(self, new, at)

@@ -6,7 +6,15 @@ from contextlib import suppress
 from itertools import filterfalse, groupby
 from typing import TypeVar, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 
 from lab.logs import cluster as clusters
@@ -20,6 +28,7 @@ READING = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,  # after compaction or aborted transactions the last offset may not exist
     "auto.offset.reset": "error",  # expired records must not be skipped
+    "isolation.level": "read_committed",
     "fetch.message.max.bytes": 8 << 20,  # a longer record is fetched alone
     "fetch.queue.backoff.ms": 5,  # when its queue was full; the default of a second would stop a backlog for that long
     "receive.message.max.bytes": 1 << 30,
@@ -65,17 +74,20 @@ class Partitions:
         with suppress(KafkaException):
             self.cluster.admin.list_topics(self.topic, timeout=1.0)
 
-    def _offsets(self, spec: OffsetSpec) -> dict:
+    def _offsets(self, spec: OffsetSpec, committed: bool = True) -> dict:
         wanted = {TopicPartition(self.topic, number): spec for number in self.numbers()}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict:
-            answers = self.cluster.admin.list_offsets(wanted, request_timeout=clusters.ANSWER_S)
+            answers = self.cluster.admin.list_offsets(
+                wanted, isolation_level=level, request_timeout=clusters.ANSWER_S
+            )
             return {partition.partition: future.result() for partition, future in answers.items()}
 
         return self._answer(ask)
 
-    def _known(self, spec: OffsetSpec) -> dict[int, int]:
-        offsets = {number: found.offset for number, found in self._offsets(spec).items()}
+    def _known(self, spec: OffsetSpec, committed: bool = True) -> dict[int, int]:
+        offsets = {number: found.offset for number, found in self._offsets(spec, committed).items()}
         if min(offsets.values()) < 0:  # a broker that has just restarted does not know yet
             raise self.cluster.away(f"nobody knows the offsets of {self.topic}")
         return offsets
@@ -84,9 +96,9 @@ class Partitions:
         """The offset of the oldest record of each partition."""
         return self._answer(lambda: self._known(OffsetSpec.earliest()))
 
-    def ends(self) -> dict[int, int]:
-        """The offset of the next record of each partition."""
-        return self._answer(lambda: self._known(OffsetSpec.latest()))
+    def ends(self, committed: bool = True) -> dict[int, int]:
+        """The offset of the next record of each partition; with `committed` only up to the oldest open transaction."""
+        return self._answer(lambda: self._known(OffsetSpec.latest(), committed))
 
     def since(self, log_time: int) -> dict[int, int]:
         """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
