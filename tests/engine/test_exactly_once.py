@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from contextlib import closing, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lab.cli.main import FAILED, main
-from lab.engine import kafkaoutlet, pipeline, runner
+from lab.engine import kafkaoutlet, pipeline, runner, shared
 from lab.engine.checkpoint import fingerprint
 from lab.engine.cuts import Cut, TakenOver
 from lab.engine.durable import Durable
@@ -31,8 +33,8 @@ KILLED_AT = 3  # of its commits
 processes = get_context("spawn")  # a client of Kafka does not survive a fork
 
 
-def job_of(logs: KafkaLogs, checkpoint: Path, start: str) -> Job:
-    return Job(SETTINGS, logs, str(checkpoint), start, engine=("id", 1))
+def job_of(logs: KafkaLogs, checkpoint: Path) -> Job:
+    return Job(SETTINGS, logs, str(checkpoint), f"test-{uuid4().hex[:8]}", engine=("id", 1))
 
 
 def attempt(job: Job, killed: str) -> None:
@@ -64,6 +66,7 @@ def attempted(job: Job, killed: str = "") -> Iterator:
     finally:
         process.kill()
         process.join()
+        shutil.rmtree(shared.private_folder(job.start), ignore_errors=True)
 
 
 def assert_read(logs: KafkaLogs, ids: list[str]) -> None:
@@ -98,7 +101,7 @@ def test_killed_at_its_commit_the_next_attempt_delivers_what_was_not_committed(k
     """
     logs, lines = topics(kafka.address, f"once-{killed}"), events(40)
     publish(logs, EACH)
-    with attempted(job_of(logs, tmp_path, f"test-{tmp_path.name}-1"), killed) as first:
+    with attempted(job_of(logs, tmp_path), killed) as first:
         with closing(logs.log("alerts").tail()) as alerts:
             for line in lines[:20]:
                 append(logs, [line])
@@ -107,7 +110,7 @@ def test_killed_at_its_commit_the_next_attempt_delivers_what_was_not_committed(k
     assert first.exitcode == -signal.SIGKILL
     # an open transaction keeps no reader waiting
     wait_until(lambda: len(uncommitted(logs)) - len(alert_ids(logs)) == (killed == "before"))
-    last = job_of(logs, tmp_path, f"test-{tmp_path.name}-2")
+    last = job_of(logs, tmp_path)
     with attempted(last) as second:
         append(logs, lines[20:])
         wait_until(lambda: len(set(alert_ids(logs))) == len(lines), alive=second.is_alive)
