@@ -213,11 +213,11 @@ def _on_spark(
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
         letters = [_original(letter, source, places, long_lines) for letter in letters]
-        counts, routes = Counter(dict.fromkeys(COUNTS, 0)), Tallies()
+        counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), Tallies()
         for stats in map(json.loads, logs.log("stats").read()):
-            counts.update({name: n for name, n in stats.items() if name in (*COUNTS, "nanAsNull")})
+            counts.update({name: n for name, n in stats.items() if name in counts})
             routes.take(stats)
-        nans = counts.pop("nanAsNull", 0)
+        nans = counts.pop("nanAsNull")
         acks = [json.loads(line) for line in logs.log("acks").read()]
         acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]
         alerts = _sorted(logs.log("alerts").read())

@@ -15,7 +15,7 @@ from lab.apps.sources import Events
 from lab.engine.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.rules import BadRule
+from lab.model.rules import BadRule, rule_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
 from lab.model.tallies import route_name
 
@@ -107,6 +107,15 @@ BAD = {  # line -> a word of its reason
 }
 
 
+def test_what_a_rule_suppresses_is_counted(spark, tmp_path):
+    rule = rule_message(1, [], None, "COUNT", ">", 0, "1h", atMost={"alerts": 1, "per": "1h"})
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join(payment(number) for number in range(1, 6)))
+    found = replay(file, [json.dumps(rule)], spark=spark)
+    assert_same(found, replay(file, [json.dumps(rule)], engine="reference"))
+    assert found.counts["suppressed"] == 4 and len(found.alert_lines) == 1
+
+
 @pytest.mark.parametrize("engine, batches", [("reference", None), ("spark", 1), ("spark", 5)])
 def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine, batches, spark, tmp_path):
     lines: list[bytes] = []
@@ -135,6 +144,7 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         "storedLate": 0,
         "duplicates": 1,
         "droppedLate": 0,
+        "suppressed": 0,
     }
     assert {tally.routed for tally in found.routes.by_route.values()} == {len(BAD) + 3}
     assert found.alerts.by_rule()[2] == len(BAD) + 2 and found.nan_as_null == 1
