@@ -220,7 +220,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
     command.add_argument(
         "--exactly-once",
         action="store_true",
-        help="topics only: deliver in transactions, so that readers of committed records get each alert once, some ms later",
+        help="topics only: deliver in transactions, so that readers of committed records get each alert once, some tens of ms later",
     )
     add_engine_options(command)
     add_service_options(command)
