@@ -147,26 +147,17 @@ class RuleForm(widgets.VBox):
             (self.window, self.action),
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
-        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique]
-        rows += [
-            self.where,
-            self.where_said,
-            self.exclude,
-            when,
-            self.limit_said,
-            within,
-            self.ttl,
-            self.more,
-            self.more_said,
-        ]
-        rows += [
-            self.when,
-            self.when_said,
-            self.at_most,
-            self.at_most_said,
-            self.title,
-            widgets.HBox((self.severity, self.labels)),
-        ]
+        rare = [self.where, self.where_said, self.exclude, self.more, self.more_said]
+        rare += [self.at_most, self.at_most_said, self.title, widgets.HBox((self.severity, self.labels))]
+        self.rare = widgets.VBox(rare, layout={"display": "none"})
+        self.rare.add_class("lab-form")
+        self.say_more = widgets.ToggleButton(description="Say more", icon="chevron-down")
+        self.say_more.tooltip = (
+            "which events count, further conditions, how often it alerts, what its alerts carry"
+        )
+        self.say_more.observe(self._open, "value")
+        rows = [name, self.group_by, self.filter, self.filter_said, what, self.unique, when, self.limit_said]
+        rows += [within, self.ttl, self.when, self.when_said, self.say_more, self.rare]
         super().__init__(rows)
         self.add_class("lab-form")
         self._filling = False
@@ -187,6 +178,9 @@ class RuleForm(widgets.VBox):
             (self.ttl, self.action.value != NO_ACTION),
         ):
             control.layout.display = "" if shown else "none"
+
+    def _open(self, change: dict) -> None:
+        self.rare.layout.display = "" if change["new"] else "none"
 
     def _on_change(self, change: dict) -> None:
         filling, self._filling = self._filling, True
@@ -221,6 +215,9 @@ class RuleForm(widgets.VBox):
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
             self.labels.value = labels_text(rule.labels)
+            texts = (self.where, self.more, self.at_most, self.severity, self.title, self.labels)
+            if self.exclude.value or any(control.value for control in texts):
+                self.say_more.value = True
         finally:
             self._filling = False
 
