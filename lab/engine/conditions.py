@@ -53,6 +53,7 @@ from lab.engine.layout import (
 from lab.engine.limits import Measure, compared
 
 HALF_LIMBS = 16  # of 32 bits: room for 127 bits · 10^36 · three numbers of 60 bits
+TWO_64 = 18446744073709551616.0
 NEARLY = 1e-9  # far more than what floats are wrong by
 
 
@@ -198,7 +199,7 @@ def nearly(measure):
     if measure.high == measure.low >> 63:
         whole = np.float64(measure.low)
     else:
-        whole = np.float64(measure.high) * 2.0**64 + np.float64(np.uint64(measure.low))
+        whole = np.float64(measure.high) * TWO_64 + np.float64(np.uint64(measure.low))
     return whole + np.float64(measure.part) / np.float64(measure.parts)
 
 
@@ -208,7 +209,9 @@ def compared_with(scratch, measure, other, times, by, tens):
 
     Floats say so where they are far apart; else both sides are multiplied out, to the last digit.
     """
-    factor = np.float64(times) / np.float64(by) * 10.0**tens
+    factor = np.float64(times) / np.float64(by)
+    for _ in range(abs(tens)):  # no power: a page has none
+        factor = factor * 10.0 if tens > 0 else factor / 10.0
     one, two = nearly(measure), nearly(other) * factor
     if abs(one - two) > NEARLY * (abs(one) + abs(two) + factor + 1.0):
         return 1 if one > two else -1

@@ -22,6 +22,7 @@ PLAIN = {  # no code for this machine's processor, and none that other builds le
     "NUMBA_SLP_VECTORIZE": "0",
     "NUMBA_DISABLE_JIT": "0",
 }
+LONGEST_NAME = 1 << 16  # labels hold the names of functions, which hold the types of all arrays
 EXPORT = 7
 MAGIC = b"\0asm\1\0\0\0"
 
@@ -46,6 +47,7 @@ def compiled() -> bytes:
 
     from lab.page.loop import EXPORTS
 
+    llvm.set_option("", f"--non-global-value-max-name-size={LONGEST_NAME}")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(opt=3, features=FEATURES, reloc="static")

@@ -57,17 +57,17 @@ LOOP = """([wasm, layout, arrays, rules, batch, numbers, most]) => (async () => 
         for (const name in given) memory.bytes(of.addresses[name], of.size(name)).set(Uint8Array.from(atob(given[name][1]), (sign) => sign.charCodeAt(0)));
         return of;
     };
-    const all = [made(arrays), made(rules), made(batch)], rows = batch.time[0][1], fate = memory.take(rows), alerts = memory.take(8 * 7 * most);
+    const all = [made(arrays), made(rules), made(batch)], rows = batch.time[0][1], fate = memory.take(rows), alerts = memory.take(8 * 8 * most);
     const address = memory.take(8 * LAYOUT.frame.FRAME), out = memory.take(64), frame = memory.i64(address, LAYOUT.frame.FRAME), at = LAYOUT.frame;
     [at.STORE, at.RULES, at.BATCH].forEach((place, n) => all[n].into(frame, place));
     frame.set([BigInt(address), BigInt(at.FRAME)], at.SELF);
     frame.set([BigInt(fate), BigInt(rows)], at.FATE);
-    frame.set([BigInt(alerts), BigInt(most), 7n], at.ALERTS);
+    frame.set([BigInt(alerts), BigInt(most), 8n], at.ALERTS);
     frame.set(numbers.map(BigInt), at.FIRST_SEQ);
     const status = memory.calls.evaluate(out, out + 8, BigInt(address));
     const text = (start, size) => { let all = ""; for (const byte of memory.bytes(start, size)) all += String.fromCharCode(byte); return btoa(all); };
     const store = Object.fromEntries(Object.keys(arrays).map((name) => [name, text(all[0].addresses[name], all[0].size(name))]));
-    return { status, done: Number(frame[at.DONE]), fired: Number(frame[at.FIRED]), fate: text(fate, rows), alerts: text(alerts, 8 * 7 * most), store };
+    return { status, done: Number(frame[at.DONE]), fired: Number(frame[at.FIRED]), fate: text(fate, rows), alerts: text(alerts, 8 * 8 * most), store };
 })()"""
 
 
