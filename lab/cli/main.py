@@ -125,6 +125,7 @@ def parser() -> argparse.ArgumentParser:
     classroomcli.add_commands(commands)
     resetcli.add_command_to(commands)
     _datasets(commands)
+    _typologies(commands)
     commands.add_parser("doctor", help="check this machine and show how to fix what is wrong")
     return top
 
@@ -142,6 +143,28 @@ def _datasets(commands) -> None:
 
 
 # -- lab demo ----------------------------------------------------------------------------------------------------------
+
+
+def _typologies(commands) -> None:
+    def run(options: argparse.Namespace) -> None:
+        from lab.apps.typologies import table
+
+        print(table(options.seed))
+
+    command = add_command(
+        commands,
+        "typologies",
+        run,
+        "measure how well rules for 25 patterns of fraud and of failing sensors find generated cases",
+        """\
+example:
+  lab typologies --seed 2
+""",
+        schema=False,
+    )
+    command.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="another seed gives other events (1)"
+    )
 
 
 def _demo(commands) -> None:
