@@ -53,7 +53,10 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
     command.add_argument("events", type=place, help=EVENTS)
     add_config_option(command)
     command.add_argument(
-        "--rules", type=Path, required=True, help="a JSON list, or one JSON or plain rule per line"
+        "--rules",
+        type=Path,
+        required=True,
+        help="a JSON list, or one rule per line: JSON, a sentence or plain text",
     )
     command.add_argument(
         "--out", type=Path, metavar="ALERTS", help="file to write, one alert per line (a table on the screen)"
