@@ -47,7 +47,7 @@ java: .venv/.made
 	@mkdir -p $(JUPYTER_SETTINGS) && echo '$(NO_NEWS)' > $(JUPYTER_SETTINGS)/overrides.json
 	@mkdir -p .venv/etc/jupyter/labconfig && echo '$(NO_JUPYTEXT)' > .venv/etc/jupyter/labconfig/page_config.json
 	@echo "Compiling the engine's kernels"
-	@$(PY) -c 'from lab.engine.stages import compile_kernels; compile_kernels()'
+	@$(PY) -c 'from lab.engine.loop.stages import compile_kernels; compile_kernels()'
 	@touch $@
 
 .venv/.ready: .venv/.packages
@@ -134,7 +134,7 @@ peers: setup ## other engines on the same payments and rules: speed, and the ale
 fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 1000000", "--slowest", or "--hostile": known ones, measured)
 	@$(PY) -m tests.fuzz $(ARGS)
 
-mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.window")
+mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.compiled.window")
 	@$(PY) -m tests.mutants $(ARGS)
 
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)

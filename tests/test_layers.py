@@ -11,21 +11,27 @@ import pytest
 import lab
 
 ROOT = Path(lab.__file__).parent
-BELOW = {  # room -> what it may import beside itself
+BELOW = {  # room -> what it may import beside itself; `engine` is all of the engine's rooms
     "model": "",
     "logs": "model",
-    "engine": "model logs",
-    "state": "model engine",
+    "engine": "",
+    "engine.compiled": "model",
+    "engine.records": "model logs",
+    "engine.checkpoint": "model logs",
+    "engine.windows": "model engine.compiled engine.records engine.checkpoint",
+    "engine.loop": "model logs engine.records engine.checkpoint engine.windows",
+    "engine.spark": "model engine.compiled engine.checkpoint engine.windows engine.loop",
+    "state": "model engine.compiled engine.checkpoint engine.windows",
     "stream": "model",
-    "machine": "logs engine",
+    "machine": "logs engine.windows",
     "rulestore": "model logs",
     "restrict": "model logs",
-    "apps": "model logs engine state stream machine rulestore restrict",
-    "cli": "model logs engine state stream machine rulestore restrict apps teach",
+    "apps": "model logs engine stream machine rulestore restrict",
+    "cli": "model logs engine.checkpoint state stream machine rulestore restrict apps teach",
     "contrast": "model logs engine state stream machine apps",
-    "widgets": "model engine state stream apps contrast",
-    "teach": "model engine stream apps widgets",
-    "page": "model engine stream apps widgets",
+    "widgets": "model state stream apps contrast",
+    "teach": "model engine.checkpoint engine.loop engine.spark stream apps widgets",
+    "page": "model engine.compiled stream apps widgets",
 }
 
 
@@ -49,22 +55,48 @@ def imported(nodes: Iterator[ast.AST]) -> set[str]:
     return names & modules().keys()
 
 
+def room_of(module: str) -> str | None:
+    """The room on the plan that a module is in, None for `lab` itself."""
+    parts = module.split(".")[1:]
+    return next((room for room in (".".join(parts[:2]), parts[0]) if room in BELOW), None) if parts else None
+
+
+def allowed(room: str) -> set[str]:
+    below = BELOW[room].split()
+    return {other for other in BELOW if other in below or other.split(".")[0] in below}
+
+
 @pytest.mark.parametrize("room", BELOW)
 def test_a_room_imports_only_what_is_below_it(room):
     """Wherever the import stands: within a function, too."""
-    allowed = {room, *BELOW[room].split()}
     wrong = {
         f"{name} imports {other}"
         for name, tree in modules().items()
-        if name.startswith(f"lab.{room}.") or name == f"lab.{room}"
+        if room_of(name) == room
         for other in imported(ast.walk(tree))
-        if other.split(".")[1:2] and other.split(".")[1] not in allowed
+        if room_of(other) not in {None, room, *allowed(room)}
     }
     assert not wrong
 
 
 def test_every_room_is_on_the_plan():
-    assert {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} == BELOW.keys()
+    halls = (ROOT, ROOT / "engine")
+    rooms = {path.parent.relative_to(ROOT) for hall in halls for path in hall.glob("*/__init__.py")}
+    assert {".".join(room.parts) for room in rooms} == BELOW.keys()
+
+
+def test_no_module_of_the_engine_stands_outside_its_rooms():
+    assert [path.name for path in (ROOT / "engine").glob("*.py")] == ["__init__.py"]
+
+
+def test_no_arrow_of_the_plan_is_unused():
+    used = {
+        (room_of(name), room_of(other))
+        for name, tree in modules().items()
+        for other in imported(ast.walk(tree))
+    }
+    used |= {(room, "engine") for room, other in used if other and other.startswith("engine.")}
+    assert {(room, other) for room in BELOW for other in BELOW[room].split()} - used == set()
 
 
 def at_run_time(tree: ast.Module) -> Iterator[ast.AST]:
@@ -86,7 +118,7 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 def test_the_plan_itself_has_no_circle():
-    TopologicalSorter({room: below.split() for room, below in BELOW.items()}).prepare()
+    TopologicalSorter({room: allowed(room) for room in BELOW}).prepare()
 
 
 def test_only_the_command_line_knows_its_options():

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lab.apps.plain import Plain
 from lab.apps.report import Report
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
 from lab.model.keygroups import digest, key_groups_of
 from lab.model.reference import key_group_of, run

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 
-from lab.engine.ends import LOGS, FileLogs, KafkaLogs
+from lab.engine.loop.ends import LOGS, FileLogs, KafkaLogs
 from lab.logs.cluster import Cluster
 from lab.logs.positions import Record
 from lab.model.reference import COUNTS, Reference

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.alertlines import first_rows
-from lab.engine.columns import ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
-from lab.engine.decode import decode_records
-from lab.engine.feeds import Loose
-from lab.engine.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
-from lab.engine.route import matching, routed
-from lab.engine.rulenumbers import scale_of
-from lab.engine.settings import Settings
-from lab.engine.store import RouteStore
-from lab.engine.when import when_columns
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
+from lab.engine.compiled.rulenumbers import scale_of
+from lab.engine.loop.route import matching, routed
+from lab.engine.records.columns import ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
+from lab.engine.windows.alertlines import first_rows
+from lab.engine.windows.store import RouteStore
+from lab.engine.windows.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id

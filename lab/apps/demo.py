@@ -22,7 +22,7 @@ from rich.table import Table
 
 from lab.apps.report import RECORD_WORDS, Report, sentences
 from lab.apps.run import raise_if_failed
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -215,8 +215,8 @@ def run(seconds: int, rate: int) -> None:
     console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C stops it early.")
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
-        from lab.engine.ends import FileLogs
-        from lab.engine.pipeline import start
+        from lab.engine.loop.ends import FileLogs
+        from lab.engine.spark.pipeline import start
         from lab.machine.session import session
 
         logs = FileLogs(Path(name))

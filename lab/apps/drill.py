@@ -18,13 +18,13 @@ from typing import Any
 from uuid import uuid4
 
 from lab.apps.traffic import Traffic
-from lab.engine import shared
-from lab.engine.checkpoint import Batches, fingerprint, mark
-from lab.engine.cut import Mark, Planner
-from lab.engine.job import Job
-from lab.engine.settings import Settings
-from lab.engine.task import run_single_task
-from lab.engine.windows import TaskOutput
+from lab.engine.checkpoint.record import Batches, fingerprint, mark
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Mark, Planner
+from lab.engine.loop.job import Job
+from lab.engine.loop.task import run_single_task
+from lab.engine.windows import shared
+from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.files import FileLog, joined
 from lab.logs.index import OtherBatch
 from lab.model.reference import Reference

@@ -11,14 +11,14 @@ from uuid import uuid4
 
 import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
 
-from lab.engine import shared
-from lab.engine.cut import Planner
-from lab.engine.cuts import Cuts
-from lab.engine.ends import READ, FileLogs
-from lab.engine.job import Job
-from lab.engine.loop import epoch
-from lab.engine.settings import Settings
-from lab.engine.stages import compile_kernels
+from lab.engine.checkpoint.cuts import Cuts
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
+from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.epochs import epoch
+from lab.engine.loop.job import Job
+from lab.engine.loop.stages import compile_kernels
+from lab.engine.windows import shared
 from lab.stream.background import Background
 
 EPOCH_S = 1.0  # how often state is saved, and with that shown

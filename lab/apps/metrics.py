@@ -16,7 +16,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
-from lab.engine.feeds import Feed
+from lab.engine.records.feeds import Feed
 from lab.model.answers import STAGES
 from lab.model.tallies import COUNTS, FATES
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lab.apps.infer import unmatched
 from lab.apps.report import Report
-from lab.engine.checkpoint import cut_mark, read_record
-from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.checkpoint.record import cut_mark, read_record
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import parsed
 from lab.model.answers import read_dead_letter, read_stats

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lab.engine.feeds import Positions, one_a_line
+from lab.engine.records.feeds import Positions, one_a_line
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Run:
-    """`lab.engine.feeds.Records`: the records of one partition from an offset on."""
+    """`lab.engine.records.feeds.Records`: the records of one partition from an offset on."""
 
     name: str
     source: int
@@ -83,7 +83,7 @@ class Partitions:
         partition.records += partition.under_way or []
         partition.under_way = None
 
-    # -- as `lab.engine.feeds.Feed`
+    # -- as `lab.engine.records.feeds.Feed`
 
     def clock(self) -> int:
         return self.now + 1 + self._ahead

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lab.apps.inorder import InOrder
-from lab.engine.ends import READ, WRITTEN, FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import READ, WRITTEN, FileLogs
 from lab.logs.positions import Record
 from lab.model.deadletters import dead_letter
 from lab.model.tallies import COUNTS, Tallies

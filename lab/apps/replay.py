@@ -22,8 +22,8 @@ from threading import Event
 from typing import Any
 
 from lab.apps.sources import Events, source_at
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter
@@ -196,7 +196,7 @@ def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: P
 def _on_spark(
     source: Events, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
-    from lab.engine.pipeline import start
+    from lab.engine.spark.pipeline import start
     from lab.machine.session import session
 
     with TemporaryDirectory(prefix="lab-replay-") as name, ExitStack() as until_done:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.apps.target import Target, Usage, existing
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.logs.reading import LeftOut
 from lab.machine.ports import is_free

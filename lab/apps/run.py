@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from lab.apps.say import Say
 from lab.apps.target import Target, Usage
-from lab.engine.checkpoint import cut_mark, read_record
-from lab.engine.durable import Durable
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.record import cut_mark, read_record
+from lab.engine.checkpoint.settings import Settings
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import SCHEMAS, Schema
@@ -50,7 +50,7 @@ class Service:
 
 def run(target: Target, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
-    from lab.engine.ends import check_reach, check_transactions
+    from lab.engine.loop.ends import check_reach, check_transactions
     from lab.machine.session import session, submitted
 
     logs, checkpoint = target.logs, target.checkpoint
@@ -96,7 +96,7 @@ def _serve(
     spark, target: Target, settings: Settings, stopped: Event, watched, say: Say, service: Service
 ) -> None:
     from lab.apps.notes import GaveUp, Notes, TwoEngines, clock_of
-    from lab.engine.pipeline import start
+    from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
     heard = watched.take if watched else None

@@ -1,10 +1,10 @@
 """An engine that was started elsewhere: whether it lives, and what its logs hold already."""
 
 from lab.apps.target import default_checkpoint
-from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.lease import LEASE_S, age_s
-from lab.engine.lock import is_locked
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import LEASE_S, age_s
+from lab.engine.checkpoint.lock import is_locked
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.files import FileLog
 
 COUNTED = 1 << 28  # bytes of a log in files that are looked through for their lines

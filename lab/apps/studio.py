@@ -28,8 +28,8 @@ from lab.apps.report import Report
 from lab.apps.sources import source_at
 from lab.apps.target import existing
 from lab.apps.watch import Latencies
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.config import load_config
 from lab.logs.positions import Record
 from lab.logs.reading import LeftOut, parsed
@@ -144,7 +144,7 @@ class Studio:
             self._engine: Any = self._engine_here(settings)
             self._engine.start()
         else:
-            from lab.engine.pipeline import start
+            from lab.engine.spark.pipeline import start
             from lab.machine.session import session
 
             spark = self._stack.enter_context(session())

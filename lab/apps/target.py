@@ -5,8 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.engine.ends import LOGS, READ, FileLogs, KafkaLogs
-from lab.engine.settings import saved_schema
+from lab.engine.checkpoint.settings import saved_schema
+from lab.engine.loop.ends import LOGS, READ, FileLogs, KafkaLogs
 from lab.logs.config import load_config
 from lab.logs.places import KAFKA, kafka_place
 from lab.model.schema import PAYMENTS, Schema

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from lab.apps.target import Target, Usage, locate
-from lab.engine.checkpoint import read_record
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.record import read_record
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.places import kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from lab.engine.columns import Columns
-from lab.engine.decode import decode_records
-from lab.engine.feeds import Loose
-from lab.engine.layout import LOW_PART, ROW
-from lab.engine.settings import Settings
-from lab.engine.store import RouteStore
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.layout import LOW_PART, ROW
+from lab.engine.records.columns import Columns
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
+from lab.engine.windows.store import RouteStore
 from lab.model.field import Id
 from lab.model.reference import run
 from lab.model.rules import Rule, RuleBook, rule_message

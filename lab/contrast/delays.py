@@ -25,9 +25,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lab.contrast.parts import Parts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.contrast.windows import Event, compare, crossing
-from lab.engine.ends import FileLogs
-from lab.engine.pipeline import start
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark.pipeline import start
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
 from lab.model.answers import read_stats

@@ -3,7 +3,7 @@
     rewrite   ▪  ▪▪  ▪▪▪  ▪▪▪▪  ▪▪▪▪▪ …      each batch writes everything it keeps
     files     ▪  ▪   ▪    ▪     ▪     …      each batch writes its new events; files are merged from time to time
 
-The files are the engine's own, `lab.engine.statefiles`.
+The files are the engine's own, `lab.engine.windows.statefiles`.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lab.contrast.alone import VALUE, at_once, rule_of
-from lab.engine.durable import Durable
-from lab.engine.settings import Settings
-from lab.engine.statefiles import StateFile, StateFiles, first_seq, merging, table
-from lab.engine.store import RouteStore
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.windows.statefiles import StateFile, StateFiles, first_seq, merging, table
+from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
 
 

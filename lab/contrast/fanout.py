@@ -5,7 +5,7 @@
             └─► rule 3 (payeeId)                                           reads stays behind
 
 The first is `DynamicKeyFunction` as "Advanced Flink Application Patterns" part 1 prints it; the second is what that article
-recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.route.route`. Flink's
+recommends for production, and what the engine does. All are measured with the engine's own `lab.engine.loop.route.route`. Flink's
 copies carry the key as text and the rule's id as well, which are not counted here.
 """
 
@@ -16,12 +16,12 @@ from random import Random
 
 import numpy as np
 
-from lab.engine.columns import LOG_TIME, SOURCE, pack
-from lab.engine.decode import MicroBatch, decode_records
-from lab.engine.feeds import Loose
-from lab.engine.ledger import Ledger
-from lab.engine.route import by_task, route
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.ledger import Ledger
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.route import by_task, route
+from lab.engine.records.columns import LOG_TIME, SOURCE, pack
+from lab.engine.records.decode import MicroBatch, decode_records
+from lab.engine.records.feeds import Loose
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import Schema
 

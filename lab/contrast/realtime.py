@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lab.contrast.sliding import short_batches
-from lab.engine.ends import KafkaLogs
+from lab.engine.loop.ends import KafkaLogs
 from lab.logs.kafka import KafkaLog
 from lab.machine import broker
 from lab.stream.player import Player

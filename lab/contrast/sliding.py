@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lab.contrast.parts import Parts
-from lab.engine.pipeline import SHORT_BATCHES
+from lab.engine.spark.pipeline import SHORT_BATCHES
 
 KEYS = ("payeeId", "beneficiaryId")
 LIMIT = 20_000_000

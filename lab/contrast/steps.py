@@ -23,11 +23,11 @@ from pyspark.sql.streaming import StatefulProcessor
 from lab.contrast import mapstate
 from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
 from lab.contrast.parts import Parts
-from lab.engine.columns import pack, unpack
-from lab.engine.ends import FileLogs
-from lab.engine.feeds import BYTES_A_RECORD
-from lab.engine.pipeline import check_spark, start
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.records.columns import pack, unpack
+from lab.engine.records.feeds import BYTES_A_RECORD
+from lab.engine.spark.pipeline import check_spark, start
 from lab.model.alerts import Alert
 from lab.model.field import Id
 from lab.model.rules import Rule

@@ -1,1 +1,1 @@
-"""The engine: decode → route → evaluate on Spark Structured Streaming. Read `pipeline.py` first."""
+"""The engine: rules that change at run time, evaluated on event streams. Its rooms are in docs/architecture.md; read `loop/epochs.py` first."""

@@ -1,4 +1,4 @@
-"""Logs in Kafka topics, for tools and tests. The engine reads topics through `lab.engine.kafkafeed`.
+"""Logs in Kafka topics, for tools and tests. The engine reads topics through `lab.engine.records.kafkafeed`.
 
     events        transactions/0  ─────●──●───●●──►      log append time, kept for a week
     control       control/0       ──●────────●────►      one partition, because the order matters; compacted by rule id

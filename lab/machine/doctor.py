@@ -83,7 +83,7 @@ def check_disk() -> Iterator[Check]:
 
 
 def check_shared_memory() -> Iterator[Check]:
-    from lab.engine.shared import memory_folder
+    from lab.engine.windows.shared import memory_folder
 
     shm, folder = Path("/dev/shm"), memory_folder()
     if folder == shm or not shm.is_dir():

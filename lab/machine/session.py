@@ -221,7 +221,7 @@ def _everywhere() -> dict[str, str]:
         "spark.network.crypto.saslFallback": "false",
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.daemon.module": "lab.engine.daemon",
+        "spark.python.daemon.module": "lab.engine.spark.daemon",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {faststart.java_option()}",
         # for queries that use Spark's state store, as the textbook does: RocksDB, and only what changed goes into a commit
         f"{STREAMING}.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."

@@ -1,6 +1,6 @@
 """What rules can compute: a row for each aggregate, with its definition over a list of values.
 
-Another aggregate is another row here and, for the engine, one in `lab.engine.aggregates`.
+Another aggregate is another row here and, for the engine, one in `lab.engine.compiled.aggregates`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-// The engine of the page: rules and decoded events in, alerts out: lab.engine.windows, lab.engine.alertlines.
+// The engine of the page: rules and decoded events in, alerts out: lab.engine.windows.evaluate, lab.engine.windows.alertlines.
 "use strict";
 
 /** Rules and events in, alerts out; `wasm`: the compiled module. */

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.engine import aggregates, blocks, layout
+from lab.engine.compiled import aggregates, blocks, layout
 from lab.model.aggregates import AGGREGATES, signed_square
 from lab.model.messages import COUNT_WORDS
 from lab.page import loop

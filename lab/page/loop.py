@@ -14,9 +14,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from lab.engine import window
-from lab.engine.groups import add_twin, group_of, group_place, reset
-from lab.engine.layout import (
+from lab.engine.compiled import window
+from lab.engine.compiled.groups import add_twin, group_of, group_place, reset
+from lab.engine.compiled.layout import (
     EVENTS,
     GROUP,
     KEY,

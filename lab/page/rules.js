@@ -1,4 +1,4 @@
-// The book of rules, and a route's rules as the numbers that the compiled loop works with: lab.model.messages, lab.engine.rulenumbers.
+// The book of rules, and a route's rules as the numbers that the compiled loop works with: lab.model.messages, lab.engine.compiled.rulenumbers.
 "use strict";
 
 const OPERATORS = ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"];
@@ -215,7 +215,7 @@ function valueColumns(fields, schema) {
 const halves = (name, schema) => schema.byName.get(name).numeric ? [name] : [`${name}/0`, `${name}/1`];
 const scaleOf = (rule, schema) => { const { power } = LAYOUT.running[rule.function]; return power ? power * schema.byName.get(rule.field).scale : 0; };
 
-/** A route's rules as arrays of BigInts, named as in lab.engine.layout.Rules; see lab.engine.rulenumbers.numbers. */
+/** A route's rules as arrays of BigInts, named as in lab.engine.compiled.layout.Rules; see lab.engine.compiled.rulenumbers.numbers. */
 function numbersOf(rules, fields, schema) {
   const at = LAYOUT.places, columns = valueColumns(fields, schema), keys = new Map();
   rules.forEach((rule, row) => {

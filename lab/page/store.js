@@ -1,4 +1,4 @@
-// A route's events in the module's memory, which the compiled loop judges: lab.engine.store.
+// A route's events in the module's memory, which the compiled loop judges: lab.engine.windows.store.
 "use strict";
 
 const SMALLEST = 6; // 2^6 bytes

@@ -29,7 +29,7 @@ MAGIC = b"\0asm\1\0\0\0"
 
 def module(folder: Path) -> bytes:
     """The WebAssembly module; `folder` keeps it for as long as its sources are the same."""
-    from lab.engine.layout import STAMP
+    from lab.engine.compiled.layout import STAMP
 
     sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("loop.py", "wasm.py"))
     made = folder / f"loop-{STAMP[:12]}-{hashlib.sha256(sources).hexdigest()[:12]}.wasm"

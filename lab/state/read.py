@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine import ledger
-from lab.engine.checkpoint import mark, read_record, saved
-from lab.engine.durable import Durable
-from lab.engine.ledger import Ledger, Plan
-from lab.engine.rulenumbers import halves, shown_value
-from lab.engine.settings import Settings
-from lab.engine.statefiles import NAME, FileGone, StateFile, StateFiles
+from lab.engine.checkpoint import ledger
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.ledger import Ledger, Plan
+from lab.engine.checkpoint.record import mark, read_record, saved
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.rulenumbers import halves, shown_value
+from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
 from lab.model.rule import SPOKE, WHERE

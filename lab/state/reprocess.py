@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.engine.checkpoint import new_id, read_record, saved, write_record
-from lab.engine.durable import Durable
-from lab.engine.lease import Lease
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.record import new_id, read_record, saved, write_record
 
 
 @dataclass(frozen=True)

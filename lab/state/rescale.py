@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.engine.checkpoint import read_record, saved, write_record
-from lab.engine.durable import Durable
-from lab.engine.lease import Lease
-from lab.engine.statefiles import StateFiles
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.record import read_record, saved, write_record
+from lab.engine.windows.statefiles import StateFiles
 from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
 

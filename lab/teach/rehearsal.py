@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from lab.apps.report import Report
 from lab.apps.run import raise_if_failed
-from lab.engine.ends import FileLogs
-from lab.engine.pipeline import start
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark.pipeline import start
 from lab.model.alerts import Alert, AlertTable
 from lab.model.times import now_ms
 from lab.stream.player import Player

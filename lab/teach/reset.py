@@ -11,9 +11,9 @@ from pathlib import Path
 
 import nbformat
 
-from lab.engine.checkpoint import RECORD
-from lab.engine.ends import LOGS
-from lab.engine.lock import FolderLock
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.checkpoint.record import RECORD
+from lab.engine.loop.ends import LOGS
 from lab.teach import progress
 from lab.teach.lessons import FOLDER, built, notebook_of, sources
 

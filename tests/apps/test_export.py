@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from lab.cli.main import FAILED, OK, USAGE, main
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert, id_text
 from lab.model.field import Id
 from lab.rulestore.databases import database_url

@@ -56,7 +56,7 @@ def events(path: Path, schema: Schema = ORDERS) -> list[dict]:
 
 
 def letters(path: Path, schema: Schema = ORDERS) -> list[tuple[str, str]]:
-    from lab.engine.settings import Settings
+    from lab.engine.checkpoint.settings import Settings
 
     found = replay(path, ["1,(active),,,(COUNT),,(>),(5),(1)"], engine="reference", settings=Settings(schema))
     return [(letter["place"], letter["reason"]) for letter in found.dead_letters]

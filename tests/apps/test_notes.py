@@ -7,8 +7,8 @@ import pytest
 
 from lab.apps.infer import infer
 from lab.apps.notes import AGAIN_S, NEW_S, GaveUp, Notes, TwoEngines
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.cluster import NoBroker
 from lab.model.deadletters import dead_letter
 from lab.model.schemafile import from_toml

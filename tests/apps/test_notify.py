@@ -13,7 +13,7 @@ import pytest
 
 from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, signature
 from lab.cli.main import USAGE, main
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.logs.config import BadConfig, Receiver, read
 from lab.model.alerts import Alert
 from tests.waiting import PATIENCE_S, program, wait_until

@@ -12,7 +12,7 @@ import pytest
 
 from lab.apps.replay import Replayed, check_rules, read_rules, replay
 from lab.apps.sources import Events
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule, rule_message

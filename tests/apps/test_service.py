@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from lab.apps.metrics import REASONS_AT_MOST, STALE_S, TASKS_AT_MOST, Metrics, Server
 from lab.cli.main import USAGE, main
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.model.tallies import FATES
 from tests.waiting import PATIENCE_S, wait_until
 

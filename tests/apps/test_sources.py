@@ -11,7 +11,7 @@ from lab.apps.backtest import Past
 from lab.apps.replay import replay
 from lab.apps.sources import source_at
 from lab.cli.main import FAILED, OK, main
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.kafka import KEPT, KafkaLog
 from lab.model.rules import parse_message
 from tests.orders import orders

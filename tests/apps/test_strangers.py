@@ -13,7 +13,7 @@ from lab.apps.report import Report
 from lab.apps.studio import Studio
 from lab.apps.watch import Latencies
 from lab.cli.main import OK, main
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
 from lab.model.schema import PAYMENTS
 from lab.restrict.restrictions import Restriction

@@ -11,11 +11,11 @@ import pytest
 from lab.apps import runningengine
 from lab.apps import studio as studios
 from lab.apps.studio import Studio
-from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.lease import Lease
-from lab.engine.lock import FolderLock
-from lab.engine.loop import Epoch
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.loop.epochs import Epoch
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS

@@ -6,8 +6,8 @@ import pytest
 
 from lab.apps import control, watch
 from lab.apps.target import Target, Usage, connect, locate
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.model.rules import BadRule
 from lab.model.schema import LOGINS, PAYMENTS
 

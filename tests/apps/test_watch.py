@@ -9,7 +9,7 @@ import pytest
 
 from lab.apps.watch import STAGES, Latencies
 from lab.cli.main import FAILED, OK, main
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import Partitions
 from lab.model.alerts import Alert

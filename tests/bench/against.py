@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.machine.session import session
 from tests.bench.data import Payments, three_rules
 from tests.bench.drive import replay

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.apps.run import OPTIMISING
-from lab.engine.ends import WRITTEN, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import WRITTEN, KafkaLogs
 from lab.machine import broker
 from lab.machine.session import session
 from tests.bench.data import Payments, three_rules

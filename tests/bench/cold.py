@@ -64,7 +64,7 @@ def child(events: str, rules: str, began: str) -> None:
     """One replay; prints what its parts took as JSON."""
     clock = Clock(float(began))
     from lab.apps import replay
-    from lab.engine import pipeline
+    from lab.engine.spark import pipeline
 
     start, run, in_order = pipeline.start, replay._run, replay._sorted
 

@@ -18,15 +18,15 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine import shared
-from lab.engine.aggregates import RUNNING
-from lab.engine.alertlines import alert_lines
-from lab.engine.columns import LOG_TIME, SOURCE, Columns
-from lab.engine.decode import MicroBatch
-from lab.engine.ledger import Ledger
-from lab.engine.route import route
-from lab.engine.settings import Settings
-from lab.engine.store import RouteStore
+from lab.engine.checkpoint.ledger import Ledger
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.loop.route import route
+from lab.engine.records.columns import LOG_TIME, SOURCE, Columns
+from lab.engine.records.decode import MicroBatch
+from lab.engine.windows import shared
+from lab.engine.windows.alertlines import alert_lines
+from lab.engine.windows.store import RouteStore
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
 from lab.model.times import HOUR_MS, MINUTE_MS

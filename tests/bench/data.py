@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.engine.ends import FileLogs
-from lab.engine.feeds import BYTES_A_RECORD
+from lab.engine.loop.ends import FileLogs
+from lab.engine.records.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
 from lab.model.rules import rule_message
 from lab.model.times import DAY_MS

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 from pyspark.sql import SparkSession
 
-from lab.engine import pipeline
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.spark import pipeline
 from tests.bench.data import Payments, logs_of
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ import sys
 
 from pyspark.sql import functions as F
 
-from lab.engine.pipeline import SHORT_BATCHES
+from lab.engine.spark.pipeline import SHORT_BATCHES
 from lab.machine.session import session
 
 

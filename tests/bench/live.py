@@ -19,7 +19,7 @@ from rich.table import Table
 
 from lab.apps.report import Report
 from lab.apps.watch import PERCENTILES, Latencies
-from lab.engine.ends import KafkaLogs
+from lab.engine.loop.ends import KafkaLogs
 from lab.machine import broker
 from lab.model.quantiles import percentile_texts
 from tests.bench.catchup import catchup

@@ -15,9 +15,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lab.contrast.restore import compare_restores, keys_of
-from lab.engine import pipeline
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark import pipeline
 from lab.machine.session import session
 from lab.state.rescale import rescale
 from tests.bench.data import Payments, logs_of, rule

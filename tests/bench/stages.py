@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.engine.cut import Mark
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
-from lab.engine.task import evaluated, routed
-from lab.engine.windows import TaskOutput
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Mark
+from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.stages import Stages
+from lab.engine.loop.task import evaluated, routed
+from lab.engine.windows.evaluate import TaskOutput
 from tests.bench.data import Payments, logs_of
 
 STAGES = ("read, decode, route", "evaluate, store")
 
 
 class TimedStages(Stages):
-    """`lab.engine.stages.Stages` with a timer round each half of a task."""
+    """`lab.engine.loop.stages.Stages` with a timer round each half of a task."""
 
     def __init__(self, settings: Settings, logs: FileLogs):
         super().__init__(settings, logs)

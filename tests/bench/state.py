@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
 from lab.model.times import HOUR_MS
 from tests.bench.data import Payments, logs_of, same_window_rules
 from tests.bench.drive import Json, replay

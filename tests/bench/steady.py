@@ -23,7 +23,7 @@ from rich.table import Table
 
 from lab.apps.report import Report
 from lab.apps.watch import Latencies
-from lab.engine.ends import KafkaLogs
+from lab.engine.loop.ends import KafkaLogs
 from lab.machine import broker
 from tests.bench.live import _wait_for_acks, process
 

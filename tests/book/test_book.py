@@ -97,7 +97,7 @@ def test_widgets_that_grew_and_ended_are_shown_as_they_were_fullest(tmp_path, mo
 def test_every_public_name_and_every_module_that_documents_name_has_its_place():
     pages = api.pages([make.ROOT / path for path in make.documents()])
     assert [name for name in lab.__all__ if f"}} lab.{name}" not in pages["lab"]] == []
-    assert {"lab.model.reference", "lab.engine.cut", "lab.model.keygroups"} <= pages.keys()
+    assert {"lab.model.reference", "lab.engine.loop.cut", "lab.model.keygroups"} <= pages.keys()
     assert "py:function} lab.model.keygroups.flink_partition" in pages["lab.model.keygroups"]
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from lab.engine import layout, window
-from lab.engine.store import RouteStore
+from lab.engine.compiled import layout, window
+from lab.engine.windows.store import RouteStore
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, Schema

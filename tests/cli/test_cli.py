@@ -15,7 +15,7 @@ import pytest
 from lab.apps.replay import replay
 from lab.cli.main import FAILED, OK, STOPPED, USAGE, main, parser
 from lab.cli.options import settings_of
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.stream.simulate import payments, to_json
 from tests.orders import orders
 from tests.waiting import PATIENCE_S, program, wait_until

@@ -13,7 +13,7 @@ import lab
 from lab.apps.replay import read_rules
 from lab.cli.main import FAILED, OK, main, parser
 from lab.cli.options import settings_of, target_of
-from lab.engine.settings import Settings, saved_schema
+from lab.engine.checkpoint.settings import Settings, saved_schema
 from lab.model.reference import run
 from lab.model.schema import Schema
 from tests.orders import orders

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from lab.cli.main import FAILED, OK, main
-from lab.engine import pipeline
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.spark import pipeline
 from lab.logs.config import read
 from tests.secured import PASSWORD, USER, secured
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics

@@ -6,7 +6,7 @@ import pytest
 
 from lab.apps.replay import read_rules
 from lab.contrast.fanout import more_rules, sent
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
 from lab.stream.datasets import dataset

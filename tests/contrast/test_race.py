@@ -3,8 +3,8 @@
 import pytest
 
 from lab.contrast.race import WAYS, alert_set, race, scenario, truth
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
 from lab.model.alerts import Alert
 from lab.model.schema import PAYMENTS
 

@@ -19,12 +19,12 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from lab.engine import shared, store
-from lab.engine.alertlines import alert_lines
-from lab.engine.columns import ID_TEXT, LOG_TIME, Columns
-from lab.engine.layout import CONDITION, RULE, SUPPRESSED
-from lab.engine.rulenumbers import carried, different_whens, when_column
-from lab.engine.store import RouteStore
+from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
+from lab.engine.compiled.rulenumbers import carried, different_whens, when_column
+from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
+from lab.engine.windows import shared, store
+from lab.engine.windows.alertlines import alert_lines
+from lab.engine.windows.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.keygroups import digest

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.engine.alertlines import alert_lines
-from lab.engine.columns import LOG_TIME
+from lab.engine.records.columns import LOG_TIME
+from lab.engine.windows.alertlines import alert_lines
 from lab.model.aggregates import AGGREGATES
 from lab.model.reference import run
 from lab.model.schema import LOGINS

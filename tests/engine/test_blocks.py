@@ -17,7 +17,8 @@ import numba
 import numpy as np
 import pytest
 
-from lab.engine import blocks, groups, layout, store, window
+from lab.engine.compiled import blocks, groups, layout, window
+from lab.engine.windows import store
 from lab.model.reference import run
 from lab.model.schema import LOGINS
 from tests.engine.direct import MINUTE, Direct, Entry, difference

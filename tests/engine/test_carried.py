@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine import pipeline
-from lab.engine.checkpoint import OLDEST, VERSION
-from lab.engine.ends import WRITTEN, FileLogs
-from lab.engine.restored import PutBack
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.record import OLDEST, VERSION
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import WRITTEN, FileLogs
+from lab.engine.loop.restored import PutBack
+from lab.engine.spark import pipeline
 from lab.model.alerts import Alert
 from lab.model.reference import Reference, run
 from lab.model.schema import LOGINS

@@ -1,8 +1,8 @@
 import pytest
 
-from lab.engine import codecache
-from lab.engine.codecache import NoCodeCache, check_code_cache
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled import codecache
+from lab.engine.compiled.codecache import NoCodeCache, check_code_cache
 from tests.machine.test_access import as_stranger, only_root
 
 
@@ -25,8 +25,8 @@ def test_without_a_folder_for_compiled_code_the_message_says_where_it_looked_and
 
 
 def test_an_engine_does_not_start_without_one(closed, spark, tmp_path):
-    from lab.engine import pipeline
-    from lab.engine.ends import FileLogs
+    from lab.engine.loop.ends import FileLogs
+    from lab.engine.spark import pipeline
 
     with pytest.raises(NoCodeCache):
         pipeline.start(spark, FileLogs(tmp_path / "logs"), tmp_path / "checkpoint", Settings())

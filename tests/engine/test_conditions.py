@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.engine.aggregates import SCRATCH
-from lab.engine.conditions import compared_with
-from lab.engine.limits import Measure
+from lab.engine.compiled.aggregates import SCRATCH
+from lab.engine.compiled.conditions import compared_with
+from lab.engine.compiled.limits import Measure
 from lab.model.messages import MAX_DIVIDED_BY, MAX_MULTIPLE
 
 PARTS = st.integers(1, 1 << 60)

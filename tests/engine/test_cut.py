@@ -4,12 +4,13 @@ import itertools
 
 import pytest
 
-from lab.engine import cut, ledger
-from lab.engine.cut import Mark, Planner
-from lab.engine.decode import decode
-from lab.engine.durable import Durable
-from lab.engine.feeds import LogLost
-from lab.engine.settings import Settings
+from lab.engine.checkpoint import ledger
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import cut
+from lab.engine.loop.cut import Mark, Planner
+from lab.engine.records.decode import decode
+from lab.engine.records.feeds import LogLost
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule
 from tests.sim.topics import SimLogs

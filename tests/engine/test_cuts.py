@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine.cut import Mark
-from lab.engine.cuts import FOLDER, Cuts, TakenOver, is_left, last_saved, newest, written
-from lab.engine.durable import Durable
+from lab.engine.checkpoint.cuts import FOLDER, Cuts, TakenOver, is_left, last_saved, newest, written
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.loop.cut import Mark
 
 
 def mark(cut: int) -> Mark:

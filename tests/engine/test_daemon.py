@@ -5,7 +5,7 @@ import gc
 import pytest
 from pyspark import TaskContext
 
-from lab.engine import daemon
+from lab.engine.spark import daemon
 
 
 @pytest.fixture

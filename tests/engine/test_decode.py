@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.engine import decode
-from lab.engine.columns import LOG_TIME
-from lab.engine.decode import decode_records
-from lab.engine.feeds import Loose
+from lab.engine.records import decode
+from lab.engine.records.columns import LOG_TIME
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import NAN, PAYMENTS, Schema

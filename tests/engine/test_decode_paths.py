@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.engine.decode import decode_records
-from lab.engine.feeds import Loose
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema

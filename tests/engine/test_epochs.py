@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from lab.engine import pipeline
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark import pipeline
 from lab.state.rescale import rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, wait_for_records, write
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from lab.engine import layout, shared, squares
-from lab.engine.aggregates import RUNNING
-from lab.engine.limits import Measure, compared, limit_row
+from lab.engine.compiled import layout, squares
+from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.compiled.limits import Measure, compared, limit_row
+from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
 from lab.model.reference import run

@@ -16,14 +16,16 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lab.cli.main import FAILED, main
-from lab.engine import kafkaoutlet, pipeline, runner, shared
-from lab.engine.checkpoint import fingerprint
-from lab.engine.cuts import Cut, TakenOver
-from lab.engine.durable import Durable
-from lab.engine.ends import KafkaLogs, check_transactions
-from lab.engine.job import Job
-from lab.engine.settings import Settings
-from lab.engine.stages import compile_kernels
+from lab.engine.checkpoint.cuts import Cut, TakenOver
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import kafkaoutlet
+from lab.engine.loop.ends import KafkaLogs, check_transactions
+from lab.engine.loop.job import Job
+from lab.engine.loop.stages import compile_kernels
+from lab.engine.spark import pipeline, runner
+from lab.engine.windows import shared
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
 from tests.waiting import PATIENCE_S, wait_until
 

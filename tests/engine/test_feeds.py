@@ -2,8 +2,8 @@
 
 from threading import Event, Thread
 
-from lab.engine import feeds
-from lab.engine.feeds import FileFeed, Loose
+from lab.engine.records import feeds
+from lab.engine.records.feeds import FileFeed, Loose
 from lab.logs.files import FileLog
 from lab.logs.index import Index
 from tests.waiting import PATIENCE_S

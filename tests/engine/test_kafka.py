@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
-from lab.engine import pipeline
-from lab.engine.cut import Planner
-from lab.engine.durable import Durable
-from lab.engine.feeds import LogLost
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
+from lab.engine.records.feeds import LogLost
+from lab.engine.spark import pipeline
 from lab.logs.cluster import NoBroker
 from lab.machine import broker
 from tests.topics import RULES, append, assert_equal, counted, events, expected, publish, topics

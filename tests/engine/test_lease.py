@@ -14,18 +14,18 @@ from threading import Barrier
 
 import pytest
 
-from lab.engine import lease
-from lab.engine.durable import Durable
-from lab.engine.lease import Fenced, Lease, check, holder
-from lab.engine.lock import CheckpointInUse
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
+from lab.engine.checkpoint import lease
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Fenced, Lease, check, holder
+from lab.engine.checkpoint.lock import CheckpointInUse
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
 from tests.waiting import PATIENCE_S, wait_until
 
 HOLD = """
 import sys, time
-from lab.engine.durable import Durable
-from lab.engine import lease
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint import lease
 lease.RENEW_S = 0.1
 checkpoint = Durable(sys.argv[1])
 held = lease.Lease(checkpoint)

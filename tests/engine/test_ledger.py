@@ -2,9 +2,9 @@
 
 import pytest
 
-from lab.engine import ledger
-from lab.engine.durable import Durable
-from lab.engine.ledger import Change, Ledger, load, save
+from lab.engine.checkpoint import ledger
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.ledger import Change, Ledger, load, save
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from lab.engine.lock import CheckpointInUse, FolderLock
+from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from lab.engine.lock import FolderLock
+from lab.engine.checkpoint.lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -9,16 +9,16 @@ from shutil import rmtree
 
 import pytest
 
-from lab.engine import shared
-from lab.engine.cut import Planner
-from lab.engine.cuts import Cuts, TakenOver
-from lab.engine.durable import Durable
-from lab.engine.ends import READ, FileLogs
-from lab.engine.job import Job
-from lab.engine.ledger import FOLDER as RULES
-from lab.engine.loop import epoch
-from lab.engine.settings import Settings
-from lab.engine.stages import Entry
+from lab.engine.checkpoint.cuts import Cuts, TakenOver
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.ledger import FOLDER as RULES
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
+from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.epochs import epoch
+from lab.engine.loop.job import Job
+from lab.engine.loop.stages import Entry
+from lab.engine.windows import shared
 from lab.model.reference import run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule, login
@@ -121,7 +121,7 @@ def test_an_attempt_that_lingers_is_stopped_when_another_has_taken_over(engine):
 
 
 def test_the_ledgers_that_a_long_epoch_needs_are_kept_until_the_next(engine, monkeypatch):
-    monkeypatch.setattr("lab.engine.ledger.KEPT", 2)
+    monkeypatch.setattr("lab.engine.checkpoint.ledger.KEPT", 2)
     with pytest.raises(KeyboardInterrupt), engine.epoch() as running:
         for minutes in range(1, 6):
             cut(running, engine, count_rule(">", 0, f"{minutes}m"))

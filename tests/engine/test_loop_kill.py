@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.engine.cut import Planner
-from lab.engine.cuts import Cuts, TakenOver
-from lab.engine.ends import READ, FileLogs
-from lab.engine.job import Job
-from lab.engine.loop import epoch
-from lab.engine.settings import Settings
-from lab.engine.stages import compile_kernels
-from lab.engine.statefiles import Overtaken
+from lab.engine.checkpoint.cuts import Cuts, TakenOver
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
+from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.epochs import epoch
+from lab.engine.loop.job import Job
+from lab.engine.loop.stages import compile_kernels
+from lab.engine.windows.statefiles import Overtaken
 from lab.logs.index import OtherBatch
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS

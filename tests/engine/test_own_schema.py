@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.apps.backtest import Past
-from lab.engine.settings import Settings
-from lab.engine.stages import Entry, Stages
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Entry, Stages
 from lab.model.field import Field
 from lab.model.reference import run
 from lab.model.rules import parse_message

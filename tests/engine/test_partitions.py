@@ -7,9 +7,9 @@ from threading import Event, Thread
 from confluent_kafka import Producer
 
 from lab.apps.notes import Notes, clock_of
-from lab.engine import pipeline
-from lab.engine.ends import KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import KafkaLogs
+from lab.engine.spark import pipeline
 from lab.logs.kafka import KEPT
 from lab.model.times import now_ms
 from lab.stream.simulate import payments, to_json

@@ -13,15 +13,16 @@ import pyarrow as pa
 import pytest
 
 from lab.apps.replay import replay
-from lab.engine import pipeline, shared
-from lab.engine.checkpoint import Batches
-from lab.engine.durable import Durable
-from lab.engine.ends import LINES_A_ROW, FileLogs
-from lab.engine.job import Job
-from lab.engine.lease import Lease
-from lab.engine.lock import CheckpointInUse, FolderLock
-from lab.engine.settings import Settings
-from lab.engine.source import output
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
+from lab.engine.checkpoint.record import Batches
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import LINES_A_ROW, FileLogs
+from lab.engine.loop.job import Job
+from lab.engine.spark import pipeline
+from lab.engine.spark.source import output
+from lab.engine.windows import shared
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.state.read import read_state
@@ -177,8 +178,8 @@ def test_separate_executor_processes_give_the_same_alerts(tmp_path):
 import sys
 from pathlib import Path
 from lab.machine.session import session
-from lab.engine.lease import Lease
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.settings import Settings
 from {__name__} import run
 with session("local-cluster[2,1,1024]") as spark:
     run(spark, Path(sys.argv[1]), Settings(max_batch_records=300))

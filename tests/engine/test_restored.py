@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.engine import pipeline
-from lab.engine.checkpoint import fingerprint
-from lab.engine.durable import Durable
-from lab.engine.ends import WRITTEN, FileLogs, KafkaLogs
-from lab.engine.restored import PutBack, check_not_put_back
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs
+from lab.engine.loop.restored import PutBack, check_not_put_back
+from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
 from lab.state.reprocess import reprocess
 from tests.apps.test_strangers import STRANGE
@@ -209,10 +209,10 @@ def test_a_stats_topic_with_lines_that_no_engine_wrote_ends_no_start(monkeypatch
 def test_a_topic_is_asked_since_the_last_plan_or_else_since_there_is_the_id(tmp_path, monkeypatch, way):
     """A minute earlier, as clocks differ: also for a copy from before the first batch, however old it is."""
     checkpoint, asked = tmp_path / "checkpoint", []
-    monkeypatch.setattr("lab.engine.checkpoint.now_ms", lambda: 1_000_000)
+    monkeypatch.setattr("lab.engine.checkpoint.record.now_ms", lambda: 1_000_000)
     writer = Settings().bind(checkpoint)
     if way == "reprocessed":
-        monkeypatch.setattr("lab.engine.checkpoint.now_ms", lambda: 2_000_000)
+        monkeypatch.setattr("lab.engine.checkpoint.record.now_ms", lambda: 2_000_000)
         reprocess(checkpoint)
     elif way == "planned":
         planned(checkpoint, 5_000_000)

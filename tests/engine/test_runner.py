@@ -7,11 +7,12 @@ from threading import Thread
 
 import pytest
 
-from lab.engine import runner, shared
-from lab.engine.checkpoint import cut_mark, saved
-from lab.engine.ends import FileLogs
-from lab.engine.job import Job
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.record import cut_mark, saved
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.loop.job import Job
+from lab.engine.spark import runner
+from lab.engine.windows import shared
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule, login
 from tests.waiting import wait_until

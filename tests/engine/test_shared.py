@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from lab.engine import shared
-from lab.engine.durable import Durable
-from lab.engine.settings import Settings
-from lab.engine.windowstate import opened
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.windows import shared
+from lab.engine.windows.windowstate import opened
 from lab.model.schema import LOGINS, PAYMENTS
 
-HOLDS = "import sys; from lab.engine import shared; print(shared.private_folder(sys.argv[1]), flush=True); input()"
+HOLDS = "import sys; from lab.engine.windows import shared; print(shared.private_folder(sys.argv[1]), flush=True); input()"
 
 
 @pytest.fixture

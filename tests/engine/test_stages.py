@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.engine import parallel, statefiles, store
-from lab.engine.settings import Settings
-from lab.engine.stages import Entry, Stages
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Entry, Stages
+from lab.engine.records import parallel
+from lab.engine.windows import statefiles, store
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name

@@ -2,9 +2,9 @@
 
 import json
 
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
-from lab.engine.statefiles import MERGED_AT_ONCE
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
+from lab.engine.windows.statefiles import MERGED_AT_ONCE
 from lab.model.rules import rule_message
 from lab.model.schema import PAYMENTS
 from lab.model.times import HOUR_MS, MINUTE_MS

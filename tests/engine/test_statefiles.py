@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lab.engine import shared, statefiles, windowstate
-from lab.engine.durable import Durable
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
-from lab.engine.statefiles import FileGone, Overtaken, StateFile, StateFiles, chosen, merging, table
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
+from lab.engine.windows import shared, statefiles, windowstate
+from lab.engine.windows.statefiles import FileGone, Overtaken, StateFile, StateFiles, chosen, merging, table
 from lab.model.reference import key_group_of, run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login

@@ -10,8 +10,9 @@ import numba
 import numpy as np
 import pytest
 
-from lab.engine import groups, layout, store, window
-from lab.engine.aggregates import RUNNING
+from lab.engine.compiled import groups, layout, window
+from lab.engine.compiled.aggregates import RUNNING
+from lab.engine.windows import store
 from lab.model.alerts import Alert
 from lab.model.field import Field
 from lab.model.reference import run

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.engine.decode import decode_records
-from lab.engine.feeds import Loose
-from lab.engine.rulenumbers import BITS
-from lab.engine.when import when_columns
+from lab.engine.compiled.rulenumbers import BITS
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
+from lab.engine.windows.when import when_columns
 from lab.model.field import Field
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS, Schema

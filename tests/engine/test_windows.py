@@ -7,10 +7,11 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from lab.engine import layout, shared, statefiles, store, windowstate
-from lab.engine.settings import Settings
-from lab.engine.stages import Entry, Stages
-from lab.engine.store import RouteStore
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled import layout
+from lab.engine.loop.stages import Entry, Stages
+from lab.engine.windows import shared, statefiles, store, windowstate
+from lab.engine.windows.store import RouteStore
 from lab.model.reference import run
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from lab.apps.export import rows_of
 from lab.apps.infer import infer
-from lab.engine.decode import decode_records
-from lab.engine.durable import Durable
-from lab.engine.feeds import Loose
-from lab.engine.route import matching
-from lab.engine.statefiles import StateFiles, table
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.loop.route import matching
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
+from lab.engine.windows.statefiles import StateFiles, table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter, kind_of
@@ -165,8 +165,8 @@ def filters(inputs: Sequence[bytes]) -> None:
 
 def _with_log(columns: Any) -> Any:
     from lab.apps.columnpast import _bare
-    from lab.engine.columns import LOG_TIME as log_time
-    from lab.engine.columns import SOURCE
+    from lab.engine.records.columns import LOG_TIME as log_time
+    from lab.engine.records.columns import SOURCE
 
     rows = len(columns["eventId"])
     return {name: _bare(values) for name, values in columns.items()} | {

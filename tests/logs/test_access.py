@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine.durable import Durable
-from lab.engine.ends import FileLogs
-from lab.engine.lock import FolderLock
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.machine.javalog import JavaLog
 

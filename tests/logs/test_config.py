@@ -136,7 +136,7 @@ def test_every_client_gets_the_same_in_its_own_spelling(folder):
 
 
 def test_a_cluster_and_its_logs_never_show_a_secret(folder):
-    from lab.engine.ends import KafkaLogs
+    from lab.engine.loop.ends import KafkaLogs
 
     config = load_config(None)
     logs = KafkaLogs(config.kafka, config.topics)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from lab.cli.main import main
-from lab.engine import pipeline
-from lab.engine.ends import FileLogs, KafkaLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.engine.spark import pipeline
 from lab.logs.config import read
 from lab.machine import broker, jars, ports
 from tests.waiting import PATIENCE_S

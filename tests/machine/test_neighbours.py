@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine import shared
-from lab.engine.lock import FolderLock
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.windows import shared
 from lab.machine import broker, database, jars, ports
 
 USERS = (60_001, 60_002)  # numbers that nobody here has

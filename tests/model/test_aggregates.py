@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.engine.aggregates import RUNNING
+from lab.engine.compiled.aggregates import RUNNING
 from lab.model.aggregates import AGGREGATES, mean, root, rounded, signed_square, variance
 
 UNHURRIED = settings(deadline=None)  # other tests may take the machine

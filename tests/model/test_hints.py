@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
-from lab.engine.ledger import Ledger
+from lab.engine.checkpoint.ledger import Ledger
 from lab.model.aggregates import AGGREGATES
 from lab.model.hints import hints
 from lab.model.reference import Reference

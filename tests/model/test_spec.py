@@ -10,8 +10,8 @@ from lab.apps.infer import infer
 from lab.apps.replay import read_rules
 from lab.apps.sources import source_at
 from lab.cli.main import OK, main
-from lab.engine.settings import Settings
-from lab.engine.stages import Stages
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
 from lab.model.deadletters import dead_letter
 from lab.model.reference import run
 from lab.model.rules import RuleBook

@@ -10,8 +10,8 @@ from pyspark.sql import Row, SparkSession
 from lab.contrast import sliding as panes
 from lab.contrast.mapstate import textbook as by_textbook
 from lab.contrast.parts import Parts
-from lab.engine import pipeline
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.spark import pipeline
 from lab.model.alerts import group_key
 from tests.bench.data import Payments, logs_of, three_rules
 from tests.peers.data import RULES, Answer, Case, Window

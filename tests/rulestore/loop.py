@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
-from lab.engine.ends import KafkaLogs
-from lab.engine.stages import compile_kernels
+from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.stages import compile_kernels
 from lab.logs.kafka import COMPACTED
 from lab.machine import broker, database, ports
 from lab.model.schema import Schema

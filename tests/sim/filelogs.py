@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.engine import feeds
-from lab.engine.ends import READ
+from lab.engine.loop.ends import READ
+from lab.engine.records import feeds
 from lab.logs import index, segments, writer
 from lab.logs.files import FileLog
 from lab.logs.index import Index

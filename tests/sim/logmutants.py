@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from lab.engine.cut import Planner
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Planner
 from lab.logs.files import FileLog
 from lab.logs.index import Batch
 from lab.logs.segments import Segments

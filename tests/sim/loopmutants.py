@@ -3,11 +3,12 @@
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from lab.engine import cuts, loop
-from lab.engine.cuts import Cut, Cuts
-from lab.engine.durable import Durable
-from lab.engine.loop import Epoch
-from lab.engine.windowstate import WindowState
+from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint.cuts import Cut, Cuts
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.loop import epochs as loop
+from lab.engine.loop.epochs import Epoch
+from lab.engine.windows.windowstate import WindowState
 from tests.sim.mutants import mutant
 
 

@@ -8,13 +8,15 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from lab.engine import decode, task, windows
-from lab.engine.columns import concat
-from lab.engine.cut import Planner
-from lab.engine.ledger import Ledger
-from lab.engine.store import RouteStore
-from lab.engine.windows import Windows
-from lab.engine.windowstate import WindowState
+from lab.engine.checkpoint.ledger import Ledger
+from lab.engine.loop import task
+from lab.engine.loop.cut import Planner
+from lab.engine.records import decode
+from lab.engine.records.columns import concat
+from lab.engine.windows import evaluate as windows
+from lab.engine.windows.evaluate import Windows
+from lab.engine.windows.store import RouteStore
+from lab.engine.windows.windowstate import WindowState
 from tests.sim.topics import SimFeed
 
 Mutant = Callable[[], AbstractContextManager]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.engine.rulenumbers import carried
+from lab.engine.compiled.rulenumbers import carried
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from lab.engine import cuts
-from lab.engine.checkpoint import (
+from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint.cuts import Cut, Cuts, is_closed, is_left
+from lab.engine.checkpoint.record import (
     Batches,
     fingerprint,
     planned_end,
@@ -25,15 +26,14 @@ from lab.engine.checkpoint import (
     saved,
     write_record,
 )
-from lab.engine.cut import Ends, Mark, Planner
-from lab.engine.cuts import Cut, Cuts, is_closed, is_left
-from lab.engine.ends import READ
-from lab.engine.job import Job
-from lab.engine.loop import Again, epoch
-from lab.engine.restored import check_not_put_back
-from lab.engine.settings import Settings
-from lab.engine.task import from_envelopes, run_single_task, to_envelopes
-from lab.engine.windows import TaskOutput
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Ends, Mark, Planner
+from lab.engine.loop.ends import READ
+from lab.engine.loop.epochs import Again, epoch
+from lab.engine.loop.job import Job
+from lab.engine.loop.restored import check_not_put_back
+from lab.engine.loop.task import from_envelopes, run_single_task, to_envelopes
+from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
 from tests.sim.filelogs import FileLogsInMemory
 from tests.sim.topics import SimLogs

@@ -6,13 +6,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 from unittest.mock import patch
 
-from lab.engine import cut, decode, feeds, ledger, statefiles, store
-from lab.engine.checkpoint import read_record, saved
-from lab.engine.cut import Mark
-from lab.engine.ends import READ
-from lab.engine.feeds import LogLost
-from lab.engine.restored import PutBack
-from lab.engine.settings import Settings
+from lab.engine.checkpoint import ledger
+from lab.engine.checkpoint.record import read_record, saved
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop import cut
+from lab.engine.loop.cut import Mark
+from lab.engine.loop.ends import READ
+from lab.engine.loop.restored import PutBack
+from lab.engine.records import decode, feeds
+from lab.engine.records.feeds import LogLost
+from lab.engine.windows import statefiles, store
 from lab.logs import writer
 from lab.logs.segments import LogExpired
 from lab.model.schema import LOGINS

@@ -4,10 +4,11 @@ import json
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from lab.engine import task, windowstate
-from lab.engine.statefiles import StateFiles
-from lab.engine.store import RouteStore
-from lab.engine.windowstate import WindowState
+from lab.engine.loop import task
+from lab.engine.windows import windowstate
+from lab.engine.windows.statefiles import StateFiles
+from lab.engine.windows.store import RouteStore
+from lab.engine.windows.windowstate import WindowState
 from tests.sim import protocol
 from tests.sim.mutants import mutant
 from tests.sim.world import SimNote, World

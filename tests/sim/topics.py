@@ -6,7 +6,7 @@ import numpy as np
 
 from lab.apps.partitions import Record as Logged
 from lab.apps.partitions import Run
-from lab.engine.feeds import LogLost, Positions
+from lab.engine.records.feeds import LogLost, Positions
 
 EXPIRED = Logged(0, b"")  # before anybody could read it
 

@@ -18,9 +18,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from lab.engine import cuts, shared, statefiles, store, windowstate
-from lab.engine.durable import Durable
-from lab.engine.store import RouteStore
+from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.windows import shared, statefiles, store, windowstate
+from lab.engine.windows.store import RouteStore
 from lab.model import rules
 
 

@@ -24,7 +24,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.engine.ends import FileLogs, KafkaLogs
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.stream.simulate import payments, to_json
 from tests.soak import test_kill
@@ -120,7 +120,7 @@ class Chaos:
             self.kafka.kill()
         if "worker" in victim:
             self._kill_own(
-                lambda process: "lab.engine.daemon" in _command(process) and not process.children()
+                lambda process: "lab.engine.spark.daemon" in _command(process) and not process.children()
             )
         if victim == "Java":
             self._kill_own(lambda process: process.name() == "java")

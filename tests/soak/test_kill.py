@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import PAYMENTS

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from lab.apps.replay import replay
-from lab.engine.checkpoint import read_record
+from lab.engine.checkpoint.record import read_record
 from lab.logs.files import FileLog
 from lab.model.times import HOUR_MS
 from tests.bench.data import Payments
@@ -30,9 +30,9 @@ RULES = [
 RUN = """
 import sys
 from pathlib import Path
-from lab.engine.ends import FileLogs
-from lab.engine.pipeline import start
-from lab.engine.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark.pipeline import start
+from lab.engine.checkpoint.settings import Settings
 from lab.machine.session import session
 
 master, folder, parallelism, records = sys.argv[1:]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lab.cli.main import FAILED, OK, main
-from lab.engine.checkpoint import Batches, read_record
-from lab.engine.ends import FileLogs
-from lab.engine.lock import CheckpointInUse, FolderLock
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
+from lab.engine.checkpoint.record import Batches, read_record
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
 from lab.state.rescale import CannotRescale, rescale
 from tests.engine.test_pipeline import EVENTS, RULES, alert_ids, expected, run, write
 

@@ -10,11 +10,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from lab.cli.main import OK, main
-from lab.engine.checkpoint import mark, read_record, saved, write_record
-from lab.engine.ends import FileLogs
-from lab.engine.lock import FolderLock
-from lab.engine.settings import Settings
-from lab.engine.statefiles import FileGone, StateFiles
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.checkpoint.record import mark, read_record, saved, write_record
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.windows.statefiles import FileGone, StateFiles
 from lab.model.field import Field
 from lab.model.schema import PAYMENTS, Schema
 from lab.state import read as state

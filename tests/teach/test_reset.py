@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from lab.cli.main import main
-from lab.engine.ends import FileLogs
-from lab.engine.lock import CheckpointInUse, FolderLock
+from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
+from lab.engine.loop.ends import FileLogs
 from lab.teach import lessons, progress, reset
 from lab.teach.judge import RIGHT, Verdict
 

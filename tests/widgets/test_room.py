@@ -4,7 +4,7 @@ import numpy as np
 
 from lab.apps.infer import infer
 from lab.apps.studio import Newest, Studio
-from lab.engine.ends import FileLogs
+from lab.engine.loop.ends import FileLogs
 from lab.widgets import latencyscope
 from lab.widgets.controlroom import ControlRoom
 from lab.widgets.frontdoor import CONNECT, OWN, FrontDoor

@@ -13,9 +13,9 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.engine import pipeline
-from lab.engine.ends import FileLogs
-from lab.engine.settings import Settings
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.ends import FileLogs
+from lab.engine.spark import pipeline
 from lab.machine.session import session
 from lab.model.schema import LOGINS
 

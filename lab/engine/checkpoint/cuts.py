@@ -1,0 +1,307 @@
+"""The cuts of an epoch, in a file of the checkpoint: each is durable before anything of it is seen.
+
+    cuts/000000017.jsonl      begin   attempt   cut   cut   ┊ killed ┊   attempt   cut   end   saved
+                              after epoch 16                             the same two cuts again, then another
+
+An epoch is what the loop does between two state files. It begins where the one before ended. Whoever runs it takes it over with
+an `attempt` and carries out the cuts that are there; then it adds cuts. A record is added only if the file is as its writer left
+it, which its size and its last record tell, so an attempt that another one has followed can add nothing, and no cut comes after the `end`, which is written before the
+epoch's state file; `saved` is written after it. An attempt of an earlier start (`lab.engine.checkpoint.lease`) than the last one is refused,
+and a driver that chooses the cuts itself has the epoch after the loop's last closed: so no task takes one beside it. A line begins with its checksum: a torn last line is no record, and nobody has
+seen anything of its cut.
+"""
+
+import json
+from typing import NamedTuple
+from uuid import uuid4
+from zlib import crc32
+
+from lab.engine.checkpoint.durable import Durable
+
+FOLDER = "cuts"
+ENDING_BYTES = 200  # of a file as it was found: more than a record of an attempt, which there is only one of
+Mark = dict  # `lab.engine.loop.cut.Mark`
+
+
+class TakenOver(RuntimeError):
+    """Another attempt at an epoch, or another engine, has gone on without this one; the text says so."""
+
+
+class Cut(NamedTuple):
+    """A cut between two marks. Its number is never used again in the life of a checkpoint."""
+
+    number: int
+    begin: Mark
+    end: Mark
+
+
+class Cuts:
+    """The newest epoch, taken over by this attempt; where that is saved, the next one.
+
+    `before`: the mark at which the first epoch begins, None if there was one. `lease`: the one under which the attempt runs.
+    Raises ValueError if there should be a file and is none, TakenOver if a later epoch or start has begun meanwhile. `taken`: the cuts that earlier attempts left, to be carried out again.
+    `mark`, `number`: where the next cut begins, and its number.
+
+    >>> import tempfile
+    >>> checkpoint, mark = Durable(tempfile.mkdtemp()), {"cut": 0, "ledger": "", "number": -1, "epoch": -1}
+    >>> first = Cuts(checkpoint, mark)
+    >>> first.add({"cut": 5, "ledger": ""}).number
+    0
+    >>> second = Cuts(checkpoint, mark)
+    >>> [cut.end["cut"] for cut in second.taken], second.number
+    ([5], 1)
+    >>> first.add({"cut": 6, "ledger": ""})
+    Traceback (most recent call last):
+    lab.engine.checkpoint.cuts.TakenOver: epoch 0 of ... has been taken over by another attempt at it
+    >>> second.end()
+    >>> second.saved()
+    >>> second.next()
+    >>> second.epoch, second.number
+    (1, 1)
+    """
+
+    def __init__(self, checkpoint: Durable, before: Mark | None, lease: str = ""):
+        self._folder, self._lease = checkpoint / FOLDER, lease
+        while not self._take_over(before):
+            pass
+        self._tidy()
+
+    def _take_over(self, before: Mark | None) -> bool:
+        """Whether it has; False if somebody else wrote there meanwhile."""
+        torn = b""
+        for name in reversed(self._folder.names()):
+            epoch = _epoch(name)
+            if before and epoch <= before["epoch"]:
+                break
+            data = self._folder.read(name) or b""
+            records, whole = _records(data, f"{self._folder}/{name}")
+            if (later := max(map(_lease, records), default="")) > self._lease:
+                raise TakenOver(
+                    f"epoch {epoch} of {self._folder}: a later start has begun, under lease {later}"
+                )
+            if not records:
+                torn = data
+            elif records[0].get("closed") == self._lease:
+                raise TakenOver(f"epoch {epoch} of {self._folder} is the driver's")
+            elif "saved" in records[-1]:
+                before = _end(records, epoch, f"{self._folder}/{name}")
+                break
+            else:
+                return self._go_on(epoch, records, data, whole)
+        if before is None:
+            raise ValueError(
+                f"{self._folder} has no cuts: the checkpoint is not whole, restore all of it or start with a new one"
+            )
+        return self._begin(before, torn)
+
+    def _begin(self, before: Mark, torn: bytes = b"", **closed: str) -> bool:
+        """Begins the epoch after a mark, in place of a torn first record."""
+        begin = {"begin": before, "number": before["number"] + 1} | closed
+        return self._go_on(before["epoch"] + 1, [begin], torn, 0)
+
+    def _go_on(self, epoch: int, records: list[dict], data: bytes, whole: int) -> bool:
+        self.epoch, self.number = epoch, records[0]["number"]
+        self.begin = records[0]["begin"] | {"number": self.number - 1, "epoch": epoch - 1}
+        self.mark, self.taken, self.ended, self.is_saved = self.begin, [], False, False
+        for record in records[1:]:
+            if "cut" in record:
+                self._follow(record["cut"])
+            if "end" in record:
+                self._follow_end()
+        attempt = {"attempt": uuid4().hex, "lease": self._lease}
+        return self._append(data, whole, *(() if whole else records), attempt)
+
+    def _tidy(self) -> None:
+        """Removes the files of epochs that nobody needs."""
+        names = self._folder.names()
+        if _epoch(names[-1]) > self.epoch:  # its file may have been removed while this attempt stood still
+            raise TakenOver(f"epoch {self.epoch} of {self._folder}: epoch {_epoch(names[-1])} has begun")
+        for name in names:
+            if _epoch(name) < self.epoch - 1:
+                self._folder.remove(name)
+
+    def _follow(self, end: Mark) -> Cut:
+        end = end | {"number": self.number, "epoch": self.epoch}
+        cut = Cut(self.number, self.mark, end)
+        self.taken.append(cut)
+        self.mark, self.number = end, self.number + 1
+        return cut
+
+    def _append(self, found: bytes, whole: int, *records: dict) -> bool:
+        """Adds to what was found in the file, of which `whole` bytes are records; False if something else is there now."""
+        lines = list(map(_line, records))
+        self._size, self._ending = whole + sum(map(len, lines)), lines[-1]
+        return self._folder.append(
+            _name(self.epoch), len(found), whole, b"".join(lines), found[-ENDING_BYTES:]
+        )
+
+    def _add(self, record: dict) -> None:
+        line, size, ending = _line(record), self._size, self._ending
+        self._size, self._ending = size + len(line), line
+        if not self._folder.append(_name(self.epoch), size, size, line, ending):
+            raise self._taken_over()
+
+    def _taken_over(self) -> TakenOver:
+        return TakenOver(f"epoch {self.epoch} of {self._folder} has been taken over by another attempt at it")
+
+    def add(self, end: Mark) -> Cut:
+        """Writes a cut ahead. Raises TakenOver, and writes nothing, if another attempt has taken the epoch over."""
+        self._add({"cut": end})
+        return self._follow(end)
+
+    def check(self) -> None:
+        """Raises TakenOver if another attempt has taken the epoch over: what is delivered is left to that one."""
+        if not self._folder.is_as(_name(self.epoch), self._size, self._ending):
+            raise self._taken_over()
+
+    def end(self) -> None:
+        """No cut comes after this; a second time does nothing."""
+        if not self.ended:
+            self._add({"end": self.mark, "number": self.number})
+            self._follow_end()
+
+    def _follow_end(self) -> None:
+        self.mark, self.ended = self.mark | {"epoch": self.epoch}, True
+
+    def saved(self) -> None:
+        """The state file of the epoch is there: nobody carries out its cuts again."""
+        self._add({"saved": True})
+        self.is_saved = True
+
+    def next(self) -> None:
+        """Begins the epoch after this one, which is saved. Raises TakenOver if somebody else has."""
+        if not self._begin(self.mark):
+            raise self._taken_over()
+        self._tidy()
+
+    def close(self) -> None:
+        """No task of this start, or an earlier one, begins the epoch after this one. Raises TakenOver if one has."""
+        if not self._begin(self.mark, closed=self._lease):
+            raise self._taken_over()
+
+
+def end_of(folder: Durable, epoch: int) -> Mark:
+    """The mark at the end of an epoch. Raises ValueError if it is gone or has no end."""
+    where = f"{folder}/{_name(epoch)}"
+    data = folder.read(_name(epoch))
+    if data is None:
+        raise ValueError(
+            f"{where} is gone: the last two epochs of the loop are kept, and the driver's last hundred"
+        )
+    return _end(_records(data, where)[0], epoch, where)
+
+
+def _end(records: list[dict], epoch: int, where: str) -> Mark:
+    ends = [record for record in records if "end" in record]
+    if not ends:
+        raise ValueError(
+            f"{where} has no end: the checkpoint is not whole, restore all of it or start with a new one"
+        )
+    return ends[-1]["end"] | {"number": ends[-1]["number"] - 1, "epoch": epoch}
+
+
+def is_left(folder: Durable, after: int, lease: str) -> bool:
+    """Whether tasks may have left cuts after an epoch, or still take some: none do once the start with the lease has closed them."""
+    names = folder.names()
+    return bool(names) and _epoch(names[-1]) > after and not is_closed(folder, lease)
+
+
+def is_closed(folder: Durable, lease: str) -> bool:
+    """Whether the start with the lease has closed the newest epoch to tasks."""
+    names = folder.names()[-1:]
+    return any(
+        record.get("closed") == lease
+        for name in names
+        for record in _records(folder.read(name) or b"", f"{folder}/{name}")[0][:1]
+    )
+
+
+def last_lease(folder: Durable) -> str:
+    """The lease of the last attempt at the newest epoch; "" if there is none."""
+    for name in reversed(folder.names()[-2:]):
+        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+        if records:
+            return max(map(_lease, records))
+    return ""
+
+
+def last_saved(folder: Durable) -> Mark | None:
+    """The mark at the end of the newest epoch whose state file is there; None before the first."""
+    for name in reversed(folder.names()[-2:]):
+        where = f"{folder}/{name}"
+        records, _ = _records(folder.read(name) or b"", where)
+        if records and "saved" in records[-1]:
+            return _end(records, _epoch(name), where)
+    return None
+
+
+def written(folder: Durable) -> dict[int, Mark]:
+    """The marks at the ends of the newest cuts, by number, and of the one before them."""
+    found: dict[int, Mark] = {}
+    for name in folder.names():
+        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+        if not records:
+            continue
+        number = records[0]["number"]
+        found[number - 1] = records[0]["begin"]
+        for record in records:
+            if "cut" in record:
+                found[number] = record["cut"]
+                number += 1
+    return found
+
+
+def newest(folder: Durable) -> Mark | None:
+    """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
+    for name in reversed(folder.names()):
+        for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):
+            record = _record(line) or {}
+            if found := record.get("cut", record.get("begin")):
+                return found
+    return None
+
+
+def _name(epoch: int) -> str:
+    return f"{epoch:09d}.jsonl"
+
+
+def _epoch(name: str) -> int:
+    return int(name.split(".")[0])
+
+
+def _lease(record: dict) -> str:
+    return record.get("lease", "")
+
+
+def _line(record: dict) -> bytes:
+    text = json.dumps(record).encode()
+    return b"%08x %s\n" % (crc32(text), text)
+
+
+def _record(line: bytes) -> dict | None:
+    """None: it is torn or damaged."""
+    checksum, _, text = line.partition(b" ")
+    return json.loads(text) if checksum == b"%08x" % crc32(text) else None
+
+
+def _records(data: bytes, where: str) -> tuple[list[dict], int]:
+    """The records of a file, and how many bytes they are; a torn tail is passed over. Raises ValueError for any other damage.
+
+    >>> data = _line({"attempt": 0}) + _line({"attempt": 1})
+    >>> _records(data[:-1], "…")
+    ([{'attempt': 0}], 24)
+    >>> _records(data[1:], "cuts/000000000.jsonl")
+    Traceback (most recent call last):
+    ValueError: cuts/000000000.jsonl is damaged at byte 0: restore the checkpoint
+    """
+    records, at = [], 0
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines[:-1]):
+        record = _record(line)
+        if record is None:
+            if number == len(lines) - 2 and not lines[-1]:
+                break
+            raise ValueError(f"{where} is damaged at byte {at}: restore the checkpoint")
+        records.append(record)
+        at += len(line) + 1
+    return records, at

@@ -1,0 +1,84 @@
+"""Who works on a folder of this machine, a checkpoint or a log: one engine, or one command that changes it, never two at once.
+
+An advisory lock of the operating system on `lab.lock` in the folder. The process that dies lets go of it, whatever
+killed it. The file's text says who it is: {"pid": 4711, "work": "an engine"}.
+"""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Self
+
+from lab.logs.access import make_folder, opener
+
+FILE = "lab.lock"
+
+
+class CheckpointInUse(RuntimeError):
+    """Somebody else works on the checkpoint, or writes the log; the text says who."""
+
+
+class FolderLock:
+    """The lock on a folder, taken at once; `release` it, or use it in a `with`. `work`, `what`: for whom it is refused.
+
+    >>> import tempfile
+    >>> checkpoint = Path(tempfile.mkdtemp())
+    >>> with FolderLock(checkpoint):
+    ...     FolderLock(checkpoint)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    lab.engine.checkpoint.lock.CheckpointInUse: checkpoint ... is in use by an engine (process ...): stop that first
+    """
+
+    def __init__(self, folder: Path, work: str = "an engine", what: str = "checkpoint"):
+        make_folder(folder)
+        descriptor = opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read(self._file)
+            self._file.close()
+            raise CheckpointInUse(
+                f"{what} {folder} is in use by {holder.get('work', 'an engine')} "
+                f"(process {holder.get('pid', 'unknown')}): stop that first"
+            ) from None
+        note = json.dumps({"pid": os.getpid(), "work": work})
+        # in one call, over what was there: never half a note
+        os.pwrite(descriptor, note.encode().ljust(128), 0)
+
+    def release(self) -> None:
+        """Lets go; a second time does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process of this machine holds the lock on a folder; looking at it takes it from nobody who has it.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with FolderLock(folder):
+    ...     print(is_locked(folder))
+    True
+    >>> is_locked(folder), is_locked(folder / "none")
+    (False, False)
+    """
+    try:
+        with open(folder / FILE, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _read(file) -> dict:
+    text = os.pread(file.fileno(), 4096, 0)
+    return json.loads(text) if text.strip() else {}

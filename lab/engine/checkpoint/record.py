@@ -1,0 +1,163 @@
+"""What a checkpoint says about itself: its record `lab.json`, and how far Spark's logs of batches have come.
+
+checkpoint/
+  lab.json     what is fixed for its life, its parallelism, and its id, under which it writes to file logs
+  lab.lock     who works on it (`lab.engine.checkpoint.lock`)
+  rules/       the ledger after each cut that had control messages (`lab.engine.checkpoint.ledger`)
+  state/       what the epochs stored (`lab.engine.windows.statefiles`)
+  offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.loop.cut`), or a minute of the loop
+  cuts/        the cuts of an epoch of the loop (`lab.engine.checkpoint.cuts`)
+  commits/17   Spark: micro-batch 17 is done
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint.durable import Durable
+from lab.model.times import now_ms
+
+RECORD, VERSION = "lab.json", 6  # VERSION: of what the engine keeps in a checkpoint
+OLDEST = 4  # that it goes on from: there the number of a cut and of an epoch is that of its micro-batch
+
+BEFORE = {
+    1: "whose windows are in Spark's state store",
+    3: "which does not tell whether one of its state files is lost",
+}
+
+
+def read_record(checkpoint: Path | str) -> dict | None:
+    """The record, None if there is none yet. Raises ValueError for one of another version or that is no record."""
+    text = Durable(checkpoint).read(RECORD)
+    if text is None:
+        return None
+    try:
+        record = json.loads(text)
+        version = record.get("version", 1)  # the first records did not tell
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{checkpoint}/{RECORD} is not the record of a checkpoint: {error}") from None
+    if version < OLDEST:
+        raise ValueError(
+            f"checkpoint {checkpoint} is of version {version}, {BEFORE.get(version, BEFORE[1])}; this engine reads version "
+            f"{VERSION}. Start with a new checkpoint: it reads the logs from their beginning and comes to the same windows, "
+            "as far as the logs still have the events"
+        )
+    if version > VERSION:
+        raise ValueError(f"checkpoint {checkpoint} is of version {version}, made by a newer engine: use that")
+    return record
+
+
+def new_id() -> dict[str, str | int]:
+    """What a record says of a checkpoint's id: itself, and when it was made, ms."""
+    return {"id": uuid4().hex, "id_since": now_ms()}
+
+
+def write_record(checkpoint: Path | str, record: dict) -> None:
+    """Replaces the record, at once or not at all."""
+    Durable(checkpoint).write(RECORD, json.dumps(record).encode())
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How far the logs of batches have come: the last one planned and the last one done, None before the first.
+
+    They differ when the engine was stopped or killed in the middle of a micro-batch.
+    """
+
+    planned: int | None
+    done: int | None
+
+    @classmethod
+    def read(cls, checkpoint: Path | str) -> "Batches":
+        """As they are now."""
+        return cls(*(_last(Durable(checkpoint) / log) for log in ("offsets", "commits")))
+
+
+def _last(log: Durable) -> int | None:
+    return max((int(name) for name in log.names() if name.isdecimal()), default=None)
+
+
+def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
+    """The end of a planned micro-batch as Spark wrote it ahead: a mark, or, of one that runs the loop, no more than a number."""
+    text = (Durable(checkpoint) / "offsets").read(str(batch_id))
+    if text is None:
+        raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
+    version, _, *marks = text.decode().splitlines()
+    if version not in ("v1", "v2"):
+        raise ValueError(f"{checkpoint}/offsets/{batch_id} is of version {version!r}: made by another Spark")
+    found = json.loads(marks[0])
+    if runs_loop(found):
+        return found
+    return {"number": batch_id, "epoch": batch_id} | (
+        found if "ledger" in found else next(iter(found.values()))
+    )
+
+
+def runs_loop(end: Mapping) -> bool:
+    """Whether the end of a micro-batch tells that it runs the loop, which chooses its cuts itself; else it is a mark.
+
+    >>> runs_loop({"batch": 17}), runs_loop({"cut": 5, "ledger": ""})
+    (True, False)
+    """
+    return end.keys() <= {"batch", "epoch"}  # as version 5 called it
+
+
+def mark(checkpoint: Path | str, epoch: int) -> dict:
+    """The mark at the end of an epoch, chosen by the driver or the loop. Raises ValueError if the checkpoint does not have it."""
+    folder = Durable(checkpoint)
+    for end in _planned_ends(folder):
+        if not runs_loop(end) and end["epoch"] == epoch:
+            return end
+    return cuts.end_of(folder / cuts.FOLDER, epoch)
+
+
+def _planned_ends(folder: Durable) -> Iterator[dict]:
+    """The ends of the planned micro-batches, newest first."""
+    for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
+        yield planned_end(folder.where, batch_id)
+
+
+def saved(checkpoint: Path | str) -> dict | None:
+    """The mark at the end of the last epoch whose state is saved, None before the first."""
+    done = Batches.read(checkpoint).done
+    by_loop = cuts.last_saved(Durable(checkpoint) / cuts.FOLDER)
+    by_driver = None if done is None else planned_end(checkpoint, done)
+    if by_driver is None or runs_loop(by_driver):
+        return by_loop
+    return by_loop if by_loop and by_loop["epoch"] > by_driver["epoch"] else by_driver
+
+
+def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
+    """The mark at the end of a cut, by default of the newest one; None if the checkpoint does not have it, or no longer.
+
+    Cuts of the loop are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
+    """
+    folder = Durable(checkpoint)
+    if number is None:
+        newest = cuts.newest(folder / cuts.FOLDER)
+        found = {} if newest is None else {newest.get("number", -1): newest}
+    else:
+        found = cuts.written(folder / cuts.FOLDER)
+    for end in _planned_ends(folder):
+        if not runs_loop(end):
+            found[end["number"]] = end
+            if number is None or end["number"] <= number:
+                break
+    return found.get(max(found, default=-1) if number is None else number)
+
+
+def fingerprint(end: Mapping) -> int:
+    """Tells two micro-batches of one number apart, by the mark at their end: 31 bits of its log time and positions.
+
+    What a micro-batch gives is a function of that mark and of the batches before it, but for the times at which it ran.
+
+    >>> mark = {"cut": 5, "at": 7, "events": {"0": 120}, "control": {"0": 60}, "ledger": ""}
+    >>> fingerprint(mark) == fingerprint(mark | {"at": 8}), fingerprint(mark) == fingerprint(mark | {"cut": 6})
+    (True, False)
+    """
+    text = json.dumps([end["cut"], end["events"], end["control"]], sort_keys=True)
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> 1

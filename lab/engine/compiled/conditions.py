@@ -1,0 +1,286 @@
+"""Rules that are not plain: their conditions, compared at each event with what all aggregates measure there.
+
+aggregate 0: 6    aggregate 1: 2 / 3        rule 4:  0 > 5  and  1 >= 1/2 · 0      two comparisons, no search
+"""
+
+import numpy as np
+
+from lab.engine.compiled.aggregates import COUNT_SINCE, HUGE, has_values
+from lab.engine.compiled.blocks import block_of, has_blocks
+from lab.engine.compiled.groups import reset
+from lab.engine.compiled.layout import (
+    ANY,
+    AT_MOST,
+    BASE,
+    BY,
+    CONDITION,
+    COUNTED_BY,
+    EQUAL,
+    FIRST_OF,
+    GREATER,
+    GREATER_EQUAL,
+    HIGH_PART,
+    IN_GROUP,
+    KIND,
+    LAST_OF,
+    LESS,
+    LIMIT,
+    LOW_BITS,
+    LOW_PART,
+    MEASURES,
+    NOT_EQUAL,
+    NOTHING,
+    OF_RULE,
+    PART,
+    PARTS,
+    RELATION,
+    RESET,
+    ROW,
+    RULE,
+    RULE_ID,
+    SEQ,
+    SPOKE_BIT,
+    SPOKE_COLUMN,
+    SPOKEN,
+    START,
+    SUPPRESSED,
+    TENS,
+    TIME,
+    TIMES,
+    N,
+    bare,
+)
+from lab.engine.compiled.limits import Measure, compared
+
+HALF_LIMBS = 16  # of 32 bits: room for 127 bits · 10^36 · three numbers of 60 bits
+TWO_64 = 18446744073709551616.0
+NEARLY = 1e-9  # far more than what floats are wrong by
+
+
+@bare
+def keep_measure(rules, a, measure):
+    """Notes what an aggregate measures at the event."""
+    rules.measured[a, 0] = measure.high
+    rules.measured[a, 1] = measure.low
+    rules.measured[a, 2] = measure.part
+    rules.measured[a, 3] = measure.parts
+
+
+@bare
+def measure_of(rules, a):
+    return Measure(rules.measured[a, 0], rules.measured[a, 1], rules.measured[a, 2], rules.measured[a, 3])
+
+
+@bare
+def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
+    """Writes the alerts of the rules whose conditions hold at event `j`, in row `row` of the batch; returns where `alerts` got to."""
+    for n in range(len(rules.joined)):
+        rule, first, last = rules.joined[n, OF_RULE], rules.joined[n, FIRST_OF], rules.joined[n, LAST_OF]
+        column = rules.when[rule, 0]
+        if column != NOTHING and not batch.when[row, column] & rules.when[rule, 1]:
+            continue
+        counted_by = rules.joined[n, COUNTED_BY]
+        if counted_by != NOTHING and not has_values(store, rules, counted_by, j):
+            continue
+        enough = rules.joined[n, ANY] != 0
+        holds = not enough
+        for c in range(first, last):
+            if holds_at(store, rules, c) == enough:
+                holds = enough
+                break
+        if not holds:
+            continue
+        for c in range(first, last):
+            begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
+        if may_speak(store, rules, n, g, j):
+            for c in range(first, last):
+                fired = tell(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
+                fired = tell(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
+        else:
+            alerts[fired, ROW] = row
+            alerts[fired, RULE] = rule
+            alerts[fired, IN_GROUP] = g
+            alerts[fired, CONDITION] = SUPPRESSED
+            fired += 1
+    return fired
+
+
+@bare
+def may_speak(store, rules, n, g, j):
+    """Whether a rule has given fewer alerts than it may in the window that ends with event `j`, and if so, has it alerted at `j`."""
+    a = rules.joined[n, SPOKEN]
+    if a == NOTHING:
+        return True
+    if rules.measured[a, 1] >= rules.joined[n, AT_MOST]:
+        return False
+    store.event[j, rules.joined[n, SPOKE_COLUMN]] |= rules.joined[n, SPOKE_BIT]
+    # event `j` did not count for it before
+    place = np.int64(store.place[g, a])
+    if store.event[j, TIME] >= store.event[store.running[place + START], TIME]:
+        store.running[place + N] += 1
+    if has_blocks(store, g):
+        store.total[block_of(store, g, store.event[j, TIME]), a, START] = 0
+    return True
+
+
+@bare
+def tell(rules, c, which, rule, number, row, g, alerts, fired):
+    """Writes one value of an alert, if there is one."""
+    a = rules.condition[c, which]
+    if a == NOTHING or rules.measured[a, 3] == 0:
+        return fired
+    measure = measure_of(rules, a)
+    alerts[fired, ROW] = row
+    alerts[fired, RULE] = rule
+    alerts[fired, IN_GROUP] = g
+    alerts[fired, CONDITION] = number
+    alerts[fired, HIGH_PART] = measure.high
+    alerts[fired, LOW_PART] = measure.low
+    alerts[fired, PART] = measure.part
+    alerts[fired, PARTS] = measure.parts
+    return fired + 1
+
+
+@bare
+def begin_anew(store, rules, a, g, j):
+    """Has an aggregate that counts since its rule fired count from event `j` on."""
+    if rules.aggregate[a, KIND] == COUNT_SINCE:
+        place = np.int64(store.place[g, a])
+        store.running[place + RESET] = store.event[j, SEQ]
+        store.running[place + N] = 0
+        reset(store, rules.aggregate[a, RULE_ID], g, store.event[j, SEQ])
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+@bare
+def holds_at(store, rules, c):
+    """Whether a condition holds; not if there is nothing to compare."""
+    a, base = rules.condition[c, MEASURES], rules.condition[c, BASE]
+    measure = measure_of(rules, a)
+    if measure.parts == 0:
+        return False
+    if base == NOTHING:
+        return in_relation(rules.condition[c, RELATION], compared(rules.condition[c, LIMIT:BASE], measure))
+    other = measure_of(rules, base)
+    if other.parts == 0:
+        return False
+    sign = compared_with(
+        store.scratch,
+        measure,
+        other,
+        rules.condition[c, TIMES],
+        rules.condition[c, BY],
+        rules.condition[c, TENS],
+    )
+    return in_relation(rules.condition[c, RELATION], sign)
+
+
+@bare
+def in_relation(relation, sign):
+    """Whether what is less (sign -1), equal (0) or greater (1) is in a relation."""
+    if relation == EQUAL:
+        return sign == 0
+    if relation == NOT_EQUAL:
+        return sign != 0
+    if relation == GREATER:
+        return sign > 0
+    if relation == GREATER_EQUAL:
+        return sign >= 0
+    if relation == LESS:
+        return sign < 0
+    return sign <= 0
+
+
+@bare
+def nearly(measure):
+    """A measure as a float."""
+    if measure.high == measure.low >> 63:
+        whole = np.float64(measure.low)
+    else:
+        whole = np.float64(measure.high) * TWO_64 + np.float64(np.uint64(measure.low))
+    return whole + np.float64(measure.part) / np.float64(measure.parts)
+
+
+@bare
+def compared_with(scratch, measure, other, times, by, tens):
+    """-1, 0 or 1: the measure is less than other · times / by · 10^tens, equal to it, greater.
+
+    Floats say so where they are far apart; else both sides are multiplied out, to the last digit.
+    """
+    factor = np.float64(times) / np.float64(by)
+    for _ in range(abs(tens)):  # no power: a page has none
+        factor = factor * 10.0 if tens > 0 else factor / 10.0
+    one, two = nearly(measure), nearly(other) * factor
+    if abs(one - two) > NEARLY * (abs(one) + abs(two) + factor + 1.0):
+        return 1 if one > two else -1
+    left, right = scratch[HUGE : HUGE + HALF_LIMBS], scratch[HUGE + HALF_LIMBS : HUGE + 2 * HALF_LIMBS]
+    sign, other_sign = numerator(left, measure), numerator(right, other)
+    if sign != other_sign:
+        return 1 if sign > other_sign else -1
+    multiply(left, other.parts)
+    multiply(left, by)
+    multiply(right, measure.parts)
+    multiply(right, times)
+    for _ in range(abs(tens)):
+        multiply(right if tens > 0 else left, 10)
+    for limb in range(HALF_LIMBS - 1, -1, -1):
+        if left[limb] != right[limb]:
+            return sign if left[limb] > right[limb] else -sign
+    return 0
+
+
+@bare
+def numerator(limbs, measure):
+    """Fills limbs of 32 bits with |whole · parts + part| of a measure, and returns the sign."""
+    high, low, part = measure.high, np.uint64(measure.low), np.uint64(measure.part)
+    negative = high < 0
+    if negative:  # -(whole · parts + part) is (-whole) · parts - part
+        low = ~low + np.uint64(1)
+        high = ~high + (low == 0)
+    limbs[:] = 0
+    limbs[0], limbs[1] = np.int64(low & np.uint64(LOW_BITS)), np.int64(low >> np.uint64(32))
+    limbs[2], limbs[3] = high & LOW_BITS, high >> 32
+    multiply(limbs, measure.parts)
+    if negative:
+        subtract(limbs, part)
+        return -1
+    add(limbs, 0, part)
+    for limb in limbs:
+        if limb != 0:
+            return 1
+    return 0
+
+
+@bare
+def add(limbs, at, value):
+    """Adds an unsigned number of 64 bits, 32 · `at` bits up."""
+    carry = value
+    while carry != 0 and at < len(limbs):
+        total = np.uint64(limbs[at]) + (carry & np.uint64(LOW_BITS))
+        limbs[at] = np.int64(total & np.uint64(LOW_BITS))
+        carry = (carry >> np.uint64(32)) + (total >> np.uint64(32))
+        at += 1
+
+
+@bare
+def subtract(limbs, value):
+    """Subtracts an unsigned number of 64 bits, which is not greater."""
+    rest, borrow = value, np.int64(0)
+    for at in range(len(limbs)):
+        limb = limbs[at] - np.int64(rest & np.uint64(LOW_BITS)) - borrow
+        borrow = np.int64(limb < 0)
+        limbs[at] = limb & LOW_BITS
+        rest >>= np.uint64(32)
+
+
+@bare
+def multiply(limbs, factor):
+    """Multiplies by a number of 63 bits."""
+    low, high = np.uint64(factor) & np.uint64(LOW_BITS), np.uint64(factor) >> np.uint64(32)
+    for at in range(len(limbs) - 1, -1, -1):
+        limb = np.uint64(limbs[at])
+        limbs[at] = 0
+        add(limbs, at, limb * low)
+        add(limbs, at + 1, limb * high)

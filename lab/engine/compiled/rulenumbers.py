@@ -1,0 +1,223 @@
+"""A route's rules as numbers for the compiled loop: rules that differ only in limit, operator, version share an aggregate.
+
+1  SUM(amount) over 1 h > 50     ┐
+2  SUM(amount) over 1 h > 70     ├─►  SUM(amount) over 1 h   limits 50, 70        >: rules 1, 2    <: rule 3
+3  SUM(amount) over 1 h < 50     ┘
+4  MAX(amount) over 1 h >= 9    ───►  MAX(amount) over 1 h   limits 9            >=: rule 4
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from lab.engine.compiled import layout
+from lab.engine.compiled.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
+from lab.engine.compiled.layout import NOTHING, Rules
+from lab.engine.compiled.limits import limit_row
+from lab.model.aggregates import AGGREGATES
+from lab.model.field import Field
+from lab.model.rule import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition, Rule
+from lab.model.schema import Schema
+from lab.model.when import When
+from lab.model.words import plain
+
+BITS = 63  # of an int64 column that say what is not null
+
+
+class Key(NamedTuple):
+    """What a running aggregate is told by. `rule_id`: of an aggregate that is a rule's own, as it is reset when that fires."""
+
+    running: Running
+    field: str | None
+    unique: tuple[str, ...]
+    window_ms: int
+    where: str | None
+    excludes: bool
+    rule_id: int | None
+
+    @classmethod
+    def of(cls, of: Aggregation, rule_id: int) -> "Key":
+        running = RUNNING[of.function]
+        own = rule_id if running.kind == COUNT_SINCE else None
+        unique = tuple(sorted(of.unique))
+        return cls(running, of.field, unique, of.window_ms, of.kept_where, of.exclude_current, own)
+
+    @classmethod
+    def of_alerts(cls, rule: Rule, fields: Sequence[str]) -> "Key | None":
+        """The count of a rule's alerts, if it says `atMost`; events keep them under the name of the last time it joined."""
+        if not rule.at_most:
+            return None
+        name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
+        return cls(RUNNING["COUNT"], None, (), rule.per_ms, name, False, None)
+
+    @property
+    def has_queue(self) -> bool:
+        return self.running.kind >= LOWEST
+
+
+def halves(schema: Schema, name: str) -> list[str]:
+    """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
+    if name.startswith(ONE_BIT):
+        return []
+    return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
+
+
+def carried(schema: Schema, name: str) -> list[str]:
+    """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
+    return halves(schema, name) or [name]
+
+
+def not_null(number: int) -> tuple[str, int]:
+    """The column that says whether a kept field is null, by the field's number, and its bit there.
+
+    >>> not_null(2), not_null(63)
+    (('not null/0', 4), ('not null/1', 1))
+    """
+    return f"not null/{number // BITS}", 1 << number % BITS
+
+
+def different_whens(rules: Iterable[Rule]) -> list[When]:
+    """The conditions of rules on the event that may alert, each once."""
+    return list(dict.fromkeys(rule.when for rule in rules if rule.when))
+
+
+def when_column(number: int) -> tuple[str, int]:
+    """The column that says of which events a route's condition is true, by its number, and its bit there."""
+    return f"when:{number // BITS}", 1 << number % BITS
+
+
+def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
+    """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
+    columns = ((not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields))
+    return list(dict.fromkeys(column for of in columns for column in of))
+
+
+def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
+    """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
+    if not field.numeric:
+        return "".join(f"{number % (1 << 64):016x}" for number in numbers)
+    return plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
+
+
+def scale_of(of: Rule | Aggregation, schema: Schema) -> int:
+    """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
+    power = AGGREGATES[of.function].power
+    return power * schema.field(of.field).scale if power and of.field else 0
+
+
+def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
+    """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
+    by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
+    compared_keys: set[Key] = set()
+    for row, rule in enumerate(rules):
+        if rule.state == "ACTIVE":
+            keys = [Key.of(each, rule.rule_id) for each in rule.aggregations]
+            if rule.is_plain and not rule.at_most:
+                limit = _limit(rule.conditions[0], schema)
+                at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
+                at[OPERATORS.index(rule.operator)].append(row)
+            else:
+                alerts = Key.of_alerts(rule, fields)
+                keys += [alerts] if alerts else []
+                compared_keys.update(keys)
+                by_key |= {key: by_key.get(key, {}) for key in keys}
+    columns = value_columns(fields, schema)
+    aggregate = np.zeros((len(by_key), layout.EXCLUDES + 1), np.int64)
+    needs: list[tuple[int, int]] = []
+    unique: list[int] = []
+    limits: list[tuple[int, ...]] = []
+    upto: list[list[int]] = []
+    firing: list[int] = []
+    queues = 0
+    for a, (key, rows_at) in enumerate(by_key.items()):
+        compared = [
+            layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
+        ]
+        needed: Counter[str] = Counter()
+        for name in filter(None, {*key.unique, key.field, key.where}):
+            column, bit = not_null(fields.index(name))
+            needed[column] += bit
+        aggregate[a, layout.KIND] = key.running.kind
+        aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
+        aggregate[a, layout.WINDOW] = key.window_ms
+        if key.field:
+            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(halves(schema, key.field)[0])
+        aggregate[a, layout.NEEDS], aggregate[a, layout.NEEDS_END] = len(needs), len(needs) + len(needed)
+        aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
+        aggregate[a, layout.QUEUE] = queues
+        aggregate[a, layout.WIDTH] = key.running.lanes
+        aggregate[a, layout.LIMITS], aggregate[a, layout.POSITIONS] = len(limits), len(upto)
+        aggregate[a, layout.COMPARED], aggregate[a, layout.EXCLUDES] = key in compared_keys, key.excludes
+        queues += key.has_queue
+        needs += [(layout.VALUES + columns.index(column), bits) for column, bits in needed.items()]
+        unique += compared
+        ascending = sorted(rows_at)
+        limits += map(limit_row, ascending)
+        positions = [[0] * len(OPERATORS) for _ in range(len(ascending) + 1)]
+        for operator in range(len(OPERATORS)):
+            for position, limit in zip(positions, ascending):
+                position[operator] = len(firing)
+                firing += rows_at[limit][operator]
+            positions[-1][operator] = len(firing)
+        upto += positions
+    places = {
+        when: (number // BITS, 1 << number % BITS) for number, when in enumerate(different_whens(rules))
+    }
+    return list(by_key), Rules(
+        aggregate,
+        np.array(needs, np.int64).reshape(-1, 2),
+        np.array(unique, np.int64),
+        np.array(limits, np.int64).reshape(-1, 4),
+        np.array(upto, np.int64).reshape(-1, len(OPERATORS)),
+        np.array(firing, np.int64),
+        np.array([places[rule.when] if rule.when else (NOTHING, 0) for rule in rules], np.int64).reshape(
+            -1, 2
+        ),
+        *_conditions(rules, list(by_key), fields, schema),
+        np.zeros((len(by_key), 4), np.int64),
+    )
+
+
+def _limit(of: Condition, schema: Schema) -> Fraction:
+    """What a condition compares its aggregate with, in units of that one's last digit."""
+    aggregation = of.aggregation
+    limit = AGGREGATES[aggregation.function].compared(Fraction(of.limit))
+    return limit * 10 ** scale_of(aggregation, schema)
+
+
+def _conditions(
+    rules: tuple[Rule, ...], keys: list[Key], fields: list[str], schema: Schema
+) -> tuple[np.ndarray, np.ndarray]:
+    """`Rules.condition` and `Rules.joined`."""
+    conditions: list[tuple[int, ...]] = []
+    joined: list[tuple[int, ...]] = []
+    place_of = {key: number for number, key in enumerate(keys)}
+    for row, rule in enumerate(rules):
+        if (rule.is_plain and not rule.at_most) or rule.state != "ACTIVE":
+            continue
+        first = len(conditions)
+        for of in rule.conditions:
+            a = place_of[Key.of(of.aggregation, rule.rule_id)]
+            relation, limit = OPERATORS.index(of.operator), limit_row(_limit(of, schema))
+            base = (NOTHING, 1, 1, 0)
+            if of.limit_of:
+                multiple = Fraction(of.limit) / of.divided_by
+                tens = scale_of(of.aggregation, schema) - scale_of(of.limit_of, schema)
+                place = place_of[Key.of(of.limit_of, rule.rule_id)]
+                base = (place, multiple.numerator, multiple.denominator, tens)
+            conditions.append((a, relation, *limit, *base))
+        must_count = conditions[first][0] if rule.is_plain else NOTHING
+        most: tuple[int, ...] = (NOTHING, 0, 0, 0)
+        if alerts := Key.of_alerts(rule, fields):
+            column, bit = not_null(fields.index(alerts.where or ""))
+            at = layout.VALUES + value_columns(fields, schema).index(column)
+            most = (place_of[alerts], rule.at_most or 0, at, bit)
+        joined.append((row, first, len(conditions), rule.joined == "or", must_count, *most))
+    return (
+        np.array(conditions, np.int64).reshape(-1, layout.TENS + 1),
+        np.array(joined, np.int64).reshape(-1, layout.SPOKE_BIT + 1),
+    )

@@ -1,0 +1,255 @@
+"""The cut: what a micro-batch takes of all sources, chosen by log time, so that the alerts do not depend on where it falls.
+
+    events 0   ──●──●──┊─●──►        everything logged before T and not taken yet, of every source;
+    events 1   ────●───┊●───►        control first among equal times
+    control    ──■─────┊────►
+                       T
+
+If that is more than a batch may have, T moves back. Where more records than that share one log time, the cut goes between
+them, in their order: source by source. A record that turns up after the cut it belonged to counts as logged at the cut.
+
+The ends of a cut are a *mark*: plain JSON, which Spark writes into its write-ahead log before any task starts. Everything a
+task needs is a function of two marks, so a batch that runs again is the same batch.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lab.engine.checkpoint import lease, ledger
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.ledger import Change
+from lab.engine.checkpoint.record import planned_end, runs_loop
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.records.feeds import Feed, LogLost, Positions
+from lab.model.times import now_ms
+
+Ends = tuple[Positions, Positions]  # of events and control
+# {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
+# "begin", the mark before it, as Spark writes ahead where a batch ends
+Mark = dict
+
+LOOK_S = 0.1  # sources that wait are looked at this often
+WORTH_SHARING = 5_000  # records; less is read by one task
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one reading task does: ranges of the events' sources, between two ledgers."""
+
+    ranges: dict[int, tuple[int, int]]
+    cut: dict  # as the stats log tells it: {"from": ms, no record counts as logged before, "to": ms, "events": ends, "control": ends}
+    before: str
+    after: str
+    at: int
+    number: int = 0  # of the cut
+    epoch: int = 0
+
+
+class Planner:
+    """Chooses cuts, and says what they consist of. Runs on the driver."""
+
+    def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings, held: str = ""):
+        self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
+        self.held = held  # the lease, if there is one
+        self._checked, self._looked = False, 0.0
+        self.needed: str | None = None  # the oldest ledger that the running epoch needs
+
+    def initial(self) -> Mark:
+        """Before the first record; where the first batch has been planned, where that begins, be it gone or not."""
+        if (self.checkpoint / "offsets").read("0") is not None:
+            planned = planned_end(self.checkpoint.where, 0)
+            if not runs_loop(planned):  # Spark runs a first batch also of nothing
+                return planned.get("begin", planned) | {"number": -1, "epoch": -1}
+        return self.beginning()
+
+    def beginning(self) -> Mark:
+        """Before the first record that is there now."""
+        beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
+        return beginning | {"number": -1, "epoch": -1}
+
+    def target(self) -> tuple[Positions, Positions]:
+        """All that is there now: how far a run goes that ends when it has read it."""
+        return self.events.ends(), self.control.ends()
+
+    def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
+        """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced.
+
+        So it is when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
+        """
+        if self.held:
+            lease.check(self.checkpoint, self.held)
+        try:
+            end = self._latest(start, limit, upto)
+        except ConnectionError:
+            if upto or not self._checked:
+                raise
+            return start
+        if end == start:
+            return start
+        end = end | {"number": start["number"] + 1, "epoch": start["epoch"] + 1}
+        return end if start["at"] else end | {"begin": start}
+
+    def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
+        begun = positions(start["events"]), positions(start["control"])
+        now = max(self.events.clock(), self.control.clock())
+        there = upto or self.target()
+        if not self._checked:
+            self._check(begun, there)
+        if any(of.keys() - at.keys() for at, of in zip(begun, there)):
+            return _mark(start["cut"], now_ms(), *self._entered(begun, there), start["ledger"])
+        if _all_taken(begun, there):
+            return start
+        cut = max(start["cut"] + 1, now)
+        if upto:
+            cut = self._after(cut, there, begun)
+        ends = self._before(cut, there, begun)
+        if _waiting(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
+            self.events.look()  # is what is there stamped later than the clock says it is?
+            self.control.look()
+            self._looked = time.monotonic()
+        if _all_taken(begun, ends):
+            return start
+        if limit is not None and self._size(begun, ends) > limit:
+            cut, ends = self._less(start["cut"], cut, begun, ends, limit)
+        return self._mark(start, cut, begun, ends)
+
+    def _entered(self, begun: Ends, there: Ends) -> Ends:
+        """`begun`, and the sources that are new, at their beginnings: the cut after this one takes of them."""
+        events, control = (
+            {**{number: start for number, start in feed.starts().items() if number in of}, **at}
+            for feed, of, at in zip((self.events, self.control), there, begun)
+        )
+        return events, control
+
+    def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
+        """How far the sources had come before a log time, and no less than they have been read."""
+        events, control = (
+            {number: max(end, at.get(number, 0)) for number, end in feed.ends_before(log_time, of).items()}
+            for feed, of, at in zip((self.events, self.control), there, begun)
+        )
+        return events, control
+
+    def _after(self, log_time: int, there: Ends, begun: Ends) -> int:
+        """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""
+        step = 1
+        while not _all_taken(self._before(log_time, there, begun), there):
+            log_time, step = log_time + step, 2 * step
+        return log_time
+
+    def _size(self, begun: Ends, ends: Ends) -> int:
+        return sum(self.events.size(number, begun[0].get(number, 0), end) for number, end in ends[0].items())
+
+    def _less(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
+        """The latest log time before which at most `limit` records are to take, and the ends there."""
+        before_low, before_high = begun, there
+        while high - low > 1:
+            middle = (low + high) // 2
+            before = self._before(middle, there, begun)
+            if self._size(begun, before) > limit:
+                high, before_high = middle, before
+            else:
+                low, before_low = middle, before
+        if before_low != begun:
+            return low, before_low
+        # more than a batch of one log time
+        return low, (self._part(begun[0], before_high[0], limit), before_high[1])
+
+    def _part(self, begun: Positions, ends: Positions, limit: int) -> Positions:
+        """The ends of the first `limit` records, source by source."""
+        part, left = {}, limit
+        for number, end in sorted(ends.items()):
+            start = begun.get(number, 0)
+            part[number] = self.events.cut(number, start, end, left) if left > 0 and end > start else start
+            left -= self.events.size(number, start, part[number])
+        return part
+
+    def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
+        name, changes = start["ledger"], self._changes(begun[1], ends[1], start["cut"])
+        if changes:
+            after = ledger.load(self.checkpoint, name, self.settings.schema)[0].copy()
+            for change in changes:
+                after.apply(change.message)
+            name = ledger.save(self.checkpoint, name, changes, after, self.needed)
+        return _mark(cut, now_ms(), *ends, name)
+
+    def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
+        """The control messages of a cut, in log order."""
+        ranges = {
+            number: (begun.get(number, 0), end) for number, end in ends.items() if end > begun.get(number, 0)
+        }
+        changes = [
+            Change(log_time, records.source, place, message)
+            for records in (self.control.read(ranges, floor) if ranges else ())
+            for log_time, (place, message) in zip(records.log_time.tolist(), records.lines(), strict=True)
+        ]
+        return sorted(changes, key=lambda change: (change.log_time, change.source))
+
+    def _check(self, begun: Ends, there: Ends) -> None:
+        """Raises LogLost if what comes next in a source is gone. Readers find out what goes later."""
+        feeds = ("events", self.events), ("control", self.control)
+        for (name, feed), at, ends in zip(feeds, begun, there):
+            for number, start in feed.starts().items():
+                if start > at.get(number, start):
+                    raise LogLost(
+                        f"{name}/{number}: records from {at[number]} up to {start} have expired before the engine read "
+                        "them; start with a new checkpoint, and keep the log longer"
+                    )
+                if ends.get(number, start) < at.get(number, 0):
+                    raise LogLost(
+                        f"{name}/{number}: ends at {ends[number]}, but the engine has read up to {at[number]} already: another "
+                        "log has its name; start with a new checkpoint"
+                    )
+        self._checked = True
+
+    def works(self, start: Mark, end: Mark) -> list[Work]:
+        """What the tasks have to do between two marks; a batch with many records is shared among them."""
+        begun, ends = positions(start["events"]), positions(end["events"])
+        ranges = [
+            (number, begun[number], last)
+            for number, last in ends.items()
+            if last > begun.get(number, last)  # there is nothing of a source where it enters
+        ]
+        size = sum(self.events.size(*each) for each in ranges)
+        tasks = self.settings.parallelism if size > WORTH_SHARING else 1
+        shares: list[dict[int, tuple[int, int]]] = [{}]
+        room = share = -(-size // tasks)
+        for number, first, last in ranges:
+            while first < last:
+                divided = self.events.divisible and len(shares) < tasks
+                upto = self.events.cut(number, first, last, room) if divided else last
+                shares[-1][number] = shares[-1].get(number, (first,))[0], upto
+                room -= self.events.size(number, first, upto)
+                first = upto
+                if room <= 0 and len(shares) < tasks:
+                    shares.append({})
+                    room = share
+        cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
+        return [
+            Work(part, cut, start["ledger"], end["ledger"], end["at"], end["number"], end["epoch"])
+            for part in shares
+        ]
+
+
+def positions(saved: Mapping[str, int]) -> Positions:
+    """As a mark has them."""
+    return {int(number): position for number, position in saved.items()}
+
+
+def _all_taken(begun: Ends, ends: Ends) -> bool:
+    return all(end <= at.get(number, 0) for at, of in zip(begun, ends) for number, end in of.items())
+
+
+def _waiting(begun: Ends, ends: Ends, there: Ends) -> bool:
+    """Whether there is a source with records of which none is taken."""
+    return any(
+        ends[log][number] <= at.get(number, 0) < there[log][number]
+        for log, at in enumerate(begun)
+        for number in ends[log]
+    )
+
+
+def _mark(cut: int, at: int, events: Positions, control: Positions, name: str) -> Mark:
+    named = {"events": events, "control": control}
+    ends = {log: {str(number): position for number, position in of.items()} for log, of in named.items()}
+    return {"cut": cut, "at": at, **ends, "ledger": name}

@@ -1,0 +1,291 @@
+"""The logs that an engine reads and writes: as folders of files, or as topics of Kafka."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.record import fingerprint, planned_end, runs_loop
+from lab.logs.access import make_folder
+from lab.logs.files import WEEK_MS, FileLog, joined
+from lab.logs.index import Batch, writer_id
+from lab.logs.positions import Positions
+from lab.model.answers import read_stats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from lab.engine.checkpoint.cuts import Cut
+    from lab.engine.loop.kafkaoutlet import Outlet, TransactionalOutlet
+    from lab.engine.records.feeds import Feed
+    from lab.engine.records.kafkafeed import KafkaFeed
+    from lab.engine.windows.evaluate import TaskOutput
+    from lab.logs.cluster import Cluster
+    from lab.logs.kafka import KafkaLog
+
+READ = ("events", "control")
+WRITTEN = ("alerts", "acks", "deadLetters", "stats")
+LOGS = (*READ, *WRITTEN)
+LINES_A_ROW = 1_000
+LINES_AT_FIRST = 100  # of the stats topic
+CLOCKS_MS = 60_000  # those of two hosts may differ by so much
+
+
+@dataclass(frozen=True)
+class FileLogs:
+    """Logs on the embedded default: one folder for each log, in `folder` or elsewhere."""
+
+    folder: Path
+    elsewhere: Mapping[str, Path] = field(default_factory=dict)
+
+    def log(self, name: str) -> FileLog:
+        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        return FileLog(self.path(name), keep_ms=None if name == "control" else WEEK_MS)
+
+    def path(self, name: str) -> Path:
+        """The folder of a log."""
+        return self.elsewhere.get(name, self.folder / name)
+
+    def create(self) -> None:
+        """Makes the folders that are not there."""
+        for name in LOGS:
+            make_folder(self.path(name))
+
+    def topic(self, name: str) -> str:
+        """What rows for the log are marked with."""
+        return name
+
+    def feed(self, name: str) -> "Feed":
+        """A log as the engine reads it."""
+        from lab.engine.records.feeds import FileFeed
+
+        return FileFeed(self.path(name))
+
+    def reached(self, events: Positions) -> None:
+        """Micro-batches up to here are done; a folder need not know."""
+
+    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+        """What a checkpoint with the id `writer` gives is appended once for each micro-batch, however often the batch runs."""
+        return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
+
+    def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
+        rows, end = output.toArrow(), planned_end(checkpoint.where, batch_id)
+        if not runs_loop(end):
+            self.write(rows, end["number"], writer, fingerprint(end))
+
+    def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
+        """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
+        parts = (lines[at : at + LINES_A_ROW] for at in range(0, len(lines), LINES_A_ROW))
+        values = [_pressed(joined(part)) for part in parts]
+        return [""] * len(values), values
+
+    def write(self, rows: "pa.Table", number: int, writer: str, of: int) -> None:
+        """Appends the rows of `source.OUTPUT` of a cut unless the logs have them; `of`: its fingerprint."""
+        import pyarrow.compute as pc
+
+        for name in rows["topic"].unique().to_pylist():
+            values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
+            self.log(name).put(writer, number, b"".join(map(_unpressed, values)), of)
+
+    def put(self, writer: str, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
+        """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
+
+        Raises OtherBatch if a log has another cut of its number.
+        """
+        for name, (_, lines) in output.items():
+            self.log(name).put(writer, cut.number, joined(lines), fingerprint(cut.end), again)
+
+    def outlet(self, writer: str) -> "FileOutlet":
+        """Where a task delivers its cuts."""
+        return FileOutlet(self, writer)
+
+    def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple[FileLog, Batch]]:
+        """Each log that has micro-batches of a checkpoint, and its last one; they are known however long ago they were."""
+        for log in map(self.log, WRITTEN):
+            if last := log.last_batch(writer):
+                yield log, last
+
+
+def _pressed(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    pressed = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(pressed, "lz4") as stream:
+        stream.write(data)
+    return pressed.getvalue().to_pybytes()
+
+
+def _unpressed(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
+        return stream.read()
+
+
+@dataclass(frozen=True)
+class FileOutlet:
+    """Delivers cuts to folders, each once."""
+
+    logs: FileLogs
+    writer: str
+
+    def put(self, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
+        """Appends what comes of a cut."""
+        self.logs.put(self.writer, cut, output, again)
+
+    def flush(self) -> None:
+        """All is there."""
+
+
+@dataclass(frozen=True)
+class KafkaLogs:
+    """Logs as topics of a cluster (or one that is no more than its host:port), called as the logs are or as `topics` says."""
+
+    where: "str | Cluster"
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> "Cluster":
+        """How the brokers are reached."""
+        from lab.logs.cluster import cluster_of  # a tenth of a second that files need not wait for
+
+        return cluster_of(self.where)
+
+    @property
+    def address(self) -> str:
+        """host:port of a broker, or of several."""
+        return self.cluster.address
+
+    def log(self, name: str) -> "KafkaLog":
+        """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
+        from lab.logs.kafka import KafkaLog
+
+        return KafkaLog(self.cluster, self.topic(name))
+
+    def topic(self, name: str) -> str:
+        """What the log is called there."""
+        return self.topics.get(name, name)
+
+    def create(self, partitions: int = 1) -> None:
+        """Makes the topics that are not there. Raises NoBroker, BadTopic."""
+        from lab.logs.kafka import COMPACTED
+
+        for name in LOGS:
+            log = self.log(name)
+            log.create(1, COMPACTED) if name == "control" else log.create(
+                partitions if name == "events" else 1
+            )
+
+    def feed(self, name: str) -> "KafkaFeed":
+        """A log as the engine reads it: events by tasks, which can wait for brokers, control by the driver, which cannot."""
+        from lab.engine.records.kafkafeed import KafkaFeed
+        from lab.logs.cluster import ANSWER_S
+
+        patience_s = ANSWER_S if name == "control" else float("inf")
+        return KafkaFeed(self.cluster, self.topic(name), patience_s)
+
+    def reached(self, events: Positions) -> None:
+        """The consumer group follows."""
+        from lab.engine.records.kafkafeed import follower
+
+        follower(self.cluster, self.topic("events")).reached(events)
+
+    def outlet(self, writer: str) -> "Outlet":
+        """Where a task delivers its cuts."""
+        from lab.engine.loop.kafkaoutlet import outlet
+
+        return outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
+
+    def transactional_outlet(
+        self, writer: str, key_groups: int, taken: "Sequence[Cut]", check: Callable[[], None]
+    ) -> "TransactionalOutlet":
+        """Where an attempt that owns all key-groups of a checkpoint delivers its cuts, those `taken` before it unless they are committed.
+
+        `check` raises an error if another attempt has taken over.
+        """
+        from lab.engine.loop.kafkaoutlet import TransactionalOutlet
+
+        name = f"lab-{writer}-0-{key_groups - 1}"
+        outlet = TransactionalOutlet(self.cluster, {log: self.topic(log) for log in WRITTEN}, name, check)
+        if taken:
+            outlet.committed = self._committed(writer, taken)
+        return outlet
+
+    def _committed(self, writer: str, taken: "Sequence[Cut]") -> frozenset[tuple[int, int]]:
+        """(number, fingerprint) of the newest cuts of a checkpoint that were committed, at least of all that are among `taken`."""
+        first = taken[0]
+        self.log("stats").wait_for_transactions()
+        lines = self._newest_cuts(
+            writer,
+            first.end["at"] - CLOCKS_MS,
+            lambda found: any(line["batch"] < first.number for line in found),
+        )
+        committed = [line for line in lines if line["engine"].get("exactlyOnce")]
+        return frozenset((line["batch"], _fingerprint(line)) for line in committed)
+
+    def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[str]]:
+        """Keys and values of the rows that carry lines to the sink: a record each."""
+        return keys, lines
+
+    def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
+        """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""
+        if mine := self._newest_cuts(writer, since_ms, bool):
+            last = mine[-1]
+            yield self.log("stats"), Batch(writer_id(writer), last["batch"], _fingerprint(last))
+
+    def _newest_cuts(self, writer: str, since_ms: int, enough: Callable[[list[dict]], bool]) -> list[dict]:
+        """The newest lines of the stats log that tell of cuts of a checkpoint: enough of them, or all since a time."""
+        log, asked = self.log("stats"), LINES_AT_FIRST
+        while True:
+            lines = list(_readable(log.newest(asked)))
+            mine = [line for line in lines if line.get("engine", {}).get("id") == writer and "cut" in line]
+            ends = [line["times"]["end"] for line in lines if "end" in line["times"]]
+            if enough(mine) or log.has_at_most(asked) or min(ends, default=since_ms) < since_ms:
+                return mine
+            asked *= 10
+
+    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+        """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
+        properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
+        return output.writeStream.format("kafka").options(**properties)
+
+
+def _fingerprint(line: dict) -> int:
+    """Of the cut that a line of the stats log tells of."""
+    return fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
+
+
+def _readable(lines: list[str]) -> Iterator[dict]:
+    """The lines of a stats log that an engine can have written."""
+    for line in lines:
+        with suppress(ValueError):
+            yield read_stats(line)
+
+
+def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
+    """Raises ValueError if Spark's tasks are where they do not reach the logs."""
+    if isinstance(logs, FileLogs) and not master.startswith("local"):
+        raise ValueError(
+            f"logs in folders are on this machine, Spark's tasks on {master} are on others: use topics, "
+            "kafka://HOST:PORT, or Spark on this machine"
+        )
+
+
+def check_transactions(logs: FileLogs | KafkaLogs, checkpoint: Durable, once: bool = False) -> None:
+    """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `once`: it stops when it has read all."""
+    folders = isinstance(logs, FileLogs)
+    if folders:
+        raise ValueError(
+            "--exactly-once is for topics, these logs are folders: they get each alert once without it, so leave it out"
+        )
+    if once or not checkpoint.local:
+        other = "an engine that stops when it has read all" if once else f"checkpoint {checkpoint}"
+        raise ValueError(
+            f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with a checkpoint "
+            "in a folder, or leave it out and drop repeated alerts by alertId"
+        )

@@ -1,0 +1,82 @@
+"""The engine as a loop that knows nothing of Spark: cut, read, decode, route, evaluate, deliver, and now and then save.
+
+    ┌────────────────────────── an epoch ──────────────────────────┐
+    cut ─► written ahead ─► read, decode, route ─► evaluate ─► deliver         again and again; a pure function of the cut
+    └──────────────────────────────────────────────────────────────┘
+    end ─► state file ─► saved                                               once an epoch
+
+Whoever runs an epoch again carries out the same cuts, then goes on. So it gives the same lines and the same state file.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lab.engine.checkpoint import ledger
+from lab.engine.checkpoint.cuts import Cut, Cuts
+from lab.engine.checkpoint.record import fingerprint
+from lab.engine.loop.cut import Planner
+from lab.engine.loop.job import Job
+from lab.engine.loop.task import answered, routed, state_of, with_stats
+from lab.engine.windows.evaluate import TaskOutput, Windows
+from lab.engine.windows.windowstate import WindowState
+
+Again = frozenset[tuple[int, int]]  # (number, fingerprint) of cuts that an earlier attempt may have delivered
+Deliver = Callable[[Cut, TaskOutput, Again], None]
+
+
+class Epoch:
+    """A running epoch, see `epoch`."""
+
+    def __init__(
+        self,
+        job: Job,
+        planner: Planner,
+        cuts: Cuts,
+        state: WindowState,
+        windows: Windows,
+        deliver: Deliver,
+    ):
+        self.job, self.planner, self.cuts = job, planner, cuts
+        self._state, self._windows, self._deliver = state, windows, deliver
+
+    def step(self) -> bool:
+        """Takes a cut and carries it out; False if the logs have nothing new, or the epoch ended in an earlier attempt."""
+        if self.cuts.ended:
+            return False
+        end = self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records)
+        if end == self.cuts.mark:
+            return False
+        self.carry_out(self.cuts.add(end), frozenset())
+        return True
+
+    def carry_out(self, cut: Cut, again: Again) -> None:
+        """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
+        [work] = self.planner.works(cut.begin, cut.end)
+        envelopes, counted = routed(self.job, work)
+        output, stats = answered(self.job, self._windows, work, envelopes, counted)
+        output = with_stats(output, stats, cut.number, self._state)
+        self.cuts.check()
+        self._deliver(cut, output, again)
+
+
+@contextmanager
+def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[Epoch]:
+    """An attempt at an epoch of an engine with one task: first what earlier attempts cut, then as many steps as are asked for.
+
+    At the end it is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. Another attempt
+    that begins meanwhile takes it over, and this one raises TakenOver at its next step.
+    """
+    if cuts.is_saved:
+        cuts.next()
+    planner.needed = cuts.begin["ledger"]
+    rules = ledger.load(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
+    state = state_of(job, 0)
+    with state.epoch(cuts.epoch, rules) as windows:
+        running = Epoch(job, planner, cuts, state, windows, deliver)
+        taken = list(cuts.taken)
+        again = frozenset((cut.number, fingerprint(cut.end)) for cut in taken)
+        for cut in taken:
+            running.carry_out(cut, again)
+        yield running
+        cuts.end()
+    cuts.saved()

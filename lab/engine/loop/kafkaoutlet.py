@@ -1,0 +1,109 @@
+"""Delivers cuts to topics, from the task that evaluates them: a record for each line, at least once or in transactions."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from lab.engine.checkpoint.cuts import Cut, TakenOver
+from lab.engine.checkpoint.record import fingerprint
+from lab.engine.windows.evaluate import TaskOutput
+from lab.logs import cluster as clusters
+from lab.logs.cluster import Cluster
+from lab.logs.kafka import ROOM_S, WRITING
+
+FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+class Outlet:
+    """The producer of a task."""
+
+    def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):
+        self._producer = Producer(cluster.librdkafka | WRITING | {"linger.ms": 0, **settings})
+        self._topics = topics
+        self._lost: KafkaError | None = None
+
+    def put(self, cut: Cut, output: TaskOutput, again: frozenset[tuple[int, int]]) -> None:
+        """Sends what comes of a cut; readers know alerts by their alertId."""
+        for name, (keys, lines) in output.items():
+            topic = self._topics[name]
+            for key, line in zip(keys, lines, strict=True):
+                self._send(topic, line, key)
+        self._producer.poll(0)
+        self._raise_lost()
+
+    def _send(self, topic: str, line: str, key: str) -> None:
+        while True:
+            try:
+                return self._producer.produce(topic, line, key, on_delivery=self._heard)
+            except BufferError:
+                self._producer.poll(ROOM_S)
+
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
+        self._lost = self._lost or error
+
+    def _raise_lost(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, None
+            raise KafkaException(lost)
+
+    def flush(self) -> None:
+        """Waits until the brokers have all that was sent. Raises KafkaException if they lost any."""
+        self._producer.flush()
+        self._raise_lost()
+
+
+class TransactionalOutlet(Outlet):
+    """The producer of an attempt, which delivers each cut in one transaction: readers of committed records see it whole, and once.
+
+        attempt 1   7 ─► commit   8 ─► ┊ killed ┊
+        attempt 2                                  init: 8 is aborted, attempt 1 fenced   7 is committed   8 ─► commit   9 ─► …
+
+    `committed`: (number, fingerprint) of cuts that earlier attempts have committed; they are not delivered again. `check`
+    raises an error if another attempt has taken over. The broker goes on with the producer that was initialized last, even
+    if that is of an older attempt; so both sides of the initialization are checked. What was committed before it is final.
+    """
+
+    def __init__(self, cluster: Cluster, topics: dict[str, str], name: str, check: Callable[[], None]):
+        limit = {"transactional.id": name, "transaction.timeout.ms": WRITING["message.timeout.ms"]}
+        super().__init__(cluster, topics, limit)
+        self.committed: frozenset[tuple[int, int]] = frozenset()
+        with self._fenced():
+            self._initialize(check)
+
+    def _initialize(self, check: Callable[[], None]) -> None:
+        while True:
+            check()
+            try:
+                self._producer.init_transactions(clusters.ANSWER_S)
+                return check()
+            except KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+
+    def put(self, cut: Cut, output: TaskOutput, again: frozenset[tuple[int, int]]) -> None:
+        """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
+        if (cut.number, fingerprint(cut.end)) in self.committed:
+            return
+        with self._fenced():
+            self._producer.begin_transaction()
+            super().put(cut, output, again)
+            self._producer.commit_transaction()
+
+    @contextmanager
+    def _fenced(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as failure:
+            if failure.args[0].code() in FENCED:
+                raise TakenOver(
+                    "the broker has fenced this attempt: another one has begun to deliver"
+                ) from None
+            raise
+
+
+@lru_cache(maxsize=2)
+def outlet(cluster: Cluster, topics: tuple[tuple[str, str], ...]) -> Outlet:
+    """The one of this process."""
+    return Outlet(cluster, dict(topics))

@@ -1,0 +1,42 @@
+"""A checkpoint that was put back: a copy from an earlier day, which does not know what its engine has done since.
+
+    copy                 put back
+    ──1──2──3────4──5──6                what the logs have of it
+           └────────────4'──5'──►       what it would do next: other cuts under the same numbers
+
+A log takes each number of a checkpoint once, so file logs would refuse 4', and topics would get it beside 4. Whether a batch is
+the one that a log has is told by the mark at its end, not by its lines, which carry the times at which it ran: a batch is a
+function of that mark and of the batches before. So two histories of one checkpoint are the same up to the first batch whose mark
+differs; and a batch that runs again, after a crash, has the mark that was written ahead for it.
+"""
+
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.record import cut_mark, fingerprint, read_record
+from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
+from lab.model.times import now_ms
+
+
+class PutBack(ValueError):
+    """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
+
+
+def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: Durable, writer: str) -> None:
+    """Raises PutBack if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
+    newest = cut_mark(checkpoint.where) or {"at": 0}
+    since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
+    for log, last in logs.last_batches(writer, since_ms - CLOCKS_MS):
+        newest = cut_mark(checkpoint.where) or {}  # only now: another engine may be at its last cut
+        number = newest.get("number", -1)
+        if last.number > number:
+            ends = "before its first cut" if number < 0 else f"with cut {number}"
+            raise _put_back(checkpoint, f"it ends {ends}, and {log} has its cut {last.number}")
+        mine = cut_mark(checkpoint.where, last.number)
+        if mine and last.fingerprint not in (None, fingerprint(mine)):
+            raise _put_back(checkpoint, f"{log} has another cut {last.number} of it")
+
+
+def _put_back(checkpoint: Durable, found: str) -> PutBack:
+    return PutBack(
+        f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {checkpoint}, and start again. "
+        "Then everything since comes again, alerts with the same alertId unless another version gave them; docs/operations.md, Upgrades"
+    )

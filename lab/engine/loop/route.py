@@ -1,0 +1,180 @@
+"""Route (dynamic partitioning): each event goes to the key-group of its group, once for each route of the current rules.
+
+The counterpart of the Flink demo's `DynamicKeyFunction`. Rules with the same keys and filter share a route, and fields that
+none of them needs stay behind. Every task knows the control messages of the batch: the broadcast state pattern.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.checkpoint.ledger import Change, Ledger
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.records.columns import BEFORE_ALL, ID, ID_TEXT, LOG_TIME, SOURCE, Columns, in_log_order, take
+from lab.engine.records.decode import MicroBatch
+from lab.engine.windows.evaluate import Envelope
+from lab.engine.windows.store import halves
+from lab.engine.windows.when import when_columns, where_column
+from lab.model.keygroups import digest, key_groups_of
+from lab.model.rule import WHERE, Filter, Route
+from lab.model.schema import Schema
+
+
+def route(
+    batch: MicroBatch, ledger: Ledger, changes: list[Change], settings: Settings
+) -> tuple[list[Envelope], Counter, list[int]]:
+    """A micro-batch under the rules of `ledger`, to which its changes are applied at their place in the log.
+
+    With its counts, and the newest event time before each change and of all, in ms. The rows of an envelope are in log order.
+    """
+    counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
+    events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
+    places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
+    envelopes, first, newest = [], 0, [BEFORE_ALL]
+    for after, end in enumerate([*places, len(events[LOG_TIME])]):
+        newest.append(newest[-1])
+        if end > first:
+            times = events[settings.schema.time_field]
+            newest[-1] = max(newest[-1], pc.max(pa.array(times[first:end])).as_py())
+            part = {name: values[first:end] for name, values in events.items()}
+            envelopes += _between(part, ledger, after, counts, settings)
+            first = end
+        if after < len(changes):
+            ledger.apply(changes[after].message)
+    return envelopes, counts, newest[1:]
+
+
+def _between(
+    events: Columns, ledger: Ledger, after: int, counts: Counter, settings: Settings
+) -> Iterator[Envelope]:
+    """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
+    unclaimed = np.ones(len(events[LOG_TIME]), bool)
+    events = {name: _numpy(values) for name, values in events.items()}
+    found = Found(events, [plan.route.filter for plan in ledger.plans], settings.schema)
+    for plan in ledger.plans:
+        rows = found.rows(plan.route)
+        if not len(rows):
+            continue
+        columns = routed(events, rows, plan.route, plan.needs, settings.schema)
+        columns |= when_columns(plan.rules, events, rows, settings.schema)
+        unclaimed[rows] = False
+        key = [values for name, values in columns.items() if name.startswith("key:")]
+        columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
+        yield Envelope(after, plan.kept.store, columns)
+    unrouted = int(np.count_nonzero(unclaimed))
+    counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
+
+
+def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
+    """An envelope cut by the tasks that own its rows' key-groups."""
+    tasks = envelope.columns["keyGroup"] * settings.parallelism // settings.key_groups
+    order = np.argsort(tasks, kind="stable")
+    bounds = np.searchsorted(tasks[order], np.arange(settings.parallelism + 1)).tolist()
+    for task, (first, end) in enumerate(pairwise(bounds)):
+        if end > first:
+            rows = order[first:end]
+            part = {name: take(values, rows) for name, values in envelope.columns.items()}
+            yield task, Envelope(envelope.after, envelope.store, part)
+
+
+def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
+    """The rows that pass the route's filter and have a group, in order."""
+    return Found(events, [route.filter], schema).rows(route)
+
+
+class Found:
+    """The rows that pass filters. A column is looked through once for all filters that begin with it, not once for each."""
+
+    def __init__(self, events: Columns, filters: Iterable[Filter], schema: Schema):
+        self.events, self.schema = events, schema
+        wanted: dict[str, dict] = {}
+        for (name, values), *_ in (list(_stored(filter, schema)) for filter in filters if filter):
+            wanted.setdefault(name, {}).update(dict.fromkeys(values))
+        self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
+
+    def rows(self, route: Route) -> np.ndarray:
+        """Those that pass the route's filter and have a group, in order."""
+        rows = np.arange(len(self.events[LOG_TIME]))
+        for number, (name, values) in enumerate(_stored(route.filter, self.schema)):
+            if number == 0:
+                parts = [self._by_value[name][value] for value in values]
+                rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
+            else:
+                column = pa.array(take(self.events[name], rows))
+                rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
+        for name in route.keys:
+            if isinstance(self.events[name], pa.Array):
+                rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
+        return rows
+
+
+def _rows_by_value(column: np.ndarray | pa.Array, values: list) -> dict[int | str, np.ndarray]:
+    """The rows that have each of some different values, in order.
+
+    >>> {value: rows.tolist() for value, rows in _rows_by_value(np.array([7, 5, 7, 6]), [5, 7, 8]).items()}
+    {5: [1], 7: [0, 2], 8: []}
+    """
+    column = pa.array(column)
+    numbers = pc.fill_null(pc.index_in(column, pa.array(values, column.type)), len(values)).to_numpy()
+    numbers = numbers.astype(np.min_scalar_type(len(values)))  # short ones are sorted faster
+    rows = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[rows], np.arange(len(values) + 1)).tolist()
+    return {value: rows[first:end] for value, (first, end) in zip(values, pairwise(ends))}
+
+
+def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
+    """A filter's values as columns hold them."""
+    for name, values in filter:
+        scale = schema.field(name).scale
+        yield name, [int(v.scaleb(scale)) if isinstance(v, Decimal) else v for v in values]
+
+
+def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema) -> Columns:
+    """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
+    columns: Columns = {
+        "id": _numpy(take(events[ID if ID in events else schema.id_fields[0]], rows)),
+        "time": _numpy(take(events[schema.time_field], rows)),
+        LOG_TIME: events[LOG_TIME][rows],
+        SOURCE: events[SOURCE][rows],
+    }
+    if ID in events:
+        columns[ID_TEXT] = take(events[ID_TEXT], rows)
+    for name in route.keys:
+        values = take(events[name], rows)
+        columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
+        if not schema.field(name).numeric:
+            columns[f"text:{name}"] = values
+    for name in needs:
+        if name.startswith(WHERE):
+            columns[f"value:{name}"] = where_column(name, events, rows, schema)
+            continue
+        values = take(events[name], rows)
+        columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
+    return columns
+
+
+def _numbers(
+    name: str, values: np.ndarray | pa.Array, schema: Schema
+) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
+    """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
+    columns = halves(schema, name)
+    if len(columns) == 1:
+        yield name, _numpy(values)
+        return
+    encoded = values.dictionary_encode()
+    digests = np.array([digest(text) for text in encoded.dictionary.to_pylist()], np.int64).reshape(-1, 2)
+    for half, column in enumerate(columns):
+        numbers = pa.array(digests[:, half]).take(encoded.indices)
+        yield column, _numpy(numbers)
+
+
+def _numpy(values: np.ndarray | pa.Array) -> np.ndarray | pa.Array:
+    """Numbers as NumPy's, unless some are null."""
+    if isinstance(values, np.ndarray) or values.null_count or not pa.types.is_int64(values.type):
+        return values
+    return values.to_numpy()

@@ -1,0 +1,133 @@
+"""For those who extend the engine, and for a kernel without Java: the engine's protocol in this process, without Spark.
+
+marks ──► work ──► tasks ──► lines          what Spark does with the source, a micro-batch in milliseconds
+"""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from shutil import rmtree
+from typing import Self
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.cut import Mark, Planner
+from lab.engine.loop.ends import READ, FileLogs
+from lab.engine.loop.job import Job
+from lab.engine.loop.task import from_envelopes, run_single_task, to_envelopes
+from lab.engine.records.feeds import FileFeed
+from lab.engine.windows import shared
+from lab.engine.windows.evaluate import TaskOutput
+from lab.model.schema import MAX_TIME
+
+Entry = tuple[str, bytes]  # ("event", line) or ("control", message)
+
+_starts = count()
+
+
+class Stages:
+    """An engine on file logs that runs a micro-batch when it is told to.
+
+    >>> from lab.model.schema import PAYMENTS
+    >>> with Stages(Settings(PAYMENTS)) as stages:
+    ...     stages.batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
+    ...     stages.batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
+    ...     [line.split(",")[3] for line in stages.out["alerts"]]
+    ['"key":"{payeeId=25}"']
+    """
+
+    def __init__(self, settings: Settings, logs: FileLogs | None = None):
+        self.folder = Path(tempfile.mkdtemp(prefix="lab-stages-"))
+        self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
+        self.out: dict[str, list[str]] = defaultdict(list)
+        self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
+        self._clock = {} if logs else {"clock": lambda: self._log_time + 1}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.job = Job(
+            self.settings, self.logs, str(self.folder / "checkpoint"), f"{id(self)}-{next(_starts)}"
+        )
+        events, control = (FileFeed(self.logs.path(name), **self._clock) for name in READ)
+        self.planner = Planner(events, control, self.job.folder, self.settings)
+        self.mark: Mark = self.planner.initial()
+        self.batch_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes what it wrote, but for the logs that it was given."""
+        rmtree(shared.private_folder(self.job.start), ignore_errors=True)
+        rmtree(self.folder)
+
+    def batch(self, entries: Sequence[Entry]) -> None:
+        """Logs the entries, in this order, and runs one micro-batch."""
+        for log, lines in runs(entries):
+            self._log_time += 1
+            self.logs.log("events" if log == "event" else log).append(lines, self._log_time)
+        self.step()
+
+    def step(self) -> bool:
+        """Runs a micro-batch of what is new in the logs; False if nothing is."""
+        end = self.planner.latest(self.mark, self.settings.max_batch_records)
+        if end == self.mark:
+            return False
+        for lines in self.run(self.mark, end):
+            for log, (_, values) in lines.items():
+                self.out[log] += values
+        self.mark, self.batch_id = end, self.batch_id + 1
+        return True
+
+    def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
+        """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
+        works = self.planner.works(start, end)
+        if self.settings.parallelism == 1:
+            return [run_single_task(self.job, works[0])]
+        payloads: dict[int, list[bytes]] = defaultdict(list)
+        for number, work in enumerate(works):
+            for task, payload in to_envelopes(self.job, number, work):
+                payloads[task].append(payload)
+        return [from_envelopes(self.job, task, of) for task, of in payloads.items()]
+
+    def lose_memory(self) -> None:
+        """As if all workers had died: the next micro-batch finds only what is in files."""
+        for note in shared.private_folder(self.job.start).glob("*/lock"):
+            note.write_text("")
+
+    def abort_all(self) -> None:
+        """As if no micro-batch had been committed and the last one had died half way: only shared memory remains."""
+        self.lose_memory()
+        self.out.clear()
+        start = self.job.start
+        self._begin()
+        self.job = Job(self.settings, self.logs, self.job.checkpoint, start)
+
+
+def runs(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:
+    """Entries as appends: events between two control messages, and each control message."""
+    appends: list[tuple[str, list[bytes]]] = []
+    for log, line in entries:
+        if appends and appends[-1][0] == log == "event":
+            appends[-1][1].append(line)
+        else:
+            appends.append((log, [line]))
+    return appends
+
+
+def compile_kernels() -> None:
+    """Has Numba compile the window loop into its cache, so that the first micro-batch need not wait for it."""
+    rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
+    with Stages(Settings()) as stages:
+        for number in (1, 2):
+            stages.batch(
+                [
+                    ("control", rule % number),
+                    *[("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)] * 2,
+                ]
+            )
+            stages.lose_memory()

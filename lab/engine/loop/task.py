@@ -1,0 +1,129 @@
+"""What Spark's tasks do, without Spark: read, decode and route a share of a micro-batch; evaluate what a task owns.
+
+With one task it is all one. With several, envelopes travel between them as rows (task, payload).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from lab.engine.checkpoint import lease, ledger
+from lab.engine.loop.cut import Work
+from lab.engine.loop.job import Job
+from lab.engine.loop.route import by_task, route
+from lab.engine.records.columns import BEFORE_ALL, pack, unpack
+from lab.engine.records.decode import decode
+from lab.engine.windows import shared
+from lab.engine.windows.batchstats import BatchStats
+from lab.engine.windows.evaluate import Envelope, TaskOutput, Windows
+from lab.engine.windows.windowstate import WindowState, opened
+from lab.model.keygroups import flink_range
+from lab.model.times import now_ms
+
+
+def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
+    """Reads, decodes and routes a share; also what task 0 is told of it (counts, dead letters, times), and all (newest event times)."""
+    settings = job.settings
+    times = {"start": work.at, "decode": now_ms()}
+    batch = decode(
+        job.logs.feed("events").read(work.ranges, work.cut["from"]), settings.schema, settings.max_future_ms
+    )
+    times["route"] = now_ms()
+    rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
+    if work.after != work.before:
+        rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
+    envelopes, counts, newest = route(batch, rules, changes, settings)
+    if batch.like_seconds:
+        counts["datedLikeSeconds"] = batch.like_seconds
+    if batch.nan_as_null:
+        counts["nanAsNull"] = batch.nan_as_null.total()
+    times["evaluate"] = now_ms()
+    told = {"counts": dict(counts), "deadLetters": batch.dead_letters, "deadLettersBy": dict(batch.bad)}
+    return envelopes, told | {"times": times, "cut": work.cut, "newest": newest}
+
+
+def state_of(job: Job, task: int) -> WindowState:
+    """The windows of one task's key-groups."""
+    owned = flink_range(task, job.settings.key_groups, job.settings.parallelism)
+    return opened(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
+
+
+def answered(
+    job: Job, windows: Windows, work: Work, envelopes: Iterable[Envelope], told: dict
+) -> tuple[TaskOutput, BatchStats]:
+    """What comes of a cut's events and control messages, and the counts."""
+    changes = []
+    if work.after != work.before:
+        changes = ledger.load(job.folder, work.after, job.settings.schema)[1]
+    delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
+    stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
+    newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
+    alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
+    letters = told.get("deadLetters", [])
+    output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
+    output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
+    return output, stats
+
+
+def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: WindowState) -> TaskOutput:
+    """A task's output with its line of the stats log; logs that get nothing are left out."""
+    if state.low > 0:  # one task speaks for all
+        del output["acks"]
+    if stats.counts or state.low == 0:
+        head = {"batch": number, "keyGroups": [state.low, state.high]}
+        line = stats.line(head, state.windows.stores.values(), state.chain)
+        output["stats"] = [str(state.low)], [line]
+    return {log: lines for log, lines in output.items() if lines[1]}
+
+
+def evaluated(job: Job, task: int, work: Work, envelopes: Iterable[Envelope], told: dict) -> TaskOutput:
+    """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
+    if job.lease:
+        lease.check(job.folder, job.lease)
+    state, rules = state_of(job, task), ledger.load(job.folder, work.before, job.settings.schema)[0]
+    with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
+        output, stats = answered(job, windows, work, envelopes, told)
+    return with_stats(output, stats, work.number, state)
+
+
+def run_single_task(job: Job, work: Work) -> TaskOutput:
+    """A whole epoch of one cut in one task."""
+    return evaluated(job, 0, work, *routed(job, work))
+
+
+# -- between tasks -----------------------------------------------------------------------------------------------------
+
+
+def to_envelopes(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
+    """What the reading task `number` sends: (task, payload)."""
+    envelopes, told = routed(job, work)
+    for task in range(job.settings.parallelism):
+        head = {"before": work.before, "after": work.after, "newest": told["newest"]}
+        head |= {"number": work.number, "epoch": work.epoch}
+        head |= told if task == 0 else {}
+        yield task, b"{" + json.dumps(head).encode()
+    for envelope in envelopes:
+        for task, part in by_task(envelope, job.settings):
+            yield task, pack(part.columns, [number, part.after, part.store])
+
+
+def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
+    """Evaluates what the reading tasks sent to a task, in whatever order it came."""
+    told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
+    parts: list[tuple[int, Envelope]] = []
+    for payload in payloads:
+        if payload[:1] != b"{":
+            columns, (number, after, store) = unpack(payload)
+            parts.append((number, Envelope(after, store, columns)))
+            continue
+        head = json.loads(payload[1:])
+        told["newest"] = list(map(max, head["newest"], told.get("newest", head["newest"])))
+        for name in ("counts", "deadLettersBy"):
+            told[name].update(head.get(name, {}))
+        told["deadLetters"] += head.get("deadLetters", [])
+        told["cut"] = head.get("cut")
+        for name, time in head.get("times", {}).items():
+            told["times"][name] = max(told["times"].get(name, 0), time)
+    work = Work({}, {}, head["before"], head["after"], 0, head["number"], head["epoch"])
+    envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
+    return evaluated(job, task, work, envelopes, told)

@@ -1,0 +1,145 @@
+"""A topic as the engine reads it: its partitions are the sources, read by confluent-kafka (librdkafka) as fast as it can."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from lab.engine.records.feeds import LogLost, Positions, one_a_line
+from lab.logs.cluster import Cluster
+from lab.logs.partitions import Partitions, Reader
+from lab.model.times import now_ms
+
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+GRACE_MS = 3  # what a broker is appending right now has until then to show
+COMMIT_S = 1.0
+AT_ONCE = 20_000  # records that are decoded at once
+
+
+@dataclass(frozen=True)
+class Polled:
+    """Records of one partition, in order."""
+
+    topic: str
+    source: int
+    offsets: list[int]
+    values: list[bytes]
+    log_time: np.ndarray
+
+    @property
+    def data(self) -> bytes:
+        """One record a line, as far as that is possible; else nothing."""
+        return one_a_line(self.values)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(place, value) of each record."""
+        return zip(self.places(range(len(self.values))), self.values, strict=True)
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Topic, partition and offset of some records, counted from 0."""
+        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
+
+
+class KafkaFeed:
+    """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
+
+    divisible = False  # an effective log time depends on the records before it
+
+    def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
+        self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
+        self._partitions = Partitions(cluster, topic)
+        self._ahead: int | None = None  # of the newest log time seen before this computer's clock, ms
+
+    def starts(self) -> Positions:
+        return self._partitions.starts()
+
+    def ends(self) -> Positions:
+        return self._partitions.ends()
+
+    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+        first = self._partitions.since(log_time)
+        return {n: first[n] if 0 <= first.get(n, -1) < end else end for n, end in ends.items()}
+
+    def clock(self) -> int:
+        """The newest log time there is, and what has passed since it was seen: brokers' clocks are not this computer's."""
+        if self._ahead is None:
+            self.look()
+        return now_ms() + cast(int, self._ahead) - GRACE_MS
+
+    def look(self) -> None:
+        newest, now = self._partitions.newest(), now_ms()
+        self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
+
+    def size(self, source: int, start: int, end: int) -> int:
+        return end - start
+
+    def cut(self, source: int, start: int, end: int, records: int) -> int:
+        return min(end, start + max(records, 1))
+
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Polled]:
+        newest = dict.fromkeys(ranges, floor)
+        came: defaultdict[int, tuple[list[int], list[bytes], list[int]]] = defaultdict(lambda: ([], [], []))
+
+        def polled(source: int) -> Polled:
+            offsets, values, logged = came.pop(source)
+            times = np.maximum.accumulate(np.maximum(logged, newest[source]))
+            newest[source] = int(times[-1])
+            return Polled(self.topic, source, offsets, values, times)
+
+        for source, messages in self._messages(ranges):
+            offsets, values, logged = came[source]
+            offsets += [message.offset() or 0 for message in messages]
+            values += [message.value() or b"" for message in messages]
+            logged += [message.timestamp()[1] for message in messages]
+            if len(values) >= AT_ONCE:
+                yield polled(source)
+        yield from map(polled, list(came))
+
+    def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
+        try:
+            yield from _reader(self.cluster, self.topic).read(ranges, self._patience_s)
+        except KafkaException as failure:
+            if failure.args[0].code() not in GONE:
+                raise
+            starts = self.starts()
+            lost = [n for n, (start, _) in ranges.items() if start < starts.get(n, 0)]
+            names = ", ".join(f"{self.topic}/{number}" for number in lost)
+            raise LogLost(
+                f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
+                "longer"
+            ) from None
+
+
+class Follower:
+    """Lets the cluster's consumer group follow an engine, so that any tool for Kafka sees its lag. It never fails: it may lag."""
+
+    def __init__(self, cluster: Cluster, topic: str):
+        self.topic, self._committed, self._at = topic, {}, 0.0
+        settings = {"group.id": cluster.group, "enable.auto.commit": False, "log_level": 0}
+        self._consumer = Consumer({**cluster.librdkafka, **settings})
+
+    def reached(self, events: Positions) -> None:
+        """Commits how far the engine has come, once a second."""
+        if events != self._committed and time.monotonic() > self._at + COMMIT_S:
+            offsets = [TopicPartition(self.topic, number, offset) for number, offset in events.items()]
+            with suppress(KafkaException):
+                self._consumer.poll(0)
+                self._consumer.commit(offsets=offsets, asynchronous=True)
+            self._committed, self._at = events, time.monotonic()
+
+
+@lru_cache(maxsize=8)
+def _reader(cluster: Cluster, topic: str) -> Reader:
+    return Reader(cluster, topic)
+
+
+@lru_cache(maxsize=8)
+def follower(cluster: Cluster, topic: str) -> Follower:
+    """The one of this process."""
+    return Follower(cluster, topic)

@@ -1,0 +1,144 @@
+"""The pipeline, in the order data flows. One streaming query, one checkpoint.
+
+             driver                           a task for a share of the log             a task for each range of key-groups
+events  ──┐  cut by log time,       read ─► decode ─► route ───────────────► evaluate ───────► alerts, acks, dead letters, stats
+control ──┘  ledger folded, marks   a pure function of its work              state: Arrow files
+
+With parallelism 1 all tasks are one, in the source's `read`; else envelopes travel from one stage to the other.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.lease import Lease
+from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.checkpoint.record import Batches
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.codecache import check_code_cache
+from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs, check_reach, check_transactions
+from lab.engine.loop.job import Job
+from lab.engine.loop.restored import check_not_put_back
+from lab.engine.spark import source
+from lab.engine.spark.runner import tell_to_stop
+from lab.engine.windows import shared
+from lab.model.times import now_ms
+
+STOP_S = 30.0  # the loop ends at its next cut; a stop waits no longer for it
+HIDDEN = "(?i)url|sasl|ssl|password"  # options whose values Spark does not show
+# Spark gives workers with shorter tracebacks to SQL only; with the same for all, those that are there already do
+TRACEBACK = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+# Spark plans each micro-batch anew. To generate Java code for a plan, to describe it at length and to look at it again between
+# its stages costs more than it gives where a handful of rows carries all events
+SHORT_BATCHES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "simple",
+}
+
+
+def start(
+    spark: SparkSession,
+    logs: FileLogs | KafkaLogs,
+    checkpoint: Path | str,
+    settings: Settings,
+    *,
+    once: bool = False,
+) -> "Engine":
+    """Starts the engine; started again with the same checkpoint it continues. `once`: stops when it has read all.
+
+    `checkpoint`: a folder, or the URI of one (`lab.engine.checkpoint.durable`). Raises CheckpointInUse while another engine runs on
+    it or writes one of the logs, ValueError if it was made with other settings or the logs are out of Spark's reach,
+    RuntimeError if Spark has ended.
+    """
+    check_spark(spark)
+    folder, master = Durable(checkpoint), spark.sparkContext.master
+    check_reach(logs, master)
+    if settings.exactly_once:
+        check_transactions(logs, folder, once)
+    check_code_cache()
+    with ExitStack() as until_stopped:
+        lease = until_stopped.enter_context(Lease(folder))
+        if isinstance(logs, FileLogs):
+            for name in WRITTEN:
+                until_stopped.enter_context(FolderLock(logs.path(name), what="log"))
+        writer_id = settings.bind(checkpoint)
+        check_not_put_back(logs, folder, writer_id)
+        start = f"{os.getpid()}-{uuid4().hex[:8]}"
+        job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()), once)
+        until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
+        Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
+        spark.dataSource.register(source.source_of(job))
+        rows = spark.readStream.format(f"lab-{job.start}").load()
+        if settings.parallelism > 1:
+            rows = rows.repartitionById(settings.parallelism, "task")
+            rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
+        trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
+        sink = rows.writeStream.format("noop") if job.loops else logs.sink(rows, folder, writer_id)
+        writer = sink.option("checkpointLocation", folder.spark).trigger(**trigger)
+        conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
+        with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
+            return Engine(writer.start(), until_stopped.pop_all(), job)
+
+
+def check_spark(spark: SparkSession) -> None:
+    """Raises RuntimeError if Spark has ended; PySpark's own error would say nothing."""
+    if spark.sparkContext._jsc is None:
+        raise RuntimeError("this Spark session has ended: open another one with lab.session()")
+
+
+def _start_workers(spark: SparkSession, tasks: int) -> None:
+    """Has Spark start Python workers while it plans the first micro-batch: half a second of imports."""
+    with suppress(Exception):  # nobody needs them if Spark stops meanwhile
+        spark.sparkContext.parallelize(range(tasks), tasks).foreach(lambda _: None)
+
+
+@contextmanager
+def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """For queries that are started inside: each has a copy of the session's settings as they are then."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A running engine."""
+
+    query: StreamingQuery
+    until_stopped: ExitStack  # gives back the lease, the locks and the shared memory
+    job: Job
+
+    def stop(self) -> None:
+        """Stops the query, waits for its end, gives the shared memory back and lets go of the checkpoint."""
+        with self.until_stopped:
+            if self.job.loops:
+                self._end_loop()
+            self.query.stop()
+
+    def _end_loop(self) -> None:
+        """Has the loop end at its next cut, and waits for that."""
+        tell_to_stop(self.job)
+        deadline = time.monotonic() + STOP_S
+        while self.query.isActive and time.monotonic() < deadline:
+            batches = Batches.read(self.job.checkpoint)
+            if batches.planned == batches.done:
+                return
+            time.sleep(0.01)

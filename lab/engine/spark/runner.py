@@ -1,0 +1,132 @@
+"""The loop inside a task of Spark's: a minute of epochs, delivered from here, until the engine is to stop."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lab.engine.checkpoint import lease
+from lab.engine.checkpoint.cuts import FOLDER, Cut, Cuts, is_closed
+from lab.engine.checkpoint.record import planned_end, runs_loop
+from lab.engine.loop.cut import Mark, Planner, positions
+from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
+from lab.engine.loop.epochs import epoch
+from lab.engine.loop.job import Job
+from lab.engine.loop.task import run_single_task
+from lab.engine.windows import shared
+from lab.model.times import now_ms
+
+if TYPE_CHECKING:
+    from lab.engine.loop.kafkaoutlet import Outlet
+
+BATCH_S = 60.0  # events that come between two micro-batches wait for about 0.1 s; the first batches, which take longer, are shorter
+EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
+# the pause between two cuts, in which records gather; the longer nothing comes, the longer it is
+PAUSE_S, REST_S = 0.003, 0.02
+STOP = "stop"  # a file beside the shared memory: no cut comes after it
+
+
+class ParentGone(RuntimeError):
+    """The process that started this worker has ended: another one may do its work."""
+
+
+def run_loop(job: Job, batch: int) -> None:
+    """Runs a micro-batch of epochs in this process. Raises Fenced or TakenOver if somebody else works on the checkpoint."""
+    parent, flag = os.getppid(), shared.private_folder(job.start) / STOP
+    ends = time.monotonic() + _batch_s(job)
+
+    def over() -> bool:
+        if os.getppid() != parent:
+            raise ParentGone(f"process {parent} is gone")
+        return flag.exists() or time.monotonic() > ends
+
+    planner = _planner(job)
+    cuts, pause = Cuts(job.folder, _before(job, planner, batch), job.lease), PAUSE_S
+
+    def check() -> None:
+        _check_lease(job)
+        cuts.check()
+
+    outlet = _outlet(job, cuts.taken, check)
+    while not over():
+        _check_lease(job)
+        with epoch(job, planner, cuts, outlet.put) as running:
+            # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
+            save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
+            while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
+                pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
+                time.sleep(pause)
+                job.logs.reached(positions(cuts.mark["events"]))
+            outlet.flush()
+
+
+def _batch_s(job: Job) -> float:
+    """How long a micro-batch is: as long as the engine has run before it, within bounds."""
+    ran_s = (now_ms() - job.engine[1]) / 1000 if job.engine else BATCH_S
+    return min(max(ran_s, EPOCH_S), BATCH_S)
+
+
+def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
+    """The mark at which a micro-batch begins, None if the one before ran the loop."""
+    before = planned_end(job.checkpoint, batch - 1) if batch else planner.beginning()
+    return None if runs_loop(before) else before
+
+
+def finish_loop(job: Job, batch: int) -> None:
+    """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
+    alone = replace(job, settings=replace(job.settings, parallelism=1))
+    _check_lease(job)
+    if is_closed(job.folder / FOLDER, job.lease):
+        return  # by another attempt
+    planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
+    cuts = Cuts(job.folder, _before(alone, planner, batch), job.lease)
+    with epoch(alone, planner, cuts, outlet.put):
+        outlet.flush()
+    cuts.close()
+
+
+def run_cut(job: Job, begin: Mark, end: Mark) -> None:
+    """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
+    [work] = _planner(job).works(begin, end)
+    cut = Cut(work.number, begin, end)
+    outlet = _outlet(job, [cut], partial(_check_lease, job))
+    outlet.put(cut, run_single_task(job, work), frozenset())
+    outlet.flush()
+
+
+def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileOutlet | Outlet":
+    if job.settings.exactly_once and isinstance(job.logs, KafkaLogs):
+        return job.logs.transactional_outlet(_writer(job), job.settings.key_groups, taken, check)
+    return job.logs.outlet(_writer(job))
+
+
+def _writer(job: Job) -> str:
+    return job.engine[0] if job.engine else job.start
+
+
+def _check_lease(job: Job) -> None:
+    if job.lease:
+        lease.check(job.folder, job.lease)
+
+
+_planners: dict[str, Planner] = {}  # of this worker, by start
+
+
+def _planner(job: Job) -> Planner:
+    if job.start not in _planners:
+        _planners.clear()
+        events, control = map(job.logs.feed, READ)
+        _planners[job.start] = Planner(events, control, job.folder, job.settings)
+    return _planners[job.start]
+
+
+def stopping(job: Job) -> bool:
+    """Whether the engine has been told to stop."""
+    return (shared.private_folder(job.start) / STOP).exists()
+
+
+def tell_to_stop(job: Job) -> None:
+    """The loop ends at its next cut, and does not begin again."""
+    (shared.private_folder(job.start) / STOP).touch()

@@ -1,0 +1,192 @@
+"""The engine's source as Spark sees it: marks on the driver, work for tasks, Arrow batches out of them.
+
+Spark starts a process for each step that leads to a query, and each imports this. So what only tasks need, half a second of
+Numba and pandas, is imported where they begin.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+
+from lab.engine.checkpoint import cuts
+from lab.engine.checkpoint.record import Batches, runs_loop, saved
+from lab.engine.loop.cut import Ends, Mark, Planner, Work, positions
+from lab.engine.loop.ends import READ
+from lab.engine.loop.job import Job
+
+if TYPE_CHECKING:
+    from lab.engine.windows.evaluate import TaskOutput
+
+OUTPUT = StructType().add("topic", StringType()).add("key", StringType()).add("value", BinaryType())
+SENT = StructType().add("task", IntegerType()).add("payload", BinaryType())
+ARROW_OUTPUT = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
+ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
+
+
+def source_of(job: Job) -> type[DataSource]:
+    """The data source of one engine; `job` travels with the class, not among the options, which Spark shows."""
+    return type("EngineSource", (EngineSource,), {"job": job})
+
+
+class EngineSource(DataSource):
+    """Reads the logs; with one task it evaluates them, too."""
+
+    job: Job
+
+    @classmethod
+    def name(cls) -> str:
+        return f"lab-{cls.job.start}"
+
+    def schema(self) -> StructType:
+        return OUTPUT if self.job.settings.parallelism == 1 else SENT
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return LoopReader(self.job) if self.job.loops else Reader(self.job)
+
+
+class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Marks and work by `lab.engine.loop.cut`, the work done by `lab.engine.loop.task`."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self._upto: Ends | None = None
+
+    @cached_property
+    def _planner(self) -> Planner:
+        job = self.job
+        events, control = map(job.logs.feed, READ)
+        return Planner(events, control, job.folder, job.settings, job.lease)
+
+    def initialOffset(self) -> Mark:
+        return self._planner.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.job.settings.max_batch_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._upto = self._planner.target()
+
+    def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
+        begin, planned = self._mark(start), Batches.read(self.job.checkpoint).planned
+        after = -1 if runs_loop(start) else begin["epoch"]
+        if cuts.is_left(self.job.folder / cuts.FOLDER, after, self.job.lease):
+            return {"batch": 0 if planned is None else planned + 1}
+        self.job.logs.reached(positions(begin["events"]))  # batches up to `start` are done
+        at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
+        end = self._planner.latest(begin, at_most, self._upto)
+        if end != begin:
+            return end
+        # Spark compares texts, and runs a first batch also of nothing
+        first = {"number": 0, "epoch": 0}
+        return start | first if planned is None else start
+
+    def _mark(self, offset: dict) -> Mark:
+        """The mark that the end of a micro-batch means."""
+        if runs_loop(offset):
+            return saved(self.job.checkpoint) or self._planner.beginning()
+        planned = Batches.read(self.job.checkpoint).planned
+        number = -1 if planned is None else planned  # older versions gave none
+        return {"number": number, "epoch": number} | offset
+
+    def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
+        if runs_loop(end):  # an earlier start ran the loop
+            return [InputPartition(_number(end))]
+        works = self._planner.works(self._mark(start), self._mark(end))
+        return [Share(number, work) for number, work in enumerate(works)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from lab.engine.loop.task import run_single_task, to_envelopes
+
+        if not isinstance(partition, Share):
+            from lab.engine.spark.runner import finish_loop
+
+            return finish_loop(self.job, partition.value)
+        if self.job.settings.parallelism == 1:
+            yield output(self.job, run_single_task(self.job, partition.work))
+            return
+        for task, payload in to_envelopes(self.job, partition.number, partition.work):
+            yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
+
+
+class LoopReader(DataSourceStreamReader):
+    """Numbers the micro-batches; in each a task runs the loop with `lab.engine.spark.runner`, delivers, and gives Spark no rows."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def initialOffset(self) -> dict:
+        return {"batch": -1}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
+        from lab.engine.spark.runner import stopping
+
+        planned = Batches.read(self.job.checkpoint).planned
+        return start if stopping(self.job) else {"batch": 0 if planned is None else planned + 1}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        return [InputPartition((start, end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from lab.engine.spark.runner import run_cut, run_loop
+
+        start, end = partition.value
+        if runs_loop(end):
+            run_loop(self.job, _number(end))
+        else:  # planned by an engine that chose its cuts on the driver, and died
+            number = Batches.read(self.job.checkpoint).planned
+            run_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
+        yield from ()
+
+    def _begin(self, start: dict, end: Mark) -> Mark:
+        """The mark at which a cut that the driver chose begins; `start` is no mark if this source named it."""
+        if not runs_loop(start):
+            return start
+        return (_number(start) >= 0 and saved(self.job.checkpoint)) or end.get("begin", end)
+
+
+def _number(end: dict) -> int:
+    """Of a micro-batch that runs the loop."""
+    return next(iter(end.values()))
+
+
+class Share(InputPartition):
+    """The work of one reading task."""
+
+    def __init__(self, number: int, work: Work):
+        self.number, self.work = number, work
+
+
+def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
+    from lab.engine.loop.task import from_envelopes
+
+    payloads: dict[int, list[bytes]] = {}
+    for batch in batches:
+        for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
+            payloads.setdefault(task, []).append(payload)
+    for task, sent_to_it in payloads.items():
+        yield output(job, from_envelopes(job, task, sent_to_it))
+
+
+def output(job: Job, lines: "TaskOutput") -> pa.RecordBatch:
+    """A task's lines as rows."""
+    topics, keys, values = [], [], []
+    for log, of_log in lines.items():
+        of_keys, of_values = job.logs.rows(*of_log)
+        topics += [job.logs.topic(log)] * len(of_values)
+        keys += of_keys
+        values += of_values
+    return pa.record_batch([topics, keys, values], schema=ARROW_OUTPUT)

@@ -1,0 +1,266 @@
+"""Alerts as lines of JSON, all of a batch at once: columns are put together, no alert is an object of its own.
+
+row, rule, group, aggregate   ──►   {"alertId":"1.2. … .7fbfe0f0…","ruleId":1, … }     as `Alert.to_json` writes it
+"""
+
+import json
+from collections.abc import Iterable
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.compiled.layout import (
+    CONDITION,
+    HIGH_PART,
+    IN_GROUP,
+    LOW_PART,
+    PART,
+    PARTS,
+    ROW,
+    RULE,
+    SUPPRESSED,
+)
+from lab.engine.compiled.rulenumbers import scale_of
+from lab.engine.records.arrowjson import quoted
+from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take
+from lab.engine.windows.store import RouteStore
+from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
+from lab.model.alerts import conditions_json, cut_key, group_hash, said_json
+from lab.model.rule import Aggregation, Rule, Told
+from lab.model.words import plain
+
+TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
+SAFE = 1 << 62  # products below this fit an int64
+PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without an exponent
+
+
+def alert_lines(
+    store: RouteStore, columns: Columns, alerts: np.ndarray, alert_time_ms: int
+) -> tuple[list[str], list[str]]:
+    """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
+
+    Log time 0: not a live log, so neither that nor the alert's time is told.
+    """
+    values, first = alerts, first_rows(alerts)
+    alerts = values[first]  # of each alert its first row
+    if not len(alerts):
+        return [], []
+    present, which = np.unique(alerts[:, RULE], return_inverse=True)
+    rules = [store.rules[row] for row in present.tolist()]
+    heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
+    named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
+    limits = [_after_aggregate(rule.operator, plain(rule.limit), rule) for rule in rules]
+    of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
+    is_plain = np.array([rule.is_plain for rule in rules])
+    plain_rules = [rule for rule in rules if rule.is_plain]
+    mine = np.flatnonzero(is_plain[which])
+    aggregates = _aggregates(store, alerts[mine], plain_rules, (np.cumsum(is_plain) - 1)[which[mine]])
+    if len(mine) < len(alerts):
+        aggregates, of_rule[2] = _of_conditions(store, values, first, mine, aggregates, of_rule[2])
+    event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
+    event_time = _text(event_time)
+    event_id, json_id = _ids(store, columns, alerts[:, ROW])
+    keys, hashes, groups = _groups(store, columns, alerts, rules, which)
+    live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
+    lines = _joined(
+        *(of_rule[0], event_id, ".", event_time, ".", hashes),
+        *(of_rule[1], groups, ',"aggregate":"', aggregates),
+        *(of_rule[2], json_id, ',"eventTime":', event_time),
+        pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
+    )
+    return keys.to_pylist(), lines.to_pylist()
+
+
+def first_rows(alerts: np.ndarray) -> np.ndarray:
+    """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
+    rule_and_row = alerts[:, (ROW, RULE)]
+    begins = np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)]
+    return np.flatnonzero(begins & (alerts[:, CONDITION] != SUPPRESSED))
+
+
+def _after_aggregate(operator: str, limit: str, rule: Rule, conditions: Iterable[Told] = ()) -> str:
+    said = f"{conditions_json(conditions)}{said_json(rule)}"
+    return f'","operator":"{operator}","limit":"{limit}"{said},"eventId":'
+
+
+def _of_conditions(
+    store: RouteStore,
+    values: np.ndarray,
+    first: np.ndarray,
+    mine: np.ndarray,
+    aggregates: pa.Array,
+    limits: pa.Array,
+) -> tuple[pa.Array, pa.Array]:
+    """The aggregates of all alerts, and what follows them. `first`: where an alert's values begin.
+
+    `mine`: which alerts are those of plain rules, of which `aggregates` are.
+    """
+    written, after = np.empty(len(first), object), limits.to_pylist()
+    written[mine] = aggregates.to_pylist()
+    for number, (start, end) in enumerate(pairwise([*first.tolist(), len(values)])):
+        rule = store.rules[int(values[start, RULE])]
+        if rule.is_plain:
+            continue
+        found = {int(row[CONDITION]): row for row in values[start:end]}
+        measures = [
+            (
+                _exact(found.get(2 * place), each.aggregation, store),
+                _exact(found.get(2 * place + 1), each.limit_of, store),
+            )
+            for place, each in enumerate(rule.conditions)
+        ]
+        with localcontext(prec=100):
+            told = rule.told(measures)
+        assert told is not None, "only what fired is here"
+        (aggregate, operator, limit), conditions = told
+        assert aggregate is not None and limit is not None, "a condition that holds has both"
+        written[number] = plain(aggregate)
+        after[number] = _after_aggregate(operator, plain(limit), rule, conditions)
+    return pa.array(written, TEXT), pa.array(after, TEXT)
+
+
+def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) -> Exact | None:
+    """What an aggregation measured: a decimal where that is exact."""
+    if row is None or of is None:
+        return None
+    scale = scale_of(of, store.schema)
+    high, low, part, parts = row[HIGH_PART:].tolist()
+    if AGGREGATES[of.function].reported is Decimal:
+        return Decimal(joined(high, low)).scaleb(-scale, Context(prec=100))
+    return (joined(high, low) + Fraction(part, parts)) / 10**scale
+
+
+def _joined(*texts: pa.Array | str) -> pa.Array:
+    scalars = (pa.scalar(text, TEXT) if isinstance(text, str) else text for text in (*texts, ""))
+    return pc.binary_join_element_wise(*scalars)
+
+
+def _text(values: pa.Array) -> pa.Array:
+    return values.cast(TEXT)
+
+
+def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
+    """The ids of events as they stand inside a JSON string, and as JSON."""
+    schema = store.schema
+    if schema.numeric_id:
+        ids = _text(pa.array(columns["id"][rows]))
+        return ids, ids
+    texts = take(columns[ID_TEXT], rows).cast(TEXT)
+    inside = quoted(texts)
+    as_json = inside if len(schema.id_fields) == 1 else texts
+    return pc.utf8_slice_codeunits(inside, 1, -1), as_json
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def _groups(
+    store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """For each alert its key, its group's hash, and `"key":…,"group":…` as JSON; a group is looked at once for each order of the keys."""
+    orders = list(dict.fromkeys(rule.keys for rule in rules))
+    order = np.array([orders.index(rule.keys) for rule in rules])[which]
+    _, first, again = np.unique(
+        alerts[:, IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
+    )
+    keys, groups = np.empty(len(first), object), np.empty(len(first), object)
+    for number, names in enumerate(orders):
+        mine = np.flatnonzero(order[first] == number)
+        texts, jsons = group_texts(store, columns, names, alerts[first[mine], ROW])
+        keys[mine] = [cut_key(text) for text in texts.to_pylist()]
+        groups[mine] = jsons.to_pylist()
+    hashes = pa.array([group_hash(group) for group in groups], TEXT)
+    keys = pa.array(keys, TEXT)
+    said = _joined('"key":', quoted(keys), ',"group":', pa.array(groups, TEXT))
+    again = pa.array(again)
+    return keys.take(again), hashes.take(again), said.take(again)
+
+
+def group_texts(
+    store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray
+) -> tuple[pa.Array, pa.Array]:
+    """The groups of the given rows as `lab.model.alerts.group_key` writes them, but whole, and as `group_json` does."""
+    texts: list[pa.Array | str] = ["{"]
+    jsons: list[pa.Array | str] = ["{"]
+    for number, name in enumerate(names):
+        field = store.schema.field(name)
+        if field.numeric:
+            values = take(columns[f"key:{name}"], rows)
+            values = _decimals(values >> 63, values, field.scale)
+            written = _joined('"', values, '"') if field.type.startswith("decimal") else values
+        else:
+            values = take(columns[f"text:{name}"], rows).cast(TEXT)
+            written = quoted(values)
+        texts += [f";{name}=" if number else f"{name}=", values]
+        jsons += [f",{json.dumps(name)}:" if number else f"{json.dumps(name)}:", written]
+    end = pa.array(["}"] * len(rows), TEXT)
+    return _joined(*texts, end), _joined(*jsons, end)
+
+
+# -- aggregates --------------------------------------------------------------------------------------------------------
+
+
+def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which: np.ndarray) -> pa.Array:
+    """For each alert its aggregate as text."""
+    if not rules:
+        return pa.array([], TEXT)
+    kinds = [(AGGREGATES[rule.function], scale_of(rule, store.schema)) for rule in rules]
+    distinct = list(dict.fromkeys((aggregate.name, scale) for aggregate, scale in kinds))
+    kind = np.array([distinct.index((aggregate.name, scale)) for aggregate, scale in kinds])[which]
+    if len(distinct) == 1:
+        return _reported(*kinds[0], alerts)
+    texts = np.empty(len(alerts), object)
+    for number, (name, scale) in enumerate(distinct):
+        mine = np.flatnonzero(kind == number)
+        texts[mine] = _reported(AGGREGATES[name], scale, alerts[mine]).to_pylist()
+    return pa.array(texts, TEXT)
+
+
+def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
+    """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
+    if aggregate.reported is Decimal:
+        return _decimals(alerts[:, HIGH_PART], alerts[:, LOW_PART], scale)
+    low, part, parts = (alerts[:, column] for column in (LOW_PART, PART, PARTS))
+    if aggregate.reported is root:
+        measures = alerts[:, HIGH_PART:].tolist()
+        roots = [millionths_of_root(joined(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
+        if max(roots) < SAFE:
+            whole = np.array(roots, np.int64)
+            return _decimals(whole >> 63, whole, PLACES)
+    factor = 10 ** max(PLACES - scale, 0)
+    bound = SAFE // factor
+    safe = (alerts[:, HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
+    if aggregate.reported is not rounded or scale > PLACES or not safe.all():
+        return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)], TEXT)
+    whole, rest = np.divmod(part * factor, parts)
+    whole += low * factor
+    whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
+    return _decimals(whole >> 63, whole, PLACES)
+
+
+def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
+    """128-bit integers with `scale` digits after the point, as text."""
+    if scale > PLAIN_DIGITS:
+        numbers = zip(high.tolist(), low.tolist())
+        return pa.array([f"{Decimal(f'{joined(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
+    halves = np.column_stack((low, high))
+    return _text(pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]))
+
+
+def joined(high: int, low: int) -> int:
+    """Two halves of 64 bits as one number.
+
+    >>> joined(-1, -5), joined(1, -1) == (1 << 65) - 1
+    (-5, True)
+    """
+    return (high << 64) + low % (1 << 64)
+
+
+def exactly(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
+    """The measures of alerts."""
+    for high, low, part, parts in alerts[:, HIGH_PART:].tolist():
+        yield (joined(high, low) + Fraction(part, parts)) / 10**scale

@@ -1,0 +1,100 @@
+"""What a task counts in one micro-batch, and the line of the stats log that tells it."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lab.engine.compiled import window
+from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
+from lab.engine.records.columns import Columns
+from lab.engine.windows.alertlines import first_rows
+from lab.engine.windows.duplicates import duplicate_example
+from lab.engine.windows.statefiles import StateFile
+from lab.engine.windows.store import RouteStore
+from lab.model.rules import MAX_RULES
+from lab.model.tallies import EXAMPLES, FATES, Tallies, bounded, worth_telling
+from lab.model.times import now_ms
+
+
+class StoreCounts(NamedTuple):
+    """What came of one store's events: how many had each fate, were stored in each key-group, made each rule alert, or would have.
+
+    `example`: two records that are duplicates, where many are.
+    """
+
+    store: RouteStore
+    fates: np.ndarray
+    stored: np.ndarray
+    fired: np.ndarray
+    suppressed: np.ndarray
+    example: dict | None
+
+
+class BatchStats:
+    """The counts of a micro-batch; `extra`: what the reading tasks counted."""
+
+    def __init__(self, extra: Mapping, key_groups: int):
+        self.extra, self.counts = extra, Counter(extra.get("counts", {}))
+        self._by_key_group = np.zeros(key_groups, np.int64)
+        self._by_rule: Counter[str] = Counter()
+        self._suppressed: Counter[str] = Counter()
+        self._routes, self._examples_left = Tallies(at_most=MAX_RULES), EXAMPLES
+
+    @property
+    def stored(self) -> int:
+        """Events that were stored, on all routes."""
+        return int(self._by_key_group.sum())
+
+    def of_store(
+        self, store: RouteStore, columns: Columns, fates: np.ndarray, found: np.ndarray
+    ) -> StoreCounts:
+        """The counts of what `store.evaluate(columns, …)` gave. Other threads may do this for other stores."""
+        stored = columns["keyGroup"][fates <= window.STORED_LATE]
+        counts, example = np.bincount(fates, minlength=len(FATES)), None
+        if self._examples_left > 0 and worth_telling(int(counts[window.DUPLICATE]), len(fates)):
+            self._examples_left -= 1
+            example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
+        by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
+        fired = np.bincount(found[first_rows(found), RULE])
+        suppressed = np.bincount(found[found[:, CONDITION] == SUPPRESSED, RULE])
+        return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
+
+    def add(self, found: StoreCounts) -> None:
+        """Takes in the counts of one store's events."""
+        rules, fates = found.store.rules, dict(zip(FATES, found.fates.tolist(), strict=True))
+        self.counts.update(fates)
+        self._routes.add(found.store.route, rules[0].rule_id, len(rules), fates, found.example)
+        self._by_key_group += found.stored
+        for name, of_rows, by_rule in (
+            ("alerts", found.fired, self._by_rule),
+            ("suppressed", found.suppressed, self._suppressed),
+        ):
+            for row in np.flatnonzero(of_rows).tolist():
+                self.counts[name] += int(of_rows[row])
+                by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
+
+    def line(self, head: Mapping, stores: Collection[RouteStore], chain: Sequence[StateFile]) -> str:
+        """The line, which begins with `head`; `stores` and `chain` are those after the micro-batch."""
+        stats = {**head, **self.counts}
+        stats["heldEvents"] = sum(store.events for store in stores)
+        stats["groups"] = sum(store.groups for store in stores)
+        by_name = {
+            "alertsByRule": bounded(self._by_rule),
+            "suppressedByRule": bounded(self._suppressed),
+            "deadLettersBy": self.extra.get("deadLettersBy", {}),
+        }
+        stats |= {name: dict(counts) for name, counts in by_name.items() if counts}
+        stats |= self._routes.to_stats()
+        stored = np.flatnonzero(self._by_key_group)
+        stats["stored"] = dict(zip(stored.tolist(), self._by_key_group[stored].tolist()))
+        stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(chain)}
+        stats["stateBytes"] = sum(file.bytes for file in chain)
+        stats["times"] = {**self.extra.get("times", {}), "end": now_ms()}
+        if engine := self.extra.get("engine"):
+            stats["engine"] = dict(zip(("id", "since"), engine)) | self.extra.get("delivery", {})
+        if cut := self.extra.get("cut"):
+            stats["cut"] = cut
+        return json.dumps(stats)

@@ -1,0 +1,43 @@
+"""Two records that are duplicates, as an example: what they share, and what the route's rules need of each."""
+
+from typing import Any
+
+import numpy as np
+
+from lab.engine.compiled import groups, layout
+from lab.engine.compiled.rulenumbers import halves, not_null, shown_value
+from lab.engine.records.columns import ID_TEXT, Columns, take
+from lab.engine.windows.alertlines import group_texts
+from lab.engine.windows.store import RouteStore
+from lab.model.rule import ONE_BIT
+from lab.model.tallies import record_example
+
+
+def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
+    """The event in a row of columns, which is a duplicate, and the one with its id and time that its group holds."""
+    one = {name: take(values, np.array([row])) for name, values in columns.items()}
+    batch = store.batch(one)
+    groups.look_ahead(store.store, batch, 0, 1)
+    held = groups.older_neighbour(store.store, batch.group[0], batch.time[0])
+    event = store.arrays["event"]
+    while event[held, layout.ID] != batch.id[0]:
+        held = event[held, layout.PREV]
+    event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.id[0])
+    texts, _ = group_texts(store, one, store.route.keys, np.array([0]))
+    records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.value[0])]
+    return record_example(event_id, int(batch.time[0]), texts[0].as_py(), *records)
+
+
+def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
+    """The fields that an event keeps; of a text there is only a digest, in hex."""
+    found: dict[str, Any] = {}
+    for number, name in enumerate(store.fields):
+        if name.startswith(ONE_BIT):
+            continue
+        column, bit = not_null(number)
+        if not int(values[store.value_columns.index(column)]) & bit:
+            found[name] = None
+            continue
+        numbers = [int(values[store.value_columns.index(half)]) for half in halves(store.schema, name)]
+        found[name] = shown_value(store.schema.field(name), numbers)
+    return found

@@ -1,0 +1,396 @@
+"""The windows of one route, for all key-groups of a task: the compiled loop of `window.py` over shared arrays that grow."""
+
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.compiled import groups, layout, window
+from lab.engine.compiled.aggregates import LANES, SCRATCH
+from lab.engine.compiled.blocks import HALF
+from lab.engine.compiled.layout import NOTHING, Batch, Store
+from lab.engine.compiled.rulenumbers import Key, carried, halves, not_null, numbers, value_columns
+from lab.engine.records.columns import Columns, take
+from lab.engine.windows import shared
+from lab.model.rule import ONE_BIT, Route, Rule
+from lab.model.schema import Schema
+
+ROOM_AT_FIRST = 1024  # events
+ALERTS_AT_ONCE = 4096
+NEARLY_FULL = 8  # when less than one in so many is free
+NO_TWINS = np.empty(0, np.int32)
+END_OF_SEQS = 1 << 62  # greater than every seq
+
+
+class RouteStore:
+    """Held events, running aggregates and resets of a route's rules, for all key-groups of a task.
+
+    `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
+    `key_groups`: how many there are in all.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: Schema,
+        route: Route,
+        fields: list[str],
+        rules: tuple[Rule, ...],
+        key_groups: int,
+    ):
+        self.path, self.schema, self.route, self.fields = path, schema, route, fields
+        self.key_groups = key_groups
+        self._set_rules(rules)
+        self.key_columns = [column for name in route.keys for column in halves(schema, name)]
+        self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
+
+    # -- rules ---------------------------------------------------------------------------------------------------------
+
+    def _set_rules(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self.value_columns = value_columns(self.fields, self.schema)
+        self.widest_ms = max(rule.widest_ms for rule in rules)
+        self.keys, self.numbers = numbers(rules, self.fields, self.schema)
+        self.when_columns = int(self.numbers.when[:, 0].max()) + 1
+        self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
+        # aggregates that are reset when their rule fires
+        self.own = sum(key.rule_id is not None for key in self.keys)
+
+    def change(self, fields: list[str], rules: tuple[Rule, ...], gone: Collection[int]) -> None:
+        """Goes on with other rules; held events keep the fields they have. `gone`: ids of rules that left, if only for a moment."""
+        keys, columns = self.keys, self.value_columns
+        keys = [key._replace(rule_id=NOTHING) if key.rule_id in gone else key for key in keys]
+        self.fields = fields
+        self._set_rules(rules)
+        if gone or self.keys != keys or self.value_columns != columns:
+            self._lay_out(self._room, keys, gone)
+
+    # -- arrays --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _room(self) -> dict[str, int]:
+        """For how many events, groups, lanes and resets there is room."""
+        return {name: len(self.arrays[name]) for name in ("event", "group", "running", "reset")}
+
+    @property
+    def _room_at_first(self) -> dict[str, int]:
+        return {
+            "event": ROOM_AT_FIRST,
+            "group": ROOM_AT_FIRST,
+            "running": max(ROOM_AT_FIRST, self.lanes),
+            "reset": _power_of_two(2 * self.own),
+        }
+
+    def _create(self, room: dict[str, int]) -> shared.Arrays:
+        queues = sum(key.has_queue for key in self.keys)
+        distinct = sum(bool(key.unique) for key in self.keys)
+        # a block has more than HALF events, but for one of each group, which has more than LIMIT
+        blocks = 2 * room["event"] // HALF + 1
+        arrays = shared.create(
+            self.path,
+            {
+                "size": ("int64", (layout.BLOCKS + 1,)),
+                "newest": ("int64", (self.key_groups,)),
+                "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
+                "queue": ("int32", (room["event"], queues, 2)),
+                "group": ("int64", (room["group"], layout.KEY + len(self.key_columns))),
+                "table": ("int32", (_power_of_two(2 * room["group"]),)),
+                "place": ("int32", (room["group"], len(self.keys))),
+                "running": ("int64", (room["running"],)),
+                "counted": ("int32", (_power_of_two(2 * room["event"] * distinct), 3)),
+                "reset": ("int64", (room["reset"], 3)),
+                "twin": ("int32", (_power_of_two(2 * room["event"]),)),
+                "block": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
+                "total": ("int64", (blocks, len(self.keys), LANES)),
+                "scratch": ("int64", (SCRATCH,)),
+            },
+        )
+        arrays["size"][layout.SALT] = secrets.randbits(63)
+        arrays["newest"].fill(layout.NEVER)
+        for name in ("table", "place", "counted", "reset"):
+            arrays[name].fill(NOTHING)
+        return arrays
+
+    def _lay_out(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
+        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
+
+        Rules that are `gone` leave no resets behind.
+        """
+        old, new = self.arrays, self._create(room)
+        n, g = self.events, self.groups
+        numbers_of = {key: number for number, key in enumerate(self.keys)}
+        renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
+        kept = np.flatnonzero(renamed != NOTHING)
+        new["size"][: layout.LANES] = n, g
+        new["newest"][:] = old["newest"]
+        new["size"][layout.BLOCKS] = old["size"][layout.BLOCKS]
+        new["block"][: len(old["block"])] = old["block"]
+        new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
+        new["group"][:g] = old["group"][:g]
+        if before == self.keys:
+            lanes = new["size"][layout.LANES] = old["size"][layout.LANES]
+            new["place"][:g], new["running"][:lanes] = old["place"][:g], old["running"][:lanes]
+        else:
+            self._keep_running(old, new, kept, renamed[kept])
+        was, becomes = _queues(before), _queues(self.keys)
+        for key in was.keys() & becomes.keys():
+            new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
+        self.arrays = new
+        groups.index_groups(self.store)
+        groups.index_twins(
+            self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
+        )
+        window.index_counted(self.store, self.numbers, old["counted"], renamed)
+        ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
+        groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
+
+    def _keep_running(
+        self, old: shared.Arrays, new: shared.Arrays, kept: np.ndarray, renamed: np.ndarray
+    ) -> None:
+        """The lanes in use of the aggregates that are kept, group by group without gaps."""
+        places = old["place"][: self.groups, kept]
+        group, number = np.nonzero(places != NOTHING)
+        widths = self.numbers.aggregate[renamed[number], layout.WIDTH]
+        ends = np.cumsum(widths)
+        new["place"][group, renamed[number]] = ends - widths
+        rows = np.repeat(places[group, number] - (ends - widths), widths) + np.arange(widths.sum())
+        new["running"][: len(rows)] = old["running"][rows]
+        new["size"][layout.LANES] = len(rows)
+
+    @property
+    def store(self) -> Store:
+        return Store(**self.arrays)
+
+    def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
+        """For so many more; for lanes as for groups, and a table of resets is at most half full."""
+        events_now, groups_now, lanes_now, resets_now = self.arrays["size"][: layout.SALT].tolist()
+        need = {
+            "event": events_now + events,
+            "group": groups_now + groups,
+            "running": lanes_now + lanes,
+            "reset": 2 * (resets_now + resets),
+        }
+        room = self._room
+        if any(need[name] > room[name] for name in need):
+            grown = {name: max(room[name], _power_of_two(need[name])) for name in need}
+            of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
+            grown["running"] = max(grown["running"], of_all_groups)
+            self._lay_out(grown, self.keys)
+
+    def _prepare(self, batch: Batch, max_out_of_orderness_ms: int) -> None:
+        """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
+        rows = len(batch.time)
+        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired(max_out_of_orderness_ms):
+            self.compact(max_out_of_orderness_ms, coming=rows)
+        new = self._new_groups(batch)
+        # of many aggregates a group may use few: no more than the events take
+        lanes = min(new * self.lanes, rows * layout.VALUES)
+        self._make_room(events=rows, groups=new, lanes=lanes)
+
+    def grow_ahead(self, rows: int, max_out_of_orderness_ms: int) -> bool:
+        """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
+
+        `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
+        """
+        room = len(self.arrays["event"])
+        nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room
+        if nearly_full and self._mostly_expired(max_out_of_orderness_ms):
+            self.compact(max_out_of_orderness_ms)
+        elif nearly_full:
+            self._make_room(events=room)
+        return nearly_full
+
+    def _new_groups(self, batch: Batch) -> int:
+        """How many groups a batch adds; 0, not counted, where there is room for one of each event."""
+        rows = len(batch.time)
+        if self.groups + rows <= len(self.arrays["group"]):
+            return 0
+        seen = np.full(_power_of_two(2 * rows), NOTHING, np.int32)
+        return int(groups.count_new(self.store, batch.key, seen))
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> int:
+        return int(self.arrays["size"][layout.EVENTS])
+
+    @property
+    def groups(self) -> int:
+        return int(self.arrays["size"][layout.GROUPS])
+
+    @property
+    def newest(self) -> np.ndarray:
+        """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
+        return self.arrays["newest"]
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def _held(self, event: np.ndarray, max_out_of_orderness_ms: int) -> np.ndarray:
+        """Which rows of Store.event are not older than the horizon of their key-group."""
+        key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
+        horizons = self.newest - self.widest_ms - max_out_of_orderness_ms
+        return event[:, layout.TIME] >= horizons[key_groups]
+
+    # -- events in and out ---------------------------------------------------------------------------------------------
+
+    def batch(self, columns: Columns) -> Batch:
+        """Events as the compiled loop takes them."""
+        rows = len(columns["time"])
+        value = np.zeros((rows, len(self.value_columns)), np.int64)
+        for number, name in enumerate(self.fields):
+            valid: np.ndarray | bool = False
+            for column in carried(self.schema, name):
+                values = columns.get(f"value:{column}")
+                if values is None:  # the route's rules did not need it when these events arrived
+                    continue
+                valid = True
+                if isinstance(values, pa.Array):
+                    valid = values.is_valid().to_numpy(zero_copy_only=False)
+                    values = pc.fill_null(values, 0).to_numpy()
+                if not name.startswith(ONE_BIT):
+                    value[:, self.value_columns.index(column)] = values
+            column, bit = not_null(number)
+            value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
+        key = self._key(columns, rows)
+        time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
+        when = np.zeros((rows, self.when_columns), np.int64)
+        for number in range(self.when_columns):  # events that are taken back have been judged, and have none
+            when[:, number] = columns.get(f"when:{number}", 0)
+        return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), when)
+
+    def _key(self, columns: Columns, rows: int) -> np.ndarray:
+        key = np.empty((rows, len(self.key_columns)), np.int64)
+        for k, column in enumerate(self.key_columns):
+            key[:, k] = columns[f"key:{column}"]
+        return key
+
+    def evaluate(
+        self, columns: Columns, first_seq: int, max_out_of_orderness_ms: int, late_policy: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
+
+        Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
+        """
+        batch = self.batch(columns)
+        self._prepare(batch, max_out_of_orderness_ms)
+        fate = np.empty(len(batch.time), np.uint8)
+        found, done = [], 0
+        while done < len(batch.time):
+            self._make_room(groups=1, lanes=self.lanes, resets=self.own)
+            most = len(self.rules) + 2 * len(self.numbers.condition)  # rows, at one event
+            alerts = np.empty((most + ALERTS_AT_ONCE, layout.PARTS + 1), np.int64)
+            done, fired = window.evaluate(
+                self.store,
+                self.numbers,
+                batch,
+                first_seq,
+                done,
+                self.widest_ms,
+                max_out_of_orderness_ms,
+                late_policy,
+                fate,
+                alerts,
+            )
+            found.append(alerts[:fired])
+        alerts = np.concatenate(found)
+        in_order = (alerts[:, name] for name in (layout.CONDITION, layout.RULE, layout.ROW))
+        return fate, alerts[np.lexsort(tuple(in_order))]
+
+    def export(self, first_seq: int, end_seq: int, max_out_of_orderness_ms: int) -> tuple[Columns, Columns]:
+        """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
+        event = self.arrays["event"][: self.events]
+        first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
+        event = event[first:end]
+        held = self._held(event, max_out_of_orderness_ms)
+        event = event if held.all() else event[held]
+        group = self.arrays["group"][event[:, layout.GROUP]]
+        key = group[:, layout.KEY :]
+        columns: Columns = {
+            "time": event[:, layout.TIME].copy(),
+            "id": event[:, layout.ID].copy(),
+            "seq": event[:, layout.SEQ].copy(),
+            "keyGroup": group[:, layout.KEY_GROUP].copy(),
+        }
+        columns |= {f"key:{column}": key[:, k].copy() for k, column in enumerate(self.key_columns)}
+        for number, name in enumerate(self.fields):
+            column, bit = not_null(number)
+            valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
+            if name.startswith(ONE_BIT):
+                columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
+            for column in halves(self.schema, name):
+                values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
+                columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
+        resets = self.arrays["reset"]
+        resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
+        groups = resets[:, layout.RESET_GROUP]
+        reset_columns: Columns = {
+            "rule": resets[:, layout.RESET_RULE].copy(),
+            "seq": resets[:, layout.RESET_SEQ].copy(),
+            "keyGroup": self.arrays["group"][groups, layout.KEY_GROUP],
+        }
+        for k, column in enumerate(self.key_columns):
+            reset_columns[f"key:{column}"] = self.arrays["group"][groups, layout.KEY + k]
+        return columns, reset_columns
+
+    def load(
+        self,
+        events: Columns,
+        resets: Columns,
+        since: dict[int, int],
+        max_out_of_orderness_ms: int,
+        coming: int = 0,
+    ) -> None:
+        """Takes back what `export` gave, in order of seq; of several calls, a later one has later seqs.
+
+        `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
+        `coming`: for how many more events to have room.
+        """
+        batch = self.batch(events)
+        self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
+        groups.load(self.store, batch, _plain(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
+        ids = {rule.rule_id for rule in self.rules}
+        pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
+        rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
+        self._make_room(groups=len(rows), resets=len(rows))
+        key = self._key(resets, len(resets["seq"]))
+        of_reset = (_plain(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        groups.load_resets(self.store, key, *of_reset, rows)
+
+    def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
+        """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""
+        newest = self.newest.copy()
+        events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
+        if before_ms != layout.NEVER:
+            kept = np.flatnonzero(events["time"] >= before_ms)
+            events = {name: take(values, kept) for name, values in events.items()}
+        self.arrays = self._create(self._room_at_first)
+        self.newest[:] = newest
+        self.load(events, resets, {}, max_out_of_orderness_ms, coming)
+
+    def forget(self, before_ms: int, max_out_of_orderness_ms: int) -> None:
+        """Forgets the events from before a time; a key-group that holds none then begins anew."""
+        self.newest[self.newest < before_ms] = layout.NEVER
+        self.compact(max_out_of_orderness_ms, before_ms=before_ms)
+
+    def _mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
+        held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)
+        return 2 * np.count_nonzero(held) < self.events
+
+
+def _queues(keys: list[Key]) -> dict[Key, int]:
+    """The aggregates that have a queue, and its number."""
+    return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """As the loop is compiled for: contiguous and writable; a column of Arrow's is not."""
+    return np.require(values, np.int64, ["C", "W"])
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << max(at_least - 1, 0).bit_length()

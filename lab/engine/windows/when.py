@@ -1,0 +1,182 @@
+"""`when` of a route's rules, for all events of a batch at once: a bit for each event and each different condition.
+
+rules 1, 2  when amount > 500   bit 0  ┐
+rule 3      when country = "KR" bit 1  ├─►  column `when:0`: 0b01, 0b11, 0b10, …     rule 4, without one, needs no bit
+"""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import lru_cache, reduce
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.compiled.rulenumbers import different_whens, when_column
+from lab.engine.records.columns import Columns, take
+from lab.model.rule import WHERE, Rule
+from lab.model.schema import Schema
+from lab.model.when import (
+    RELATIONS,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Network,
+    Other,
+    When,
+    address_of,
+    are_networks,
+    parse_when,
+)
+
+TEXT_RELATIONS: dict[str, Callable] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+}
+
+
+def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schema: Schema) -> Columns:
+    """Which of the rules' conditions are true of some rows of events."""
+    columns: Columns = {}
+    whens = different_whens(rules)
+    if whens:
+        given = _Given(events, rows, schema)
+        for number, when in enumerate(whens):
+            name, bit = when_column(number)
+            word = columns.setdefault(name, np.zeros(len(rows), np.int64))
+            word |= np.where(given.true_of(when), np.int64(bit), 0)
+    return columns
+
+
+def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
+    """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
+    true = _Given(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    return pa.array(np.ones(len(rows), np.int64), mask=~true)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(words: str, schema: Schema) -> When:
+    return parse_when(words, schema)
+
+
+class _Given:
+    """Some rows of events; each of their columns is looked up once."""
+
+    def __init__(self, events: Columns, rows: np.ndarray, schema: Schema):
+        self._events, self._rows, self._schema = events, rows, schema
+        self._taken: dict[str, Any] = {}
+
+    def true_of(self, when: When) -> np.ndarray:
+        """Of which rows a condition is true."""
+        match when:
+            case AllOf(parts):
+                return reduce(np.logical_and, map(self.true_of, parts))
+            case AnyOf(parts):
+                return reduce(np.logical_or, map(self.true_of, parts))
+            case Comparison(field, "is null"):
+                return ~self._valid(field)
+            case Comparison(field, "is not null"):
+                return self._valid(field)
+        numeric = self._schema.field(when.field).numeric
+        true = self._numbers(when) if numeric else self._texts(when)
+        true &= self._valid(when.field)
+        return true & self._valid(when.operand.name) if isinstance(when.operand, Other) else true
+
+    def _column(self, name: str) -> np.ndarray | pa.Array:
+        if name not in self._taken:
+            self._taken[name] = take(self._events[name], self._rows)
+        return self._taken[name]
+
+    def _valid(self, name: str) -> np.ndarray:
+        column = self._column(name)
+        if isinstance(column, np.ndarray):
+            return np.ones(len(column), bool)
+        return column.is_valid().to_numpy(zero_copy_only=False)
+
+    def _whole(self, name: str) -> np.ndarray:
+        """A number's column, in units of its last digit, 0 for null."""
+        column = self._column(name)
+        return column if isinstance(column, np.ndarray) else pc.fill_null(column, 0).to_numpy()
+
+    def _numbers(self, when: Comparison) -> np.ndarray:
+        values, scale = self._whole(when.field), self._schema.field(when.field).scale
+        match when.operand:
+            case Other(name):
+                return RELATIONS[when.operator](
+                    *_signs(values, scale, self._whole(name), self._schema.field(name).scale)
+                )
+            case tuple(listed):
+                wanted = np.array([_minor(value, scale) for value in listed], np.int64)
+                return np.isin(values, wanted, invert=when.operator == "not in")
+            case value:
+                return RELATIONS[when.operator](values, np.int64(_minor(value, scale)))
+
+    def _texts(self, when: Comparison) -> np.ndarray:
+        column, operand = self._column(when.field), cast(Any, when.operand)
+        if isinstance(operand, Other):
+            true = TEXT_RELATIONS[when.operator](column, self._column(operand.name))
+        elif when.operator in TEXT_RELATIONS:
+            true = TEXT_RELATIONS[when.operator](column, pa.scalar(operand, column.type))
+        elif when.operator.endswith("startsWith"):
+            true = pc.starts_with(column, operand)
+        elif are_networks(operand):
+            true = _in_networks(column, operand)
+        else:
+            true = pc.is_in(column, pa.array(operand, column.type))
+        true = pc.fill_null(true, False).to_numpy(zero_copy_only=False)
+        return ~true if when.operator.startswith("not ") else true.copy()
+
+
+def _minor(value: Any, scale: int) -> int:
+    """In units of the last of `scale` digits after the point."""
+    return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
+
+
+def _signs(one: np.ndarray, scale: int, other: np.ndarray, other_scale: int) -> tuple[np.ndarray, int]:
+    """Two columns of numbers with so many digits after the point, as signs to compare with 0: exact, as nothing is scaled up.
+
+    >>> _signs(np.array([1, 2, -1, 0]), 0, np.array([10, 21, -9, -1]), 1)[0].tolist()  # 1 and 1.0, 2 and 2.1, -1 and -0.9, 0 and -0.1
+    [0, -1, -1, 1]
+    """
+    if scale > other_scale:
+        return -_signs(other, other_scale, one, scale)[0], 0
+    whole, rest = np.divmod(other, np.int64(10 ** (other_scale - scale)))
+    signs = (one > whole).astype(np.int8) - (one < whole).astype(np.int8)
+    return np.where(signs == 0, -(rest > 0).astype(np.int8), signs), 0
+
+
+def _in_networks(column: pa.Array, networks: tuple[Network, ...]) -> pa.Array:
+    """Which texts are addresses in one of the networks: each different text is looked at once, for each length of a prefix."""
+    encoded, masks = column.dictionary_encode(), _masks(networks)
+    texts = encoded.dictionary.to_pylist()
+    inside = pa.array([_is_inside(text, masks) for text in texts], pa.bool_())
+    return inside.take(encoded.indices)
+
+
+Masks = dict[
+    int, list[tuple[int, frozenset[int]]]
+]  # of IPv4 and IPv6: how far to shift, and what networks are then
+
+
+@lru_cache(maxsize=256)
+def _masks(networks: tuple[Network, ...]) -> Masks:
+    by_shift: dict[tuple[int, int], set[int]] = {}
+    for network in networks:
+        shift = network.max_prefixlen - network.prefixlen
+        by_shift.setdefault((network.version, shift), set()).add(int(network.network_address) >> shift)
+    masks: Masks = {4: [], 6: []}
+    for (version, shift), found in by_shift.items():
+        masks[version].append((shift, frozenset(found)))
+    return masks
+
+
+def _is_inside(text: str, masks: Masks) -> bool:
+    address = address_of(text)
+    return address is not None and any(
+        int(address) >> shift in found for shift, found in masks[address.version]
+    )

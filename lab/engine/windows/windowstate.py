@@ -1,0 +1,196 @@
+"""A task's windows between epochs: in shared memory for the next one, in state files for whoever comes after a crash.
+
+    lock the note ─► memory is that of the epoch before? ─► evaluate in log order ─► write the state file ─► note the epoch
+                          no: read the state files
+
+The arrays are in shared memory, so it does not matter which of Spark's Python workers a task gets. The note is empty while
+somebody changes them: whoever finds it so, or finds another epoch in it, rebuilds them from the files. So a task that is
+killed, runs twice or runs again gives the same rows and the same file.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.ledger import Ledger, Plan
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.records.columns import BEFORE_ALL, Columns, take
+from lab.engine.records.parallel import parallel_map
+from lab.engine.windows import shared
+from lab.engine.windows.evaluate import Windows
+from lab.engine.windows.statefiles import (
+    FileGone,
+    Overtaken,
+    StateFile,
+    StateFiles,
+    behind_gaps,
+    first_seq,
+    merging,
+    table,
+)
+from lab.engine.windows.store import RouteStore
+
+
+class WindowState:
+    """Keeps the windows of the key-groups `low` … `high`."""
+
+    def __init__(self, settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int):
+        self.files = StateFiles(checkpoint, low, high)
+        self.low, self.high = low, high
+        self.windows = Windows(settings, memory / f"{low}-{high}")
+        self.opened = ""  # the note under which the stores are what shared memory holds
+
+    @contextmanager
+    def epoch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
+        """The windows as the epoch before left them; `ledger`: what was in force then. Saved at the end, unless that raises."""
+        self.number, windows = number, self.windows
+        windows.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with shared.locked(windows.folder / "lock") as note:
+            noted = note.read()
+            newest = json.loads(noted)["epoch"] if noted else -1
+            if newest > number:
+                raise Overtaken(number, "memory holds the windows", newest)
+            note.write("")
+            windows.ledger = ledger
+            self._open(noted)
+            windows.begin(first_seq(number), max((file.newest for file in self.chain), default=BEFORE_ALL))
+            yield windows
+            self._save()
+            chain = [file._replace(serves=()) for file in self.chain]
+            done = {"epoch": number, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
+            self.opened = json.dumps(done)
+            note.write(self.opened)
+
+    def _open(self, noted: str) -> None:
+        """Makes the stores those after the epoch before: the ones at hand, those in shared memory, or out of the files.
+
+        At hand are those of the worker that wrote the note: another may have made the files of shared memory anew.
+        """
+        note = json.loads(noted) if noted else {}
+        plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
+        right = note.get("epoch") == self.number - 1 and all(map(Path.exists, map(self.windows.path, plans)))
+        if right:
+            self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
+        else:
+            for path in self.windows.folder.glob("*.windows"):
+                shared.forget(path)
+            self.chain, self.garbage = self.files.find(self.number - 1)
+        if right and noted == self.opened:
+            return
+        self.windows.stores = {number: self.windows.store(plan) for number, plan in plans.items()}
+        if not right:
+            self._rebuild(plans)
+
+    def _rebuild(self, plans: dict[int, Plan]) -> None:
+        """Fills empty stores with what the files hold."""
+        parts: dict[int, list[pa.Table]] = {number: [] for number in plans}
+        for file in self.chain:
+            rows = self.files.read(file)
+            for number in set(pc.unique(rows["store"]).to_pylist()) & plans.keys():
+                parts[number].append(rows.filter(pc.equal(rows["store"], number)))
+        for number, tables in parts.items():
+            if tables:
+                rows = pa.concat_tables(tables, promote_options="default").sort_by("seq")
+                self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
+        for file, key_group in behind_gaps(self.chain):
+            if any(
+                kg == key_group and self.windows.holds(number, kg, at)
+                for number, kg, at in self.files.newest(file)
+            ):
+                raise FileGone(f"{self.files.folder}: what came after {file.name} of key-group {key_group}")
+
+    def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
+        is_event = rows["time"].is_valid()
+        events, resets = _columns(rows.filter(is_event)), _columns(rows.filter(pc.invert(is_event)))
+        np.maximum.at(store.newest, events["keyGroup"], events["time"])
+        resets.setdefault("rule", np.empty(0, np.int64))
+        if len(resets["rule"]):
+            known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
+            mine = np.flatnonzero(known == resets["joined"])
+            resets = {name: take(values, mine) for name, values in resets.items()}
+        store.load(events, resets, {}, self.windows.late_ms)
+
+    def _save(self) -> None:
+        """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
+        taken, level = merging(self.chain, self.windows.stored)
+        if self.windows.forgot:
+            taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
+        merged = self.chain[len(self.chain) - taken :]
+        first = min((file.first for file in merged), default=self.number)
+        # of other tasks, before a rescale
+        while taken < len(self.chain) and self.chain[-taken - 1].last >= first:
+            taken += 1
+            merged = self.chain[-taken:]
+            first = min(file.first for file in merged)
+        if (
+            self.windows.forgot
+        ):  # hides every file from before, also those of other tasks that no chain has any more
+            first = 0
+        self.chain = [
+            *self.chain[: len(self.chain) - taken],
+            self.files.write(self.number, first, level, self._rows(first_seq(first)), self.windows.newest),
+        ]
+        # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
+        for name in self.garbage:
+            self.files.folder.remove(name)
+        self.garbage = [file.name for file in merged if (file.low, file.high) == (self.low, self.high)]
+        if len(self.chain) > 1 and self._expired(self.chain[0]):
+            self.garbage.append(self.chain.pop(0).name)
+
+    def _rows(self, start: int) -> pa.Table:
+        """Events and resets since a seq, as far as they are held."""
+        joined = {plan.kept.store: plan.kept.joined for plan in self.windows.ledger.plans}
+
+        def export(number: int) -> tuple[int, Columns, Columns]:
+            events, resets = self.windows.stores[number].export(
+                start, first_seq(self.number + 1), self.windows.late_ms
+            )
+            resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
+            return number, events, resets
+
+        return table(parallel_map(export, self.windows.stores, self.windows.stored))
+
+    def _expired(self, file: StateFile) -> bool:
+        """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
+        if (file.low, file.high) != (self.low, self.high):  # others need it, too
+            return False
+        if file.first == 0 and self.files.hidden(file):
+            return False
+        try:
+            held = self.files.newest(file)
+        except FileGone:
+            # a task of another machine, with memory of its own, has found it expired an epoch earlier
+            return True
+        return not any(self.windows.holds(*each) for each in held)
+
+
+def _columns(rows: pa.Table) -> Columns:
+    """A table's columns as arrays; what is null in all of its rows is not there."""
+    columns: Columns = {}
+    for name, values in zip(rows.column_names, rows.combine_chunks().columns):
+        if values.null_count == 0:
+            columns[name] = values.to_numpy()
+        elif values.null_count < len(rows):
+            columns[name] = values.chunk(0)
+    return columns
+
+
+_open: dict[tuple[Path, int, int], WindowState] = {}  # what this worker has at hand
+
+
+def opened(settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int) -> WindowState:
+    """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
+    place = memory, low, high
+    if place not in _open:
+        for other in [other for other in _open if not other[0].exists()]:
+            del _open[other]
+        shared.release()
+        _open[place] = WindowState(settings, checkpoint, memory, low, high)
+    return _open[place]
