@@ -73,8 +73,8 @@ def events(draw, time_ms: int):
 
 
 @st.composite
-def rules(draw):
-    """A rule message for logins as JSON bytes."""
+def rules(draw, absence: bool = False):
+    """A rule message for logins as JSON bytes; `absence`: perhaps of one that says so, for which a log needs log times."""
     rule = {
         "ruleId": draw(st.integers(1, 5)),
         "ruleState": draw(st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "PAUSE"])),
@@ -102,6 +102,9 @@ def rules(draw):
         rule |= {"atMost": {"alerts": draw(st.sampled_from([1, 1, 2, 5])), "per": per}}
     if draw(st.integers(0, 2)) == 0:
         rule |= draw(more_said(rule["aggregatorFunctionType"]))
+    if absence and draw(st.integers(0, 5)) == 0:
+        same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
+        rule = {name: rule[name] for name in same if name in rule} | {"absence": True}
     if draw(st.integers(0, 3)) == 0:
         rule |= {"action": draw(st.sampled_from(ACTIONS if rule["groupingKeyNames"] else ["notify"]))}
         rule |= {"ttl": draw(st.sampled_from(["30s", "5m", "7d"]))}

@@ -19,11 +19,12 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import scale_of
 from lab.engine.loop.route import matching, routed
-from lab.engine.records.columns import ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
+from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import Loose
 from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import Waits
 from lab.engine.windows.when import when_columns
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
@@ -131,7 +132,16 @@ class Past:
             active = replace(rule, state="ACTIVE")
             fields = [*rule.needs, *([spoke(rule.rule_id, 0)] if rule.at_most else [])]
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), 1)
-            _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
+            fates, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
+            if rule.absence:
+                waits = Waits(Path(folder, "waits"), active, store.key_columns)
+                alerts = waits.take(store, columns, fates, 0) + waits.reach(0, self._newest().max())
+                ids = np.array([id_text(alert.event_id) for alert in alerts], object)
+                return Aggregates(
+                    np.array([alert.event_time for alert in alerts], np.int64),
+                    ids.astype(np.int64) if self.schema.numeric_id else ids,
+                    np.zeros(len(alerts)),
+                )
         found = found[first_rows(found)]
         rows, values = found[:, ROW], np.zeros(len(found))
         for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
@@ -171,11 +181,19 @@ class Past:
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
         rows = matching(columns, rule.route, self.schema)
+        more: Columns = (
+            {HEARD: self._newest()[rows], LOG_TIME: np.zeros(len(rows), np.int64)} if rule.absence else {}
+        )
         return {
             **routed(columns, rows, rule.route, rule.needs, self.schema),
             **when_columns((rule,), columns, rows, self.schema),
             "keyGroup": np.zeros(len(rows), np.int64),
+            **more,
         }
+
+    def _newest(self) -> np.ndarray:
+        """The newest event time up to each event, ms: a file has no log times."""
+        return np.maximum.accumulate(np.asarray(self._columns()[self.schema.time_field], np.int64))
 
     def window(
         self, rule: Rule, event_id: Id, event_time: int | None = None, newest: int | None = None

@@ -50,10 +50,12 @@ CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attribute
 LIMIT_OF = (*AGGREGATION, "dividedBy")
 JOINED = ("and", "or")
 MAX_CONDITIONS, MAX_MULTIPLE, MAX_DIVIDED_BY = 4, 1_000_000, 1_000_000
+ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
 AT_MOST = ("alerts", "per")
 MAX_ALERTS = 1_000_000  # that a rule gives at most in some time
 _DEFINITION = (
     *(*_PLAIN_CELLS[2:], "windowMinutes", "filter", "where", "excludeCurrent", "limitOf", *JOINED, "atMost"),
+    "absence",
     *("when", "action", "ttl", *SAID),
 )
 # changeId: which change of a rule store the message carries (lab.rulestore.capture); the book leaves it alone
@@ -164,7 +166,8 @@ def message_of(given: dict, schema: Schema) -> Message:
     if len(keys) > MAX_KEYS:
         raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
     filter = _filter(given, schema)
-    own = _condition(given, schema)
+    absence = _is_given("absence", given)
+    own = _condition(_of_absence(given) if absence else given, schema)
     of = own.aggregation
     rule = Rule(
         *(
@@ -183,6 +186,7 @@ def message_of(given: dict, schema: Schema) -> Message:
         exclude_current=of.exclude_current,
         limit_of=own.limit_of,
         divided_by=own.divided_by,
+        absence=absence,
     )
     for joined in JOINED:
         if given.get(joined) is not None:
@@ -334,10 +338,33 @@ def _condition(given: dict, schema: Schema) -> Condition:
 
 def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
     """Which events count: `where`, `excludeCurrent`."""
-    exclude = given.get("excludeCurrent")
-    if not isinstance(exclude, bool | None):
-        raise BadRule(expected("excludeCurrent", exclude, "true or false"))
-    return _true_of_event("where", given, schema), bool(exclude)
+    return _true_of_event("where", given, schema), _is_given("excludeCurrent", given)
+
+
+def _is_given(name: str, given: dict) -> bool:
+    """Whether an attribute is true; it may be missing."""
+    value = given.get(name)
+    if not isinstance(value, bool | None):
+        raise BadRule(expected(name, value, "true or false"))
+    return bool(value)
+
+
+def _of_absence(given: dict) -> dict:
+    """What a rule says that counts the events after one: COUNT = 0, of which it need say nothing."""
+    for name in ("excludeCurrent", "limitOf", *JOINED, "atMost"):
+        if given.get(name):
+            raise BadRule(
+                f"{name}: not beside absence, which is about the events after one, and has no other condition"
+            )
+    said = ABSENCE | {name: value for name, value in given.items() if value is not None}
+    function = _one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+    operator = _one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    counts_all = said.get("aggregateFieldName") in (None, "COUNT", "COUNT_FLINK")
+    if (function, operator, counts_all, _limit(said)) != ("COUNT", "EQUAL", True, 0):
+        raise BadRule(
+            "absence: COUNT = 0 is all that such a rule can say; leave out function, field, operator and limit"
+        )
+    return said
 
 
 def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int]:

@@ -36,6 +36,23 @@ class StoredEvent:
     spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
 
 
+@dataclass(frozen=True)
+class Wait:
+    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`."""
+
+    heard: int
+    rule: Rule
+    group: tuple
+    id: Id
+    time: int
+    live: bool
+
+    @property
+    def until(self) -> int:
+        """What is logged then is the last that counts."""
+        return self.heard + self.rule.window_ms
+
+
 class Reference:
     """Evaluates rules on events exactly, one at a time.
 
@@ -71,6 +88,8 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
+        self.heard = 0  # the log time that has been reached; of a log that is not live its newest event time
+        self.waits: list[Wait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         self.reset: dict[
             tuple[int, tuple], int
@@ -78,8 +97,9 @@ class Reference:
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
-    def control(self, text: str | bytes) -> dict:
-        """Carries out a control message and returns its acknowledgement."""
+    def control(self, text: str | bytes, log_time: int = 0) -> dict:
+        """Carries out a control message and returns its acknowledgement. `log_time`: as of an event."""
+        self.reach(log_time)
         widest_before = {route: _widest_ms(rules) for route, rules in self.routes.items()}
         before = {rule.rule_id: rule.route for rule in self.book.sorted()}
         ack = self.book.apply(text)
@@ -98,6 +118,8 @@ class Reference:
             for event in held:
                 event.spoke -= left
         self.routes = self.book.routes()
+        in_force = {rule for rule in self.book.sorted() if rule.state == "ACTIVE"}
+        self.waits = [wait for wait in self.waits if wait.rule in in_force and not cleared]
         for route, rules in self.routes.items():
             if route in widest_before and _widest_ms(rules) > widest_before[route]:
                 self._forget_out_of_reach(route, widest_before[route])
@@ -141,12 +163,13 @@ class Reference:
             self.counts.update(records=1, deadLetters=1)
             return
         self.nan_as_null += nan_as_null
-        self.take(event)
+        self.take(event, log_time)
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: dict[str, Any], log_time: int = 0) -> None:
         """Evaluates an event that has been read."""
         self.counts["records"] += 1
         self.newest_of_log = max(event[self.schema.time_field], self.newest_of_log or 0)
+        self.reach(log_time or self.newest_of_log)
         routes = [
             route
             for route in self.routes
@@ -157,6 +180,8 @@ class Reference:
         for route in routes:
             rules = self.routes[route]
             fate, twin = self._on_route(event, route, rules)
+            if fate in ("evaluated", "storedLate"):
+                self._wait(event, rules, bool(log_time), fate == "evaluated")
             example = self._example(event, route, twin) if twin else None
             self.tallies.add(route, rules[0].rule_id, len(rules), {fate: 1}, example)
             self.counts[fate] += 1
@@ -190,7 +215,7 @@ class Reference:
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and self._is_judged(rule, group, current):
+            if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
                 self._evaluate(rule, group, held, current, event)
         return "evaluated", None
 
@@ -265,6 +290,43 @@ class Reference:
         if any(event.fields.get(name) is None for name in of.needs):
             return False
         return of.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
+
+    # -- absence -------------------------------------------------------------------------------------------------------
+
+    def _wait(self, event: dict[str, Any], rules: tuple[Rule, ...], live: bool, may_alert: bool) -> None:
+        """The event ends what waits for one like it, and one may be awaited after it."""
+        for rule in rules:
+            if not rule.absence or rule.state != "ACTIVE":
+                continue
+            group = tuple(event[name] for name in rule.keys)
+            if rule.aggregations[0].counts(event):
+                self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]
+            if may_alert and (rule.when is None or is_true(rule.when, event)):
+                event_id, time = self.schema.id_of(event), event[self.schema.time_field]
+                self.waits.append(Wait(self.heard, rule, group, event_id, time, live))
+
+    def reach(self, time: int) -> None:
+        """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
+        self.heard = max(self.heard, time)
+        for wait in [wait for wait in self.waits if wait.until < self.heard]:
+            self.waits.remove(wait)
+            rule = wait.rule
+            alert = Alert(
+                rule.rule_id,
+                rule.version,
+                group_key(rule.keys, wait.group),
+                Decimal(0),
+                rule.operator,
+                rule.limit,
+                wait.id,
+                wait.time,
+                log_time=wait.until if wait.live else None,
+                group=group_of(rule.keys, wait.group),
+                severity=rule.severity,
+                title=rule.title,
+                labels=rule.labels,
+            )
+            self.alerts.append(alert)
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 

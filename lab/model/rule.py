@@ -111,10 +111,14 @@ class Aggregation:
         }
 
     def describe(self, per: str = "") -> str:
+        without = " without the current event" if self.exclude_current else ""
+        return f"{self.function}{self.describe_of()}{per} over {duration_words(self.window_ms)}{without}"
+
+    def describe_of(self) -> str:
+        """What it is of, in brackets."""
         of = ", ".join(self.unique) or self.field or "events"
         where = f" where {when_text(self.where)}" if self.where else ""
-        without = " without the current event" if self.exclude_current else ""
-        return f"{self.function}({of}{where}){per} over {duration_words(self.window_ms)}{without}"
+        return f"({of}{where})"
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ class Rule:
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
     `at_most`: alerts of a group at events within `per_ms`; others are suppressed.
+    `absence`: alert at an event after which none that counts is logged for `window_ms`; the function is COUNT, the limit = 0.
     `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it.
 
     >>> from lab.model.rules import parse_message
@@ -230,6 +235,7 @@ class Rule:
     more: tuple[Condition, ...] = ()
     at_most: int | None = None
     per_ms: int = 0
+    absence: bool = False
 
     @cached_property
     def route(self) -> Route:
@@ -251,7 +257,7 @@ class Rule:
     @property
     def is_plain(self) -> bool:
         """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
-        return not (self.where or self.exclude_current or self.limit_of or self.more)
+        return not (self.where or self.exclude_current or self.limit_of or self.more or self.absence)
 
     @property
     def has_curve(self) -> bool:
@@ -306,6 +312,7 @@ class Rule:
             self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
             "atMost": {"alerts": self.at_most, "per": duration_text(self.per_ms)} if self.at_most else None,
+            "absence": self.absence or None,
             "action": self.action,
             "ttl": duration_text(self.ttl_ms) if self.action else None,
             "severity": self.severity,
@@ -321,6 +328,8 @@ class Rule:
         per = f"{where} per {', '.join(self.keys)}" if self.keys else where
         first, *more = self.conditions
         said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
+        if self.absence:
+            said = f"NO{first.aggregation.describe_of()}{per} within {duration_words(self.window_ms)} after"
         when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {duration_words(self.ttl_ms)}" if self.action else ""
         most = f", at most {self.describe_at_most()}" if self.at_most else ""

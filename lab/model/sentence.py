@@ -2,12 +2,14 @@
 
     COUNT(events where action = "failed") per userId over 10 min >= 5, when action = "login"
     SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30 and COUNT(events) over 30 d >= 10
+    NO(events where action = "confirm") per userId within 15 min after, when action = "order"
 
-sentence:    condition [joined] ["," "when" when] ["," "at" "most" number "per" duration] ["," "then" action "for" duration]
+sentence:    (condition [joined] | absence) ["," "when" when] ["," "at" "most" number "per" duration] ["," "then" action "for" duration]
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
 condition:   aggregation operator limit          limit: number ["×" aggregation] ["÷" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
              "over" duration ["without the current event"]          filter and per: of the first condition
+absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
 
 What it gives is the attributes of a message, so whatever is refused is refused by `lab.model.messages`.
 """
@@ -39,8 +41,11 @@ def read_sentence(text: str, schema: Schema) -> dict[str, Any]:
     lab.model.conditions.BadConditions: expected over and a window, such as over 10 min (at "for", character 26)
     """
     reader = _SentenceReader(text, schema)
-    rule = reader.condition(first=True)
-    rule |= reader.more()
+    if reader.next.is_word("no"):
+        rule = reader.absence()
+    else:
+        rule = reader.condition(first=True)
+        rule |= reader.more()
     while reader.next.is_sign(","):
         reader.take()
         rule |= reader.rest(rule)
@@ -97,6 +102,42 @@ class _SentenceReader(WhenReader):
             raise self.refuse(f"expected one of {' '.join(NAMES)} and a limit", sign)
         return condition | {"limitOperatorType": NAMES[sign.text]} | self.limit()
 
+    def absence(self) -> dict[str, Any]:
+        self.take()
+        of: dict[str, Any] = {"absence": True, "aggregatorFunctionType": "COUNT"}
+        self._sign("(", "what is not to come stands as NO(events), or as NO(events where …)")
+        if not self.next.is_word("events"):
+            raise self.refuse("expected events, as in NO(events)")
+        self.take()
+        of |= self._inside_brackets()
+        of |= self._of_route()
+        if not self.next.is_word("within"):
+            raise self.refuse("expected within, how long, and after, such as within 10 min after")
+        self.take()
+        of["window"] = self.duration()
+        if not self.take().is_word("after"):
+            raise self.refuse("expected after, as in within 10 min after", self.tokens[self.place - 1])
+        return of
+
+    def _inside_brackets(self) -> dict[str, Any]:
+        """`where`, if there is one, and the closing bracket."""
+        of = {}
+        if self.next.is_word("where"):
+            self.take()
+            of["where"] = when_text(self.any(0))
+        self._sign(")", "expected where and conditions, or ), after what it is of")
+        return of
+
+    def _of_route(self) -> dict[str, Any]:
+        """The filter and the keys."""
+        of: dict[str, Any] = {}
+        if self.next.is_word("where"):
+            of["filter"] = self._filter()
+        if self.next.is_word("per"):
+            self.take()
+            of["groupingKeyNames"] = self._names()
+        return of
+
     def aggregation(self, first: bool = False) -> dict[str, Any]:
         name = self.take()
         if name.kind != "word" or name.text.upper() not in AGGREGATES:
@@ -107,15 +148,9 @@ class _SentenceReader(WhenReader):
         function = name.text.upper()
         self._sign("(", f"{function} and what it is of stand as {function}(…)")
         of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
-        if self.next.is_word("where"):
-            self.take()
-            of["where"] = when_text(self.any(0))
-        self._sign(")", "expected where and conditions, or ), after what it is of")
-        if first and self.next.is_word("where"):
-            of["filter"] = self._filter()
-        if first and self.next.is_word("per"):
-            self.take()
-            of["groupingKeyNames"] = self._names()
+        of |= self._inside_brackets()
+        if first:
+            of |= self._of_route()
         if not self.next.is_word("over"):
             raise self.refuse("expected over and a window, such as over 10 min")
         self.take()
@@ -162,7 +197,9 @@ class _SentenceReader(WhenReader):
     def _ends_filter(self) -> bool:
         before = self.tokens[self.place - 1]
         is_field = self.after(1).is_sign("=") or self.after(1).is_word("in")
-        return self.next.is_word("per", "over") and not before.is_sign("=", ",", "(") and not is_field
+        return (
+            self.next.is_word("per", "over", "within") and not before.is_sign("=", ",", "(") and not is_field
+        )
 
     def limit(self) -> dict[str, Any]:
         number = self._number("a limit")

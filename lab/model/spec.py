@@ -187,6 +187,10 @@ def _message(schema: Schema) -> Json:
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
     most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
     attributes["atMost"] = {"type": "object", **_closed({"alerts": most, "per": window}, {})}
+    attributes["absence"] = {
+        "type": "boolean",
+        "description": "alert at an event after which none that counts is logged within the window",
+    }
     made = _nullable(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
     return made | {"required": ["ruleState"]}

@@ -220,6 +220,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "and_conditions": attributes.get("and"),
         "or_conditions": attributes.get("or"),
         "at_most": attributes.get("atMost"),
+        "absence": attributes.get("absence"),
         "disabled": False,
     }
 
@@ -256,6 +257,7 @@ def message_of(change: Change, identity: str) -> str:
             "and": row.get("and_conditions"),
             "or": row.get("or_conditions"),
             "atMost": row.get("at_most"),
+            "absence": row.get("absence"),
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

@@ -80,6 +80,7 @@ RULES = Table(
     Column("and_conditions", DOCUMENT),
     Column("or_conditions", DOCUMENT),
     Column("at_most", DOCUMENT),
+    Column("absence", Boolean),
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -153,6 +154,8 @@ _WHERE = "where_condition has at most 50000 characters"
 _CHECKS[_WHERE] = func.length(_ROW.where_condition) <= 50_000
 _EXCLUDE = "exclude_current is true, false or null"
 _CHECKS[_EXCLUDE] = _ROW.exclude_current.in_((True, False))
+_ABSENCE = "absence is true, false or null"
+_CHECKS[_ABSENCE] = _ROW.absence.in_((True, False))
 _LIMIT_OF = "limit_of is an object of at most 50000 characters"
 _AND = "and_conditions is a list of at most 50000 characters"
 _OR = "or_conditions is a list of at most 50000 characters"
@@ -229,7 +232,8 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'severity', NEW.severity, 'title', NEW.title, 'labels', json(NEW.labels),
     'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
     'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions),
-    'at_most', json(NEW.at_most), 'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
+    'at_most', json(NEW.at_most), 'absence', json(iif(NEW.absence, 'true', iif(NEW.absence = 0, 'false', NULL))),
+    'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""
 _SQLITE_COLUMNS = [column.name for column in RULES.columns if column.name not in ("rule_id", "changed_by")]
@@ -303,7 +307,7 @@ def grant(engine: Engine) -> None:
 
 # what a store of an earlier version may lack: the constraint of each column
 _ADDED = {"when_condition": _WHEN, "severity": _SEVERITY, "title": _TITLE, "labels": _LABELS}
-_ADDED |= {"where_condition": _WHERE, "exclude_current": _EXCLUDE}
+_ADDED |= {"where_condition": _WHERE, "exclude_current": _EXCLUDE, "absence": _ABSENCE}
 _ADDED |= {column: name for name, column, _ in _DOCUMENTS}
 _SQLITE_DROPPED = ("DROP TRIGGER rules_inserted", "DROP TRIGGER rules_updated", "DROP VIEW rule_status")
 _SQLITE_MADE = (*_SQLITE_TRIGGERS[:2], _STATUS)

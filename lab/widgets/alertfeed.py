@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, compact_json, id_text, utc
-from lab.model.rule import WHERE, Rule, symbol
+from lab.model.rule import WHERE, Rule, meaning, symbol
 from lab.model.schema import PAYMENTS
 from lab.model.times import duration_words
 from lab.model.when import fields_of
@@ -205,7 +205,8 @@ class AlertFeed(Part):
         if alert is None:
             return
         rule = self.rules.get(alert.rule_id)
-        events = self.past.window(rule, alert.event_id, alert.event_time) if rule else []
+        shows = rule and not rule.absence  # else the window comes after the event
+        events = self.past.window(rule, alert.event_id, alert.event_time) if rule and shows else []
         self.window.layout.display, self.events.layout.display = "" if events else "none", ""
         if rule and events:
             counted = events
@@ -235,6 +236,8 @@ class AlertFeed(Part):
         gone = f"Event {id_text(alert.event_id)} is no longer in memory, {known}."
         if rule is None:
             gone = f"Rule {alert.rule_id} was deleted, so its windows are unknown."
+        elif rule.absence:
+            gone = f"{meaning(rule)}: after event {id_text(alert.event_id)} of group {alert.key} none came in time."
         of_group = [
             other
             for other in self._alerts

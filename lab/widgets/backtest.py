@@ -162,5 +162,14 @@ def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
 def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
     if not rule.has_curve:
-        return rule.keys, rule.filter, rule.when, rule.joined, rule.conditions, rule.at_most, rule.per_ms
+        return (
+            rule.keys,
+            rule.filter,
+            rule.when,
+            rule.joined,
+            rule.conditions,
+            rule.at_most,
+            rule.per_ms,
+            rule.absence,
+        )
     return rule.keys, rule.filter, rule.when, rule.aggregations

@@ -23,6 +23,7 @@ from lab.model.when import parse_when
 
 CONTEXT = 80  # characters shown around a mistake
 WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
+ABSENCE = "such as no payment within 15 min after an order: the function is COUNT of events, alert if = 0"
 COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
 MORE = "further conditions: and UNIQUE_COUNT(ip) over 1 d >= 3, or SUM(amount) over 1 h > 500"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
@@ -97,6 +98,10 @@ class RuleForm(widgets.VBox):
         self.where = widgets.Text(description="counting", placeholder=f"only events with {WHEN_EXAMPLES}")
         self.where.tooltip, self.where_said = COUNTING, widgets.HTML()
         self.exclude = widgets.Checkbox(description="without the current event", indent=False)
+        self.absence = widgets.Checkbox(
+            description="alert if none comes within that time after it", indent=False
+        )
+        self.absence.tooltip = ABSENCE
         self.more = widgets.Text(description="and / or", placeholder=MORE)
         self.more.tooltip, self.more_said = MORE, widgets.HTML()
         self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
@@ -129,6 +134,7 @@ class RuleForm(widgets.VBox):
         conditions = (
             self.where,
             self.exclude,
+            self.absence,
             self.operator,
             self.limit,
             self.window,
@@ -147,7 +153,7 @@ class RuleForm(widgets.VBox):
             (self.window, self.action),
         )
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
-        rare = [self.where, self.where_said, self.exclude, self.more, self.more_said]
+        rare = [self.where, self.where_said, self.exclude, self.absence, self.more, self.more_said]
         rare += [self.at_most, self.at_most_said, self.title, widgets.HBox((self.severity, self.labels))]
         self.rare = widgets.VBox(rare, layout={"display": "none"})
         self.rare.add_class("lab-form")
@@ -209,6 +215,7 @@ class RuleForm(widgets.VBox):
             self.when.value = attributes.get("when", "")
             first, *more = rule.conditions
             self.where.value, self.exclude.value = attributes.get("where", ""), rule.exclude_current
+            self.absence.value = rule.absence
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
             self.at_most.value = rule.describe_at_most()
             self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
@@ -216,7 +223,7 @@ class RuleForm(widgets.VBox):
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
             self.labels.value = labels_text(rule.labels)
             texts = (self.where, self.more, self.at_most, self.severity, self.title, self.labels)
-            if self.exclude.value or any(control.value for control in texts):
+            if self.exclude.value or self.absence.value or any(control.value for control in texts):
                 self.say_more.value = True
         finally:
             self._filling = False
@@ -259,6 +266,7 @@ class RuleForm(widgets.VBox):
             "window": self.window.value,
             "where": self.where.value.strip() or None,
             "excludeCurrent": self.exclude.value or None,
+            "absence": self.absence.value or None,
             **more,
             "when": self.when.value.strip() or None,
             **at_most,

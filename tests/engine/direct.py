@@ -231,6 +231,15 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
     return json.dumps(rule).encode()
 
 
+def absent(rng: random.Random, rule: dict) -> dict:
+    """The rule as one that says `absence`, with the same id, state, route and window."""
+    same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
+    said = {name: rule[name] for name in same if name in rule} | {"absence": True}
+    return said | rng.choice(
+        [{}, {"where": rng.choice(WHENS)}, {"where": 'action = "login"', "when": 'action = "pay"'}]
+    )
+
+
 def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
     """What makes a rule more than plain."""
     said: dict[str, Any] = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice(

@@ -183,7 +183,7 @@ def test_a_row_is_not_deleted_and_keeps_its_number(store):
 
 
 def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
-    no_texts = ("rule_id", "disabled", "exclude_current")
+    no_texts = ("rule_id", "disabled", "exclude_current", "absence")
     lists = ("grouping_key_names", "unique_fields", "and_conditions", "or_conditions")
     for number, name in enumerate((name for name in ROW if name not in no_texts), start=1):
         value = [HOSTILE] if name in lists else HOSTILE

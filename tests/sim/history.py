@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
-from tests.engine.direct import AMOUNTS, MINUTE, USERS, random_change, random_rule
+from tests.engine.direct import AMOUNTS, MINUTE, USERS, absent, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
 BAD = (
@@ -144,6 +144,9 @@ class Habits:
         if rng.random() < 0.4:  # all meet on one route and in few groups
             self.routes, self.rule_ids = self.routes[:1], 2
             self.users, self.countries = pick([(1,), (1, 2)]), ("KR",)
+        # a generator of its own: what a seed gave before there was absence, half of them still give
+        self.absence = random.Random(f"{settings}/absence")
+        self.absences = self.absence.choice([0, 0, 0.3, 0.9])
         self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
 
     def _often(self, kinds: tuple[str, ...]) -> list[str]:
@@ -162,13 +165,15 @@ class Habits:
     def control(self, message: dict) -> Action:
         if self.rng.random() < self.bad:
             return self.append("control", self.rng.choice(BAD_RULES))
-        if message.get("limit"):
+        if message.get("limit") or message.get("absence"):
             self.last[message["ruleId"]] = message
         return self.append("control", json.dumps(message).encode())
 
     def rule(self) -> Action:
         given = json.loads(random_rule(self.rng, self.routes))
         given |= {"ruleId": self.rng.randint(1, self.rule_ids), "window": self.rng.choice(self.windows)}
+        if self.absence.random() < self.absences:
+            given = absent(self.absence, given)
         if "unique" not in given and self.rng.random() < 0.7:
             given |= self.alike
             if self.alike == RESETTING:
@@ -183,7 +188,7 @@ class Habits:
             storm = []
             for _ in range(rng.choice([1, 1, 2, 4])):
                 given = json.loads(random_change(rng, self.routes))
-                storm.append(self.rule() if "limit" in given else self.control(given))
+                storm.append(self.rule() if "window" in given else self.control(given))
             return storm
         rule = self.last[rng.choice(list(self.last))]
         rule_id = rule["ruleId"]

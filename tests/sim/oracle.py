@@ -101,10 +101,13 @@ def reference_of(
     log_times: list[int] = []
     for each in order:
         if each[1] == EVENT["control"]:
-            reference.control(each[5])
+            reference.control(each[5], each[0])
         else:
             reference.event(each[5], each[6], each[0])
-            log_times += [each[0]] * (len(reference.alerts) - len(log_times))
+        log_times += [each[0]] * (len(reference.alerts) - len(log_times))
+    if planned := shop.planned():
+        reference.reach(planned[-1][0]["cut"])
+        log_times += [0] * (len(reference.alerts) - len(log_times))
     return reference, log_times
 
 
@@ -115,7 +118,7 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
 
 def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
     return [
-        replace(alert, log_time=at).to_json()[:-1]
+        replace(alert, log_time=alert.log_time or at).to_json()[:-1]
         for alert, at in zip(reference.alerts, log_times, strict=True)
     ]
 

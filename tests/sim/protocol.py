@@ -155,9 +155,9 @@ class WatchedPlanner(Planner):
 
     driver: "Driver"
 
-    def latest(self, *given) -> Mark:
+    def latest(self, *given, **more) -> Mark:
         self.driver.world.context.had = self.driver.had(self.target())
-        return super().latest(*given)
+        return super().latest(*given, **more)
 
 
 class Driver:
@@ -225,7 +225,8 @@ class Driver:
                 return True
             upto = self.upto or self.planner.target()
             had = self.had(upto)
-            end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto)
+            due = None if self.upto else self.planner.looks(self.mark)
+            end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto, due)
             if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False
             numbers = {"number": self.mark["number"] + 1, "epoch": self.mark["epoch"] + 1}

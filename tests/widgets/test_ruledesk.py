@@ -241,7 +241,7 @@ def logins_rule(**changed) -> str:
     return json.dumps(BLOCKING | changed)
 
 
-@given(rules() | changes())
+@given(rules(absence=True) | changes())
 @example(logins_rule())
 @example(logins_rule(action="notify", groupingKeyNames=[], ttl="90s"))
 @example(logins_rule(aggregateFieldName="country"))  # counts events that have a country

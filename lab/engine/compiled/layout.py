@@ -142,7 +142,7 @@ class Batch(NamedTuple):
 
 LOOP = (
     *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py"),
-    *("conditions.py", "window.py"),
+    *("conditions.py", "window.py", "waits.py"),
 )
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 

@@ -114,7 +114,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
     by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
     compared_keys: set[Key] = set()
     for row, rule in enumerate(rules):
-        if rule.state == "ACTIVE":
+        if rule.state == "ACTIVE" and not rule.absence:
             keys = [Key.of(each, rule.rule_id) for each in rule.aggregations]
             if rule.is_plain and not rule.at_most:
                 limit = _limit(rule.conditions[0], schema)
@@ -197,7 +197,7 @@ def _conditions(
     joined: list[tuple[int, ...]] = []
     place_of = {key: number for number, key in enumerate(keys)}
     for row, rule in enumerate(rules):
-        if (rule.is_plain and not rule.at_most) or rule.state != "ACTIVE":
+        if (rule.is_plain and not rule.at_most) or rule.state != "ACTIVE" or rule.absence:
             continue
         first = len(conditions)
         for of in rule.conditions:

@@ -30,6 +30,7 @@ Ends = tuple[Positions, Positions]  # of events and control
 Mark = dict
 
 LOOK_S = 0.1  # sources that wait are looked at this often
+LOOKS_MS = 1000
 WORTH_SHARING = 5_000  # records; less is read by one task
 
 
@@ -68,19 +69,32 @@ class Planner:
         beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
         return beginning | {"number": -1, "epoch": -1}
 
+    def looks(self, start: Mark) -> int | None:
+        """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
+        rules = ledger.load(self.checkpoint, start["ledger"], self.settings.schema)[0].book.rules.values()
+        awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
+        return start["cut"] + LOOKS_MS if awaits else None
+
     def target(self) -> tuple[Positions, Positions]:
         """All that is there now: how far a run goes that ends when it has read it."""
         return self.events.ends(), self.control.ends()
 
-    def latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None = None) -> Mark:
+    def latest(
+        self,
+        start: Mark,
+        limit: int | None,
+        upto: tuple[Positions, Positions] | None = None,
+        due: int | None = None,
+    ) -> Mark:
         """The next cut, of about `limit` records of events; `start` itself if there is nothing to take. Raises Fenced.
 
-        So it is when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
+        `due`: a log time after which there is a cut, be it of nothing, as something that has not come is to be told. `start` also
+        when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
         """
         if self.held:
             lease.check(self.checkpoint, self.held)
         try:
-            end = self._latest(start, limit, upto)
+            end = self._latest(start, limit, upto, due)
         except ConnectionError:
             if upto or not self._checked:
                 raise
@@ -90,7 +104,9 @@ class Planner:
         end = end | {"number": start["number"] + 1, "epoch": start["epoch"] + 1}
         return end if start["at"] else end | {"begin": start}
 
-    def _latest(self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None) -> Mark:
+    def _latest(
+        self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None, due: int | None
+    ) -> Mark:
         begun = positions(start["events"]), positions(start["control"])
         now = max(self.events.clock(), self.control.clock())
         there = upto or self.target()
@@ -98,7 +114,8 @@ class Planner:
             self._check(begun, there)
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
             return _mark(start["cut"], now_ms(), *self._entered(begun, there), start["ledger"])
-        if _all_taken(begun, there):
+        is_due = due is not None and now > due
+        if _all_taken(begun, there) and not is_due:
             return start
         cut = max(start["cut"] + 1, now)
         if upto:
@@ -108,7 +125,7 @@ class Planner:
             self.events.look()  # is what is there stamped later than the clock says it is?
             self.control.look()
             self._looked = time.monotonic()
-        if _all_taken(begun, ends):
+        if _all_taken(begun, ends) and not is_due:
             return start
         if limit is not None and self._size(begun, ends) > limit:
             cut, ends = self._less(start["cut"], cut, begun, ends, limit)

@@ -43,7 +43,7 @@ class Epoch:
         """Takes a cut and carries it out; False if the logs have nothing new, or the epoch ended in an earlier attempt."""
         if self.cuts.ended:
             return False
-        end = self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records)
+        end = self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due)
         if end == self.cuts.mark:
             return False
         self.carry_out(self.cuts.add(end), frozenset())

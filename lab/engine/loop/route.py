@@ -15,7 +15,18 @@ import pyarrow.compute as pc
 
 from lab.engine.checkpoint.ledger import Change, Ledger
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.records.columns import BEFORE_ALL, ID, ID_TEXT, LOG_TIME, SOURCE, Columns, in_log_order, take
+from lab.engine.records.columns import (
+    BEFORE_ALL,
+    HEARD,
+    ID,
+    ID_TEXT,
+    LOG_TIME,
+    SOURCE,
+    Columns,
+    heard,
+    in_log_order,
+    take,
+)
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import halves
@@ -62,12 +73,20 @@ def _between(
             continue
         columns = routed(events, rows, plan.route, plan.needs, settings.schema)
         columns |= when_columns(plan.rules, events, rows, settings.schema)
+        if any(rule.absence for rule in plan.rules):
+            columns[HEARD] = heard_of(events, settings.schema)[rows]
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
         yield Envelope(after, plan.kept.store, columns)
     unrouted = int(np.count_nonzero(unclaimed))
     counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
+
+
+def heard_of(events: Columns, schema: Schema) -> np.ndarray:
+    """When each event was heard of, as these events alone tell; `Windows` knows those before."""
+    times = np.asarray(events[schema.time_field], np.int64)
+    return heard(events[LOG_TIME], np.maximum.accumulate(times))
 
 
 def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:

@@ -74,7 +74,8 @@ class Stages:
 
     def step(self) -> bool:
         """Runs a micro-batch of what is new in the logs; False if nothing is."""
-        end = self.planner.latest(self.mark, self.settings.max_batch_records)
+        due = self.planner.looks(self.mark)
+        end = self.planner.latest(self.mark, self.settings.max_batch_records, due=due)
         if end == self.mark:
             return False
         for lines in self.run(self.mark, end):

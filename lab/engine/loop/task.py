@@ -7,11 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from lab.engine.checkpoint import lease, ledger
 from lab.engine.loop.cut import Work
 from lab.engine.loop.job import Job
 from lab.engine.loop.route import by_task, route
-from lab.engine.records.columns import BEFORE_ALL, pack, unpack
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, heard, pack, unpack
 from lab.engine.records.decode import decode
 from lab.engine.windows import shared
 from lab.engine.windows.batchstats import BatchStats
@@ -58,7 +60,7 @@ def answered(
     delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
     stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
-    alerts, acks = windows.evaluate(envelopes, changes, newest, stats)
+    alerts, acks = windows.evaluate(envelopes, changes, newest, work.cut["to"], stats)
     letters = told.get("deadLetters", [])
     output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
     output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
@@ -99,7 +101,7 @@ def to_envelopes(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes
     envelopes, told = routed(job, work)
     for task in range(job.settings.parallelism):
         head = {"before": work.before, "after": work.after, "newest": told["newest"]}
-        head |= {"number": work.number, "epoch": work.epoch}
+        head |= {"number": work.number, "epoch": work.epoch, "share": number, "reached": work.cut["to"]}
         head |= told if task == 0 else {}
         yield task, b"{" + json.dumps(head).encode()
     for envelope in envelopes:
@@ -111,12 +113,14 @@ def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
     told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []
+    newest: dict[int, list[int]] = {}  # of each share
     for payload in payloads:
         if payload[:1] != b"{":
             columns, (number, after, store) = unpack(payload)
             parts.append((number, Envelope(after, store, columns)))
             continue
         head = json.loads(payload[1:])
+        newest[head["share"]] = head["newest"]
         told["newest"] = list(map(max, head["newest"], told.get("newest", head["newest"])))
         for name in ("counts", "deadLettersBy"):
             told[name].update(head.get(name, {}))
@@ -124,6 +128,11 @@ def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput
         told["cut"] = head.get("cut")
         for name, time in head.get("times", {}).items():
             told["times"][name] = max(told["times"].get(name, 0), time)
-    work = Work({}, {}, head["before"], head["after"], 0, head["number"], head["epoch"])
+    for number, part in parts:
+        if HEARD in part.columns:
+            earlier = [times[part.after] for share, times in newest.items() if share < number]
+            of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
+            part.columns[HEARD] = heard(part.columns[LOG_TIME], of_others)
+    work = Work({}, {"to": head["reached"]}, head["before"], head["after"], 0, head["number"], head["epoch"])
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
     return evaluated(job, task, work, envelopes, told)

@@ -11,6 +11,8 @@ Columns = dict[str, np.ndarray | pa.Array]
 
 # beside an event's fields, none of which can be called so; ID, a number, and ID_TEXT are there unless the id is one number
 LOG_TIME, SOURCE, ID, ID_TEXT = ":logTime", ":source", ":id", ":idText"
+# where a rule says `absence`: the log time, or in a log that is not live (log time 0) the newest event time up to this event
+HEARD = ":heard"
 BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
 
@@ -114,3 +116,17 @@ def concat(arrays: list[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
 def take(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
     """The given rows of a column."""
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
+
+
+def heard(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
+    """A column HEARD; `newest`: event times.
+
+    >>> heard(np.array([5, 0]), 7).tolist()
+    [5, 7]
+    """
+    return np.where(log_time > 0, log_time, newest)
+
+
+def writable(values: np.ndarray) -> np.ndarray:
+    """int64 numbers as compiled loops take them: contiguous and writable; a column of Arrow's is not."""
+    return np.require(values, np.int64, ["C", "W"])

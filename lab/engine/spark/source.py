@@ -83,7 +83,8 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {"batch": 0 if planned is None else planned + 1}
         self.job.logs.reached(positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
-        end = self._planner.latest(begin, at_most, self._upto)
+        due = None if self._upto else self._planner.looks(begin)
+        end = self._planner.latest(begin, at_most, self._upto, due)
         if end != begin:
             return end
         # Spark compares texts, and runs a first batch also of nothing

@@ -143,6 +143,11 @@ def _text(values: pa.Array) -> pa.Array:
     return values.cast(TEXT)
 
 
+def json_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> pa.Array:
+    """The ids of events as JSON."""
+    return _ids(store, columns, rows)[1]
+
+
 def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
     schema = store.schema

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.duplicates import duplicate_example
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
+from lab.model.alerts import Alert
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import EXAMPLES, FATES, Tallies, bounded, worth_telling
 from lab.model.times import now_ms
@@ -75,6 +76,12 @@ class BatchStats:
             for row in np.flatnonzero(of_rows).tolist():
                 self.counts[name] += int(of_rows[row])
                 by_rule[f"{rules[row].rule_id}.{rules[row].version}"] += int(of_rows[row])
+
+    def add_alerts(self, alerts: Iterable[Alert]) -> None:
+        """Takes in alerts that no event of the batch raised."""
+        for alert in alerts:
+            self.counts["alerts"] += 1
+            self._by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
 
     def line(self, head: Mapping, stores: Collection[RouteStore], chain: Sequence[StateFile]) -> str:
         """The line, which begins with `head`; `stores` and `chain` are those after the micro-batch."""

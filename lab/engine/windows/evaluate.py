@@ -5,20 +5,26 @@ The counterpart of the Flink demo's `DynamicAlertFunction`. What the windows hol
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
+
+import numpy as np
 
 from lab.engine.checkpoint.ledger import Change, Ledger, Plan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import STAMP
-from lab.engine.records.columns import BEFORE_ALL, Columns, in_log_order
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, heard, in_log_order
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import alert_lines
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import Waits
+from lab.model.alerts import Alert
 from lab.model.reference import LATE_POLICIES
+from lab.model.rule import Rule
 from lab.model.times import now_ms
 
 KeyedLines = tuple[list[str], list[str]]  # keys, lines
@@ -37,7 +43,7 @@ class Envelope:
 class Windows:
     """The windows of a task's key-groups: the rules in force and a store for each of their routes. In memory only.
 
-    `newest`: the newest event time of the whole log, ms. `seq`: of the next event. `stored`: how many events were stored, and
+    `newest`: the newest event time of the whole log, ms. `reached`: all that was logged before has been taken. `seq`: of the next event. `stored`: how many events were stored, and
     `forgot`: whether a change had a store forget events that state files still have, both since the last save.
     """
 
@@ -46,13 +52,14 @@ class Windows:
         self.late_ms = settings.max_out_of_orderness_ms
         self.ledger = Ledger.of((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
+        self.waits: dict[int, list[Waits]] = {}  # of each store
         self.begin(0, BEFORE_ALL)
 
-    def begin(self, seq: int, newest: int) -> None:
+    def begin(self, seq: int, newest: int, reached: int = BEFORE_ALL) -> None:
         """Nothing is unsaved; the next event gets this seq."""
-        self.seq, self.newest, self.stored, self.forgot = seq, newest, 0, False
+        self.seq, self.newest, self.reached, self.stored, self.forgot = seq, newest, reached, 0, False
 
-    def path(self, number: int) -> Path:
+    def path(self, number: int | str) -> Path:
         """The file of a store's shared memory."""
         return self.folder / f"{number}-{STAMP[:8]}.windows"
 
@@ -61,52 +68,97 @@ class Windows:
         path, fields = self.path(plan.kept.store), list(plan.kept.fields)
         return RouteStore(path, self.schema, plan.route, fields, plan.rules, self.settings.key_groups)
 
+    def wait_path(self, store: int, rule: Rule) -> Path:
+        """The file of what a rule awaits."""
+        return self.path(f"{store}-{rule.rule_id}-{rule.version}")
+
+    def make_waits(self, plans: Iterable[Plan]) -> None:
+        """For the rules in force that say `absence`: what they await, as shared memory has it; what others did is gone."""
+        before, self.waits = self.awaiting, {}
+        for number, rule in awaited(plans):
+            waits = Waits(self.wait_path(number, rule), rule, self.stores[number].key_columns)
+            self.waits.setdefault(number, []).append(waits)
+        for path in {each.path for each in before} - {each.path for each in self.awaiting}:
+            shared.forget(path)
+
+    @property
+    def awaiting(self) -> list[Waits]:
+        """Of all rules that say `absence`."""
+        return [each for of in self.waits.values() for each in of]
+
+    @property
+    def due(self) -> int | None:
+        """The log time after which there is something to tell though nothing comes; None if there is not."""
+        return min((each.due for each in self.awaiting if each.due is not None), default=None)
+
     def evaluate(
         self,
         envelopes: Iterable[Envelope],
         changes: Sequence[Change],
         newest: Sequence[int],
+        reached: int,
         stats: BatchStats,
     ) -> tuple[KeyedLines, list[dict]]:
         """Evaluates events in log order and carries out the control messages between them; returns alerts and acknowledgements.
 
-        `newest`: the newest event time of these events, of the whole log, before each change and at the end.
+        `newest`: the newest event time of these events, of the whole log, before each change and at the end. `reached`: all that
+        was logged before that time is here.
         """
-        *times, self.newest = [max(self.newest, time) for time in newest]
+        before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest]
+        self.reached = max(self.reached, reached)
         dated = list(zip(changes, times, strict=True))
         alerts: KeyedLines = ([], [])
+        never: list[Alert] = []  # alerts of what has not come
         acks: list[dict] = []
         done = 0
         in_order = sorted(envelopes, key=lambda each: (each.after, each.store))
         for after, group in groupby(in_order, key=lambda each: each.after):
-            acks += self._change(dated[done:after])
+            acks += self._change(dated[done:after], never)
             done = after
+            floor = times[after - 1] if after else before
             parts = {store: list(part) for store, part in groupby(group, key=lambda each: each.store)}
             rows = [sum(len(each.columns["time"]) for each in part) for part in parts.values()]
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             evaluated = parallel_map(
-                lambda part: self._evaluate(stats, *part), zip(parts, seqs, parts.values()), sum(rows)
+                partial(self._evaluate, stats, floor),
+                zip(parts, seqs, parts.values()),
+                sum(rows),
             )
-            for counts, lines in evaluated:
+            for counts, lines, due in evaluated:
                 stats.add(counts)
+                never += due
                 for all_lines, new in zip(alerts, lines):
                     all_lines += new
-        acks += self._change(dated[done:])
+        acks += self._change(dated[done:], never)
+        never += self._reach(self.reached, self.newest)
+        stats.add_alerts(never)
+        for all_lines, new in zip(alerts, _lines(never)):
+            all_lines += new
         self.stored += stats.stored
         # one at most: events wait
         any(store.grow_ahead(stats.stored, self.late_ms) for store in self.stores.values())
         return alerts, acks
 
     def _evaluate(
-        self, stats: BatchStats, number: int, seq: int, envelopes: Sequence[Envelope]
-    ) -> tuple[StoreCounts, KeyedLines]:
+        self, stats: BatchStats, newest: int, part: tuple[int, int, Sequence[Envelope]]
+    ) -> tuple[StoreCounts, KeyedLines, list[Alert]]:
+        """`part`: the number of a store, the seq of its first event, its events. `newest`: event time of the log before."""
+        number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
         fates, fired = store.evaluate(columns, seq, self.late_ms, policy)
-        return stats.of_store(store, columns, fates, fired), alert_lines(store, columns, fired, now_ms())
+        due = []
+        if waits := self.waits.get(number):
+            columns[HEARD] = heard(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
+            due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
+        return stats.of_store(store, columns, fates, fired), alert_lines(store, columns, fired, now_ms()), due
 
-    def _change(self, changes: Sequence[tuple[Change, int]]) -> list[dict]:
+    def _reach(self, live_ms: int, newest_ms: int) -> list[Alert]:
+        """What is told once all that was logged before `live_ms` has been taken."""
+        return [alert for each in self.awaiting for alert in each.reach(live_ms, newest_ms)]
+
+    def _change(self, changes: Sequence[tuple[Change, int]], never: list[Alert]) -> list[dict]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
         Each with the newest event time of the whole log before it: where a route's widest window grows, events go that the one
@@ -119,7 +171,9 @@ class Windows:
         forgotten: dict[int, int] = {}  # store -> the time from before which it forgets events, ms
         before = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
         for change, newest in changes:
+            never += self._reach(change.log_time, newest)
             ack = self.ledger.apply(change.message)
+            self._end_waits(ack)
             acks.append(ack | {"place": change.place, "logTime": change.log_time})
             for kept in self.ledger.kept.values() if widest else ():
                 reach_ms = widest.get(kept.store, kept.widest_ms)
@@ -130,6 +184,16 @@ class Windows:
                     widest[kept.store] = kept.widest_ms
         self._follow(before, forgotten)
         return acks
+
+    def _end_waits(self, ack: dict) -> None:
+        """What a rule awaited that a message has just changed is awaited no more."""
+        for number, waits in self.waits.items() if ack["status"] == "accepted" else ():
+            self.waits[number] = [
+                each
+                for each in waits
+                if ack.get("controlType") != "CLEAR_STATE_ALL"
+                and each.rule == self.ledger.book.rules.get(each.rule.rule_id)
+            ]
 
     def _follow(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
         """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
@@ -149,8 +213,26 @@ class Windows:
                 joined = plan.kept.joined
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
                 store.change(list(plan.kept.fields), plan.rules, gone)
+        known = {each.path for each in self.awaiting}
+        for number, rule in awaited(plans.values()):
+            if (path := self.wait_path(number, rule)) not in known:
+                shared.forget(path)
+        self.make_waits(plans.values())
 
     def holds(self, number: int, key_group: int, newest: int) -> bool:
         """Whether a store is alive and holds events of a key-group as new as that, ms."""
         store = self.stores.get(number)
         return store is not None and newest >= store.newest[key_group] - store.widest_ms - self.late_ms
+
+
+def awaited(plans: Iterable[Plan]) -> list[tuple[int, Rule]]:
+    """The rules in force that say `absence`, with their stores."""
+    rules = ((plan.kept.store, rule) for plan in plans for rule in plan.rules)
+    return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]
+
+
+def _lines(alerts: Iterable[Alert]) -> KeyedLines:
+    """Their keys and JSON, with the time of now in live logs."""
+    now = now_ms()
+    told = [alert if alert.log_time is None else replace(alert, alert_time=now) for alert in alerts]
+    return [alert.key for alert in told], [alert.to_json() for alert in told]

@@ -64,7 +64,8 @@ class Overtaken(RuntimeError):
 class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
-    `newest`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them.
+    `newest`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached`: up to which
+    log time that epoch took what was logged. `awaited`: until when something that it holds is awaited, in ms.
     """
 
     last: int
@@ -76,6 +77,8 @@ class StateFile(NamedTuple):
     events: int = 0
     newest: int = BEFORE_ALL
     serves: tuple[int, ...] = ()
+    reached: int = BEFORE_ALL
+    awaited: int = BEFORE_ALL
 
     @property
     def name(self) -> str:
@@ -134,18 +137,26 @@ def behind_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
                 reached[key_group] = file.first
 
 
-def table(parts: Sequence[tuple[int, Columns, Columns]]) -> pa.Table:
-    """The events and resets of stores as one table; a reset's row has a `rule`, an event's has none.
+def table(
+    parts: Sequence[tuple[int, Columns, Columns]], waits: Iterable[tuple[int, Columns]] = ()
+) -> pa.Table:
+    """The events and resets of stores as one table, and what is awaited; a reset's row has a `rule`, an event's has none.
 
-    `parts`: (store, events, resets), as `RouteStore.export` gives them; resets also with `joined`.
+    `parts`: (store, events, resets), as `RouteStore.export` gives them; resets also with `joined`. `waits`: (store, what
+    `Waits.export` gives).
     """
-    batches = [NOTHING]
+    of_stores: list[tuple[int, Columns]] = []
     for store, events, resets in parts:
         order = np.lexsort((resets["rule"], resets["seq"]))
-        for columns in (events, {name: take(values, order) for name, values in resets.items()}):
-            if rows := len(columns["seq"]):
-                named = {"store": np.full(rows, store, np.int32), **columns}
-                batches.append(pa.table({name: pa.array(values) for name, values in named.items()}))
+        of_stores += [
+            (store, events),
+            (store, {name: take(values, order) for name, values in resets.items()}),
+        ]
+    batches = [NOTHING]
+    for store, columns in (*of_stores, *waits):
+        if rows := len(columns["seq"]):
+            named = {"store": np.full(rows, store, np.int32), **columns}
+            batches.append(pa.table({name: pa.array(values) for name, values in named.items()}))
     return pa.concat_tables(batches, promote_options="default").combine_chunks()
 
 
@@ -194,6 +205,8 @@ class StateFiles:
                 newest=meta.get(
                     "newestOfLog", max((time for *_, time in meta["newest"]), default=BEFORE_ALL)
                 ),
+                reached=meta.get("reached", BEFORE_ALL),
+                awaited=meta.get("awaited", BEFORE_ALL),
             )
 
     def newest(self, file: StateFile) -> list[list[int]]:
@@ -222,12 +235,24 @@ class StateFiles:
             return rows.filter(pa.array(np.isin(rows["keyGroup"].to_numpy(), file.serves)))
 
     def write(
-        self, last: int, first: int, level: int, rows: pa.Table, newest_of_log: int = BEFORE_ALL
+        self,
+        last: int,
+        first: int,
+        level: int,
+        rows: pa.Table,
+        newest_of_log: int = BEFORE_ALL,
+        reached: int = BEFORE_ALL,
+        awaited: int = BEFORE_ALL,
     ) -> StateFile:
         """Writes what epochs `first` … `last` stored."""
-        file = StateFile(last, first, self.low, self.high, level, newest=newest_of_log)
+        times = {"newest": newest_of_log, "reached": reached, "awaited": awaited}
+        file = StateFile(
+            last, first, self.low, self.high, level, newest=newest_of_log, reached=reached, awaited=awaited
+        )
         events, newest = _summary(rows)
-        meta = json.dumps({"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log})
+        meta = json.dumps(
+            times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log}
+        )
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=len(rows) >= WORTH_ROWS)
         with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:

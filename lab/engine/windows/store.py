@@ -13,7 +13,7 @@ from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Batch, Store
 from lab.engine.compiled.rulenumbers import Key, carried, halves, not_null, numbers, value_columns
-from lab.engine.records.columns import Columns, take
+from lab.engine.records.columns import Columns, take, writable
 from lab.engine.windows import shared
 from lab.model.rule import ONE_BIT, Route, Rule
 from lab.model.schema import Schema
@@ -81,7 +81,7 @@ class RouteStore:
             "event": ROOM_AT_FIRST,
             "group": ROOM_AT_FIRST,
             "running": max(ROOM_AT_FIRST, self.lanes),
-            "reset": _power_of_two(2 * self.own),
+            "reset": power_of_two(2 * self.own),
         }
 
     def _create(self, room: dict[str, int]) -> shared.Arrays:
@@ -97,12 +97,12 @@ class RouteStore:
                 "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
                 "queue": ("int32", (room["event"], queues, 2)),
                 "group": ("int64", (room["group"], layout.KEY + len(self.key_columns))),
-                "table": ("int32", (_power_of_two(2 * room["group"]),)),
+                "table": ("int32", (power_of_two(2 * room["group"]),)),
                 "place": ("int32", (room["group"], len(self.keys))),
                 "running": ("int64", (room["running"],)),
-                "counted": ("int32", (_power_of_two(2 * room["event"] * distinct), 3)),
+                "counted": ("int32", (power_of_two(2 * room["event"] * distinct), 3)),
                 "reset": ("int64", (room["reset"], 3)),
-                "twin": ("int32", (_power_of_two(2 * room["event"]),)),
+                "twin": ("int32", (power_of_two(2 * room["event"]),)),
                 "block": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
                 "total": ("int64", (blocks, len(self.keys), LANES)),
                 "scratch": ("int64", (SCRATCH,)),
@@ -175,7 +175,7 @@ class RouteStore:
         }
         room = self._room
         if any(need[name] > room[name] for name in need):
-            grown = {name: max(room[name], _power_of_two(need[name])) for name in need}
+            grown = {name: max(room[name], power_of_two(need[name])) for name in need}
             of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
             grown["running"] = max(grown["running"], of_all_groups)
             self._lay_out(grown, self.keys)
@@ -208,7 +208,7 @@ class RouteStore:
         rows = len(batch.time)
         if self.groups + rows <= len(self.arrays["group"]):
             return 0
-        seen = np.full(_power_of_two(2 * rows), NOTHING, np.int32)
+        seen = np.full(power_of_two(2 * rows), NOTHING, np.int32)
         return int(groups.count_new(self.store, batch.key, seen))
 
     # -- facts ---------------------------------------------------------------------------------------------------------
@@ -256,14 +256,15 @@ class RouteStore:
                     value[:, self.value_columns.index(column)] = values
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
-        key = self._key(columns, rows)
-        time, event_id, key_group = (_plain(columns[name]) for name in ("time", "id", "keyGroup"))
+        key = self.key(columns, rows)
+        time, event_id, key_group = (writable(columns[name]) for name in ("time", "id", "keyGroup"))
         when = np.zeros((rows, self.when_columns), np.int64)
         for number in range(self.when_columns):  # events that are taken back have been judged, and have none
             when[:, number] = columns.get(f"when:{number}", 0)
         return Batch(time, event_id, key_group, key, value, np.empty(rows, np.int64), when)
 
-    def _key(self, columns: Columns, rows: int) -> np.ndarray:
+    def key(self, columns: Columns, rows: int) -> np.ndarray:
+        """The keys of the events' groups, [rows, key columns]."""
         key = np.empty((rows, len(self.key_columns)), np.int64)
         for k, column in enumerate(self.key_columns):
             key[:, k] = columns[f"key:{column}"]
@@ -352,13 +353,13 @@ class RouteStore:
         """
         batch = self.batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
-        groups.load(self.store, batch, _plain(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
+        groups.load(self.store, batch, writable(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
         pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
         rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
         self._make_room(groups=len(rows), resets=len(rows))
-        key = self._key(resets, len(resets["seq"]))
-        of_reset = (_plain(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        key = self.key(resets, len(resets["seq"]))
+        of_reset = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
         groups.load_resets(self.store, key, *of_reset, rows)
 
     def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
@@ -387,10 +388,6 @@ def _queues(keys: list[Key]) -> dict[Key, int]:
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
 
 
-def _plain(values: np.ndarray) -> np.ndarray:
-    """As the loop is compiled for: contiguous and writable; a column of Arrow's is not."""
-    return np.require(values, np.int64, ["C", "W"])
-
-
-def _power_of_two(at_least: int) -> int:
+def power_of_two(at_least: int) -> int:
+    """The smallest that is no less."""
     return 1 << max(at_least - 1, 0).bit_length()

@@ -24,7 +24,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.columns import BEFORE_ALL, Columns, take
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
-from lab.engine.windows.evaluate import Windows
+from lab.engine.windows.evaluate import Windows, awaited
 from lab.engine.windows.statefiles import (
     FileGone,
     Overtaken,
@@ -60,7 +60,11 @@ class WindowState:
             note.write("")
             windows.ledger = ledger
             self._open(noted)
-            windows.begin(first_seq(number), max((file.newest for file in self.chain), default=BEFORE_ALL))
+            newest, reached = (
+                max((getattr(file, name) for file in self.chain), default=BEFORE_ALL)
+                for name in ("newest", "reached")
+            )
+            windows.begin(first_seq(number), newest, reached)
             yield windows
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]
@@ -75,7 +79,11 @@ class WindowState:
         """
         note = json.loads(noted) if noted else {}
         plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
-        right = note.get("epoch") == self.number - 1 and all(map(Path.exists, map(self.windows.path, plans)))
+        paths = [
+            *map(self.windows.path, plans),
+            *(self.windows.wait_path(*each) for each in awaited(plans.values())),
+        ]
+        right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
         if right:
             self.chain, self.garbage = [StateFile(*file) for file in note["chain"]], note["garbage"]
         else:
@@ -85,6 +93,7 @@ class WindowState:
         if right and noted == self.opened:
             return
         self.windows.stores = {number: self.windows.store(plan) for number, plan in plans.items()}
+        self.windows.make_waits(plans.values())
         if not right:
             self._rebuild(plans)
 
@@ -98,6 +107,10 @@ class WindowState:
         for number, tables in parts.items():
             if tables:
                 rows = pa.concat_tables(tables, promote_options="default").sort_by("seq")
+                if "waits" in rows.column_names:
+                    is_wait = rows["waits"].is_valid()
+                    self._await(number, rows.filter(is_wait))
+                    rows = rows.filter(pc.invert(is_wait))
                 self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
         for file, key_group in behind_gaps(self.chain):
             if any(
@@ -105,6 +118,16 @@ class WindowState:
                 for number, kg, at in self.files.newest(file)
             ):
                 raise FileGone(f"{self.files.folder}: what came after {file.name} of key-group {key_group}")
+
+    def _await(self, number: int, rows: pa.Table) -> None:
+        """Fills what a store's rules await; what has been told is told no more."""
+        reached, newest = (max(getattr(file, name) for file in self.chain) for name in ("reached", "newest"))
+        for each in self.windows.waits.get(number, ()):
+            is_mine = pc.and_(
+                pc.equal(rows["rule"], each.rule.rule_id), pc.equal(rows["version"], each.rule.version)
+            )
+            each.load(_columns(rows.filter(is_mine)))
+            each.reach(reached, newest)
 
     def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
         is_event = rows["time"].is_valid()
@@ -135,7 +158,15 @@ class WindowState:
             first = 0
         self.chain = [
             *self.chain[: len(self.chain) - taken],
-            self.files.write(self.number, first, level, self._rows(first_seq(first)), self.windows.newest),
+            self.files.write(
+                self.number,
+                first,
+                level,
+                self._rows(first_seq(first)),
+                self.windows.newest,
+                self.windows.reached,
+                max((each.last for each in self.windows.awaiting), default=BEFORE_ALL),
+            ),
         ]
         # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
@@ -148,20 +179,25 @@ class WindowState:
         """Events and resets since a seq, as far as they are held."""
         joined = {plan.kept.store: plan.kept.joined for plan in self.windows.ledger.plans}
 
+        end = first_seq(self.number + 1)
+
         def export(number: int) -> tuple[int, Columns, Columns]:
-            events, resets = self.windows.stores[number].export(
-                start, first_seq(self.number + 1), self.windows.late_ms
-            )
+            events, resets = self.windows.stores[number].export(start, end, self.windows.late_ms)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
-        return table(parallel_map(export, self.windows.stores, self.windows.stored))
+        waits = [
+            (number, each.export(start, end)) for number, of in self.windows.waits.items() for each in of
+        ]
+        return table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
         if (file.low, file.high) != (self.low, self.high):  # others need it, too
             return False
         if file.first == 0 and self.files.hidden(file):
+            return False
+        if self.windows.awaiting and file.awaited >= min(self.windows.reached, self.windows.newest):
             return False
         try:
             held = self.files.newest(file)

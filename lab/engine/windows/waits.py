@@ -1,0 +1,251 @@
+"""Absence: what a rule awaits after events, in shared memory as the windows are, and in state files as rows."""
+
+import json
+import secrets
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.engine.compiled.layout import NOTHING
+from lab.engine.compiled.waits import (
+    AT,
+    ENTRIES,
+    FLAGS,
+    FROM,
+    HEAD,
+    ID,
+    KEY,
+    KEY_GROUP,
+    LIVE,
+    MARK,
+    OPEN,
+    SALT,
+    SEQ,
+    STORED_LATE,
+    TEXT,
+    TIME,
+    Arrays,
+    Rows,
+    copy,
+    first_open,
+    follow,
+    keep,
+    pass_by,
+)
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, writable
+from lab.engine.windows import shared
+from lab.engine.windows.alertlines import group_texts, json_ids
+from lab.engine.windows.store import RouteStore, power_of_two
+from lab.model.alerts import Alert, group_key
+from lab.model.rule import Rule
+
+ROOM_AT_FIRST = 1024  # entries
+TEXT_AT_FIRST = 64  # bytes for each
+
+
+class Waits:
+    """What a rule that says `absence` awaits, in the file `path` of shared memory."""
+
+    def __init__(self, path: Path, rule: Rule, key_columns: list[str]):
+        self.path, self.rule, self.key_columns = path, rule, key_columns
+        self._arrays = (
+            shared.attach(path)
+            if path.exists()
+            else self._create(ROOM_AT_FIRST, TEXT_AT_FIRST * ROOM_AT_FIRST)
+        )
+
+    def _create(self, room: int, text: int) -> shared.Arrays:
+        arrays = shared.create(
+            self.path,
+            {
+                "size": ("int64", (SALT + 1,)),
+                "entry": ("int64", (room, KEY + len(self.key_columns))),
+                "table": ("int32", (2 * room,)),
+                "text": ("uint8", (text,)),
+            },
+        )
+        arrays["size"][SALT] = secrets.randbits(63)
+        arrays["table"].fill(NOTHING)
+        return arrays
+
+    @property
+    def arrays(self) -> Arrays:
+        return Arrays(**self._arrays)
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self._arrays.values())
+
+    @property
+    def due(self) -> int | None:
+        """The log time after which the next one is told; None if there is none."""
+        arrays, first = self.arrays, first_open(self.arrays)
+        return None if first == arrays.size[ENTRIES] else int(arrays.entry[first, AT]) + self.rule.window_ms
+
+    @property
+    def last(self) -> int:
+        """Until when something is awaited, ms; before all times if nothing is."""
+        entries = self.arrays.size[ENTRIES]
+        return int(self.arrays.entry[entries - 1, AT]) + self.rule.window_ms if entries else BEFORE_ALL
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def take(self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int) -> list[Alert]:
+        """Takes in what `store.evaluate(columns, first_seq, …)` did, and returns the alerts of which that shows that they are due."""
+        count = len(fates)
+        starts = np.ones(count, bool)
+        column, bit = store.numbers.when[store.rules.index(self.rule)].tolist()
+        if column != NOTHING:
+            starts = columns[f"when:{column}"] & bit != 0
+        where, ends = self.rule.aggregations[0].kept_where, np.ones(count, bool)
+        if where:
+            found = columns.get(f"value:{where}")
+            ends = (
+                np.zeros(count, bool)
+                if found is None
+                else pa.array(found).is_valid().to_numpy(zero_copy_only=False)
+            )
+        of_rows = np.flatnonzero(starts & (fates < STORED_LATE))
+        texts = np.empty(count, object)
+        texts[of_rows] = _texts(store, columns, self.rule, of_rows).to_pylist()
+        rows = Rows(
+            fates,
+            writable(columns["keyGroup"]),
+            store.key(columns, count),
+            first_seq + np.arange(count),
+            columns[HEARD],
+            columns[LOG_TIME] > 0,
+            writable(columns["time"]),
+            writable(columns["id"]),
+            starts,
+            ends,
+            *_bytes(pa.array(texts, pa.large_string())),
+        )
+        return self._told(self._follow(rows))
+
+    def _follow(self, rows: Rows) -> np.ndarray:
+        size = self.arrays.size
+        if size[ENTRIES] + len(rows.fate) > len(self.arrays.entry) or size[TEXT] + len(rows.text) > len(
+            self.arrays.text
+        ):
+            self._make_room(len(rows.fate), len(rows.text))
+        passed = np.empty(self.arrays.size[ENTRIES] + len(rows.fate), np.int64)
+        return passed[: follow(self.arrays, rows, self.rule.window_ms, passed)]
+
+    def reach(self, live_ms: int, other_ms: int) -> list[Alert]:
+        """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
+        size = self.arrays.size
+        if size[HEAD] == size[ENTRIES]:
+            return []
+        passed = np.empty(size[ENTRIES] - size[HEAD], np.int64)
+        return self._told(passed[: pass_by(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)])
+
+    def _told(self, passed: np.ndarray) -> list[Alert]:
+        return [self._alert(int(e)) for e in passed]
+
+    def _alert(self, e: int) -> Alert:
+        arrays, rule = self.arrays, self.rule
+        entry = arrays.entry[e]
+        group, _, event_id = self._text(e).partition("\n")
+        values = json.loads(group)
+        return Alert(
+            rule.rule_id,
+            rule.version,
+            group_key(values, values.values()),
+            Decimal(0),
+            rule.operator,
+            rule.limit,
+            _id(json.loads(event_id)) if event_id else int(entry[ID]),
+            int(entry[TIME]),
+            log_time=int(entry[AT]) + rule.window_ms if entry[FLAGS] & LIVE else None,
+            group=tuple(values.items()),
+            severity=rule.severity,
+            title=rule.title,
+            labels=rule.labels,
+        )
+
+    def _text(self, e: int) -> str:
+        start, end = self._span(e)
+        return self.arrays.text[start:end].tobytes().decode()
+
+    def _span(self, e: int) -> tuple[int, int]:
+        arrays = self.arrays
+        last = e + 1 == arrays.size[ENTRIES]
+        return int(arrays.entry[e, FROM]), int(arrays.size[TEXT] if last else arrays.entry[e + 1, FROM])
+
+    # -- room ----------------------------------------------------------------------------------------------------------
+
+    def _make_room(self, entries: int, text: int) -> None:
+        """For so many more, without those that matter no more."""
+        old = self.arrays
+        kept = np.zeros(old.size[ENTRIES], np.uint8)
+        keep(old, kept)
+        room = power_of_two(max(2 * (int(kept.sum()) + entries), ROOM_AT_FIRST))
+        self._arrays = self._create(room, power_of_two(int(old.size[TEXT]) + 2 * text + TEXT_AT_FIRST * room))
+        copy(old, self.arrays, kept)
+
+    # -- state files ---------------------------------------------------------------------------------------------------
+
+    def export(self, first_seq: int, end_seq: int) -> Columns:
+        """The entries with first_seq ≤ seq < end_seq that matter."""
+        arrays = self.arrays
+        first, end = np.searchsorted(arrays.entry[: arrays.size[ENTRIES], SEQ], (first_seq, end_seq))
+        rows = np.arange(max(first, arrays.size[HEAD]), end)
+        rows = rows[arrays.entry[rows, FLAGS] & (OPEN | MARK) != 0]
+        entry = arrays.entry[rows]
+        columns: Columns = {
+            "seq": entry[:, SEQ],
+            "keyGroup": entry[:, KEY_GROUP],
+            "id": entry[:, ID],
+            "rule": np.full(len(entry), self.rule.rule_id),
+            "version": np.full(len(entry), self.rule.version),
+            "waits": entry[:, FLAGS],
+            "heard": entry[:, AT],
+            "eventTime": entry[:, TIME],
+            "text": pa.array([self._text(e) for e in rows.tolist()], pa.large_string()),
+        }
+        return columns | {f"key:{name}": entry[:, KEY + k] for k, name in enumerate(self.key_columns)}
+
+    def load(self, columns: Columns) -> None:
+        """Takes in what `export` gave, in order of seq."""
+        flags, count = columns["waits"], len(columns["waits"])
+        key = [columns[f"key:{name}"] for name in self.key_columns]
+        self._follow(
+            Rows(
+                np.zeros(count, np.uint8),
+                writable(columns["keyGroup"]),
+                writable(np.column_stack(key) if key else np.empty((count, 0))),
+                writable(columns["seq"]),
+                writable(columns["heard"]),
+                flags & LIVE != 0,
+                writable(columns["eventTime"]),
+                writable(columns["id"]),
+                flags & OPEN != 0,
+                flags & MARK != 0,
+                *_bytes(pa.array(columns["text"])),
+            )
+        )
+
+
+def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) -> pa.Array:
+    """What is kept of events to tell of them later."""
+    _, groups = group_texts(store, columns, rule.keys, rows)
+    if store.schema.numeric_id:
+        return groups
+    return pc.binary_join_element_wise(groups, json_ids(store, columns, rows), pa.scalar("\n", groups.type))
+
+
+def _bytes(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where the text of each row begins, and at last ends, and the bytes; of a null there are none."""
+    texts = pc.fill_null(texts.cast(pa.large_string()), "")
+    _, offsets, data = texts.buffers()
+    offset = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return writable(offset), np.array(np.frombuffer(data, np.uint8) if data and data.size else (), np.uint8)
+
+
+def _id(value: object) -> str | tuple:
+    """An event's id as alerts have it."""
+    return tuple(value) if isinstance(value, list) else str(value)

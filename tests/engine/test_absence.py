@@ -1,0 +1,98 @@
+"""What does not come: told by the engine as by the reference, from memory, from state files, by one task and by several."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from lab.apps.columnpast import Past
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
+from lab.engine.loop.task import state_of
+from lab.engine.windows.waits import OPEN, Waits
+from lab.model.messages import parse_message
+from lab.model.reference import Reference
+from lab.model.schema import LOGINS
+from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
+
+
+class Clocked(Stages):
+    """Stages whose log has the time that it is told."""
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.now = T0
+        self._clock["clock"] = lambda: self.now
+        self._begin()
+
+    def log(self, log: str, line: bytes, at: int) -> None:
+        self.now = at + 1
+        self.logs.log(log).append([line], at)
+        self.step()
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("loses", [False, True])
+def test_it_is_told_though_nothing_comes(tasks, loses):
+    with Clocked(Settings(LOGINS, parallelism=tasks)) as stages:
+        stages.log("control", ORDER, T0)
+        stages.log("events", event(1, 5), T0 + 10)
+        stages.log("events", event(2, 5, user=2), T0 + 11)
+        stages.log("events", event(3, 5, "pay", user=2), T0 + 12)
+        if loses:
+            stages.lose_memory()
+        stages.now = T0 + 10 + MINUTE
+        stages.step()
+        assert stages.out["alerts"] == []
+        stages.now += 1001
+        stages.step()
+        [alert] = map(json.loads, stages.out["alerts"])
+        assert (alert["eventId"], alert["aggregate"], alert["logTime"]) == (1, "0", T0 + 10 + MINUTE)
+        stages.now += 9 * MINUTE
+        stages.step()
+        assert len(stages.out["alerts"]) == 1
+
+
+def test_what_is_awaited_outlives_the_windows_in_its_file():
+    with Clocked(Settings(LOGINS)) as stages:
+        stages.log("control", ORDER, T0)
+        stages.log("events", event(1, 5), T0 + 10)
+        for n in range(3):  # event times run ahead of log times: nothing of the first files is held
+            stages.log("events", event(10 + n, 3_600_000 * (n + 1), "search", user=1), T0 + 11 + n)
+        stages.lose_memory()
+        stages.now = T0 + 9 * MINUTE
+        stages.step()
+        assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [1]
+
+
+@pytest.mark.parametrize("rule", [ORDER, SILENT])
+def test_past_events_tell_what_did_not_come(rule):
+    rng, past, reference = random.Random(5), Past(LOGINS), Reference(LOGINS, key_groups=1)
+    reference.control(rule)
+    lines = [
+        event(n, T0 + n * 9_000 - rng.choice([0, 0, 5_000]), rng.choice(["order", "pay"]), rng.randrange(9))
+        for n in range(2_000)
+    ]
+    past.add(lines)
+    for line in lines:
+        reference.event(line)
+    found = past.aggregates(parse_message(rule, LOGINS).rule)
+    assert len(found.ids) > 100
+    wanted = sorted((alert.event_id, alert.event_time) for alert in reference.alerts)
+    assert sorted(zip(found.ids.tolist(), found.times.tolist(), strict=True)) == wanted
+
+
+def test_what_has_ended_takes_no_room(tmp_path):
+    with Clocked(Settings(LOGINS)) as stages:
+        stages.log("control", SILENT, T0)
+        for n in range(40):
+            stages.logs.log("events").append(
+                [event(100 * n + k, T0, user=k % 7) for k in range(100)], T0 + 10 + n
+            )
+            stages.now = T0 + 11 + n
+            stages.step()
+        [waits] = state_of(stages.job, 0).windows.awaiting
+        assert isinstance(waits, Waits)
+        assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
+        assert len(waits.arrays.entry) <= 2048
