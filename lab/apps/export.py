@@ -6,13 +6,26 @@
 After a crash it continues after the last transaction; a row that is written again replaces itself.
 """
 
+import json
 import sys
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import DDL, Column, Connection, DateTime, Engine, MetaData, Table, Text, inspect, select
+from sqlalchemy import (
+    DDL,
+    Column,
+    Connection,
+    DateTime,
+    Engine,
+    MetaData,
+    Table,
+    Text,
+    inspect,
+    select,
+    update,
+)
 
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, existing
@@ -20,7 +33,17 @@ from lab.logs.places import place_of
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, compact_json, conditions_json, group_hash, group_json, id_text
+from lab.model.alerts import (
+    Alert,
+    Withdrawn,
+    compact_json,
+    conditions_json,
+    event_json,
+    group_hash,
+    group_json,
+    id_text,
+    read_told,
+)
 from lab.model.words import plain
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import BIG, EXACT
@@ -46,6 +69,8 @@ ALERTS = Table(
     Column("title", Text),
     Column("labels_json", Text),
     Column("conditions_json", Text),
+    Column("event_json", Text),
+    Column("withdrawn", Text),  # "yes" if its event was taken back, else null
 )
 EXPORTS = Table(
     "lab_exports",
@@ -71,9 +96,13 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
             if records := tail.records(AT_ONCE):
-                alerts = [alert for _, alert in parsed(records, Alert.from_json, left_out)]
+                told = [each for _, each in parsed(records, read_told, left_out)]
+                alerts = [each for each in told if isinstance(each, Alert)]
                 with database.begin() as connection:
                     write(connection, rows_of(alerts), place, tail.positions)
+                    for each in told:
+                        if isinstance(each, Withdrawn):
+                            withdraw(connection, each)
                 exported += len(alerts)
             elif not follow:
                 break
@@ -85,11 +114,32 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     )
 
 
+def withdraw(connection: Connection, told: Withdrawn) -> None:
+    """Notes of the alerts at an event that it was taken back. Alerts that were exported later than this line are not among them."""
+    at_event = (ALERTS.c.event_id == _text(id_text(told.event_id))) & (
+        ALERTS.c.event_time == _time(told.event_time)
+    )
+    found = connection.execute(select(ALERTS.c.alert_id, ALERTS.c.group_json).where(at_event))
+    ids = [
+        alert_id for alert_id, group in found if group is not None and json.loads(group) == dict(told.group)
+    ]
+    if ids:
+        connection.execute(update(ALERTS).where(ALERTS.c.alert_id.in_(ids)).values(withdrawn="yes"))
+
+
 def _add_columns(database: Engine) -> None:
     """Adds to a table of an older version what it lacks."""
     names = {column["name"] for column in inspect(database).get_columns(ALERTS.name)}
     with database.begin() as connection:
-        for name in ("group_json", "severity", "title", "labels_json", "conditions_json"):
+        for name in (
+            "group_json",
+            "severity",
+            "title",
+            "labels_json",
+            "conditions_json",
+            "event_json",
+            "withdrawn",
+        ):
             if name not in names:
                 connection.execute(DDL(f"ALTER TABLE lab_alerts ADD COLUMN {name} TEXT"))
 
@@ -121,6 +171,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "severity": alert.severity and _text(alert.severity),
         "title": alert.title and _text(alert.title),
         "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
+        "event_json": event_json(alert.event).removeprefix(',"event":') or None,
         "conditions_json": conditions_json(alert.conditions).removeprefix(',"conditions":') or None,
     }
 
@@ -148,5 +199,5 @@ def write(connection: Connection, rows: list[dict[str, Any]], place: str, positi
 def _upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     insert = INSERTS[connection.dialect.name](table)
     key, *others = (column.name for column in table.columns)
-    replaced = {name: insert.excluded[name] for name in others}
+    replaced = {name: insert.excluded[name] for name in others if name in rows[0]}
     connection.execute(insert.on_conflict_do_update(index_elements=[key], set_=replaced), rows)

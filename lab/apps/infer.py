@@ -77,6 +77,7 @@ class Proposal:
                 fields=self.fields,
                 records=Schema.records,
                 nan=Schema.nan,
+                taken_back=Schema.taken_back,
             )
             return to_toml(cast(Schema, unfinished), head, notes)
         return to_toml(self.schema, head, notes)
@@ -172,7 +173,8 @@ class Read:
             doubts.append(f"the records are envelopes; the event is in {'.'.join(self.root)}")
         if self.deletes:
             doubts.append(
-                f"{self.deletes:,} records are deletes, which have no event and become dead letters; an update is read as the row after it"
+                f"{self.deletes:,} records are deletes, which have no event and become dead letters; an update is read as the row after it. "
+                'With taken_back = "op = d", a delete and an update take back the row before'
             )
         if self.packed_decimals:
             doubts.append(

@@ -30,7 +30,7 @@ class InOrder(Reference):
         del held[: bisect_left(held, self._horizon(route, key_group), key=TIME)]
         after = bisect_right(held, time, key=TIME)
         for other in held[bisect_left(held, time, key=TIME) : after]:
-            if other.id == event_id:
+            if other.id == event_id and not other.taken_back:
                 return "duplicates", other
         late = bool(held) and held[-1].time - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
@@ -41,7 +41,7 @@ class InOrder(Reference):
         if late and self.late_policy == "store":
             return "storedLate", None
         for rule in rules:
-            if rule.state == "ACTIVE" and self._is_judged(rule, group, current):
+            if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
                 window = held[bisect_left(held, time - rule.widest_ms, key=TIME) : after + 1]
                 self._evaluate(rule, group, window, current, event)
         return "evaluated", None

@@ -62,10 +62,10 @@ class Plain(Background):
         # by log time, then control before events; what is logged now may not all be there
         self._waiting.sort(key=lambda each: (each[1].append_ms, each[0] != "control"))
         taken = [each for each in self._waiting[:AT_ONCE] if each[1].append_ms < start]
-        if not taken:
+        reference, before = self._reference, Counter(self._reference.counts)
+        if not taken and not any(wait.until < start for wait in reference.waits):
             return 0
         self._waiting = self._waiting[len(taken) :]
-        reference, before = self._reference, Counter(self._reference.counts)
         nan_before, reference.tallies = reference.nan_as_null.total(), Tallies()
         reference.suppressed.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
@@ -79,16 +79,15 @@ class Plain(Background):
             reference.event(raw, record.place, record.append_ms)
             for letter in reference.dead_letters:
                 out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
-            for alert in reference.alerts:
-                by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
-                dated = replace(alert, log_time=record.append_ms, alert_time=now_ms())
-                out["alerts"].append(dated.to_json())
-            reference.alerts.clear()
+            self._tell(out, by_rule, record.append_ms)
             reference.dead_letters.clear()
+        if not self._waiting or self._waiting[0][1].append_ms >= start:
+            reference.reach(start)
+        self._tell(out, by_rule)
         reference.acks.clear()
         new = {name: reference.counts[name] - before[name] for name in COUNTS}
         stats = {"batch": self._batch, "keyGroups": [0, self._settings.key_groups - 1], **new}
-        stats |= {"alerts": len(out["alerts"]), "alertsByRule": dict(by_rule)}
+        stats |= {"alerts": by_rule.total(), "alertsByRule": dict(by_rule)}
         if reference.suppressed:
             stats |= {
                 "suppressed": reference.suppressed.total(),
@@ -104,3 +103,14 @@ class Plain(Background):
                 self._logs.log(name).append(lines)
         self._batch += 1
         return len(taken)
+
+    def _tell(self, out: dict[str, list[str]], by_rule: Counter[str], log_time: int | None = None) -> None:
+        """Writes the alerts that there are; `log_time`: of those that do not have their own."""
+        for alert in self._reference.alerts:
+            by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
+            dated = replace(alert, log_time=alert.log_time or log_time, alert_time=now_ms())
+            out["alerts"].append(dated.to_json())
+        for told in self._reference.withdrawn:
+            out["alerts"].append(replace(told, alert_time=now_ms()).to_json())
+        self._reference.alerts.clear()
+        self._reference.withdrawn.clear()

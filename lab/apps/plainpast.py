@@ -14,6 +14,7 @@ from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
+from lab.model.when import still_there, takes_back
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
@@ -91,10 +92,11 @@ class Past:
         before = self.arrived
         for line in lines:
             try:
-                self._events.append(self.schema.parse(line if isinstance(line, bytes) else line.encode()))
+                events = self.schema.events(line if isinstance(line, bytes) else line.encode())
             except BadRecord:
                 continue
-            self.arrived += 1
+            self._events += events
+            self.arrived += len(events)
         return self.arrived - before
 
     def aggregates(self, rule: Rule) -> Aggregates:
@@ -117,7 +119,7 @@ class Past:
         """The newest events whose windows together have at most `MOST_STEPS` events: the reference goes through each window."""
         groups: dict[tuple, list[int]] = {}
         for event in self._events:
-            if _is_on(event, rule):
+            if _is_on(event, rule, self.schema):
                 group = tuple(event[name] for name in rule.keys)
                 groups.setdefault(group, []).append(event[self.schema.time_field])
         steps = 0
@@ -148,26 +150,26 @@ class Past:
     ) -> list[dict]:
         """The events in the rule's window that ends with an event: see `lab.apps.columnpast.Past.window`."""
         time, id_of = self.schema.time_field, self.schema.id_of
-        events = [event for event in self._events if _is_on(event, rule)]
+        events = [event for event in self._events if _is_on(event, rule, self.schema)]
         ends = [e for e in events if id_of(e) == event_id and event_time in (None, e[time])]
         if not ends:
             return []
         last = next(e for e in ends if e[time] == ends[-1][time])  # what follows are its duplicates
-        once: dict[tuple, dict] = {}
+        inside: list[dict] = []
         for event in events:
             same_group = all(event[name] == last[name] for name in rule.keys)
             if same_group and last[time] - rule.window_ms <= event[time] <= last[time]:
-                once.setdefault((id_of(event), event[time]), event)
+                inside.append(event)
             if event is last:
                 break
-        found = list(once.values())
+        found = still_there(inside, self.schema)
         if newest is not None:
             counting = [event for event in found if rule.aggregations[0].counts(event)]
             found = counting[max(len(counting) - newest, 0) :]
         return sorted(found, key=lambda event: event[time])
 
 
-def _is_on(event: dict, rule: Rule) -> bool:
-    """Whether a rule's route has the event."""
+def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:
+    """Whether a rule's route has the event, or what takes it back."""
     fits = all(event[name] in values for name, values in rule.filter)
-    return fits and all(event[name] is not None for name in rule.keys)
+    return (fits or takes_back(event, schema)) and all(event[name] is not None for name in rule.keys)

@@ -22,7 +22,7 @@ from lab.apps.target import Target, existing
 from lab.logs.positions import Positions, position_text
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, id_text, utc
+from lab.model.alerts import Alert, Withdrawn, id_text, read_told, utc
 from lab.model.answers import read_stats
 from lab.model.quantiles import percentile_texts
 from lab.model.words import plain, visible
@@ -44,11 +44,11 @@ class Latencies:
 
     def read(self) -> int:
         """Reads new alerts since the last call; returns how many."""
-        alerts = list(parsed(self._alerts.records(), Alert.from_json, self.left_out))
+        told = parsed(self._alerts.records(), read_told, self.left_out)
         live = [
             (of.log_time, of.alert_time, record.append_ms)
-            for record, of in alerts
-            if of.log_time is not None and of.alert_time is not None
+            for record, of in told
+            if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
         ]
         self._alerted.extend(live)
         for _, stats in parsed(self._stats.records(), read_stats, self.left_out):
@@ -111,8 +111,8 @@ def alerts(
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
-            for record, alert in parsed(records, Alert.from_json, left_out):
-                print(visible(record.line if as_json else describe(alert)))
+            for record, told in parsed(records, read_told, left_out):
+                print(visible(record.line if as_json else describe(told)))
             sys.stdout.flush()
             if saved and records:
                 set_bookmark(log, tail.positions)
@@ -127,8 +127,13 @@ def alerts(
         )
 
 
-def describe(alert: Alert) -> str:
-    """An alert in a line of text."""
+def describe(alert: Alert | Withdrawn) -> str:
+    """An alert in a line of text, or that alerts are withdrawn."""
+    if isinstance(alert, Withdrawn):
+        event = f"event {id_text(alert.event_id)}"
+        return (
+            f"{utc(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
+        )
     took = "" if alert.took_ms is None else f"  {alert.took_ms:5} ms"
     held = f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}"
     said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)

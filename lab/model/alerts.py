@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -35,7 +35,7 @@ class Alert:
     `alert_time` when the alert left the engine. `event_id` is a tuple where several fields are the id. `key` is the
     demo's text, for people; `group` is what programs read. It is None in alerts of versions that had only the text.
     `severity`, `title` and `labels` are those of the rule. Of a rule with several conditions `aggregate`, `operator` and `limit`
-    are those of the first that holds, and `conditions` has all.
+    are those of the first that holds, and `conditions` has all. `event`: the fields of its event that the rule wants in its alerts.
 
     >>> group = (("payeeId", 25),)
     >>> alert = Alert(1, 2, "{payeeId=25}", Decimal("50.10"), "GREATER", Decimal(50), 7, 1356998400000, group=group)
@@ -60,6 +60,7 @@ class Alert:
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     conditions: tuple[Told, ...] = ()
+    event: tuple[tuple[str, int | str | None], ...] = ()
 
     @property
     def alert_id(self) -> str:
@@ -75,7 +76,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain(self.limit)}"{conditions_json(self.conditions)}{said_json(self)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain(self.limit)}"{conditions_json(self.conditions)}{said_json(self)}{event_json(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -112,6 +113,7 @@ class Alert:
                     Told(_optional(each["aggregate"]), each["operator"], _optional(each["limit"]))
                     for each in given.get("conditions", ())
                 ),
+                tuple(given.get("event", {}).items()),
             )
             alert._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -134,12 +136,66 @@ class Alert:
             raise ValueError("expected integers and texts in eventId and group")
         if not all(map(_is_text, (self.key, self.operator, *(each.operator for each in self.conditions)))):
             raise ValueError("expected texts for key and operator")
+        if not all(_is_text(name) and (value is None or _is_value(value)) for name, value in self.event):
+            raise ValueError("expected integers, texts and nulls in event")
         said = [text for text in (self.severity, self.title) if text is not None]
         if not all(map(_is_text, (*said, *(text for label in self.labels for text in label)))):
             raise ValueError("expected texts for severity, title and labels")
 
     def _repr_html_(self) -> str:
         return AlertTable([self])._repr_html_()
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """The event at which alerts were given was taken back: those with its `eventId`, `eventTime` and `group`, in whatever order.
+
+    A line of the log of alerts, beside them; `log_time` and `alert_time` of the record that took it back, as of an alert.
+
+    >>> Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()
+    '{"withdrawn":true,"key":"{payeeId=25}","group":{"payeeId":25},"eventId":7,"eventTime":1356998400000}'
+    """
+
+    key: str
+    group: Group
+    event_id: Id
+    event_time: int
+    log_time: int | None = None
+    alert_time: int | None = None
+
+    def to_json(self) -> str:
+        """One line of ASCII JSON, with the names of an alert."""
+        told = {"withdrawn": True, "key": self.key, "group": dict(self.group)}
+        told |= {"eventId": self.event_id, "eventTime": self.event_time}
+        times = {"logTime": self.log_time, "alertTime": self.alert_time}
+        return compact_json(told | {name: time for name, time in times.items() if time is not None})
+
+
+WITHDRAWN_LINE = '{"withdrawn":true,'
+
+
+def read_told(text: str) -> Alert | Withdrawn:
+    """A line of the log of alerts, as the engine wrote it. Raises ValueError, also for the line of somebody else.
+
+    >>> read_told(Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
+    7
+    """
+    if not text.startswith(WITHDRAWN_LINE):
+        return Alert.from_json(text)
+    try:
+        given = json.loads(text)
+        # what an alert at this event would be says whether all is of the right type
+        alert = Alert.from_json(
+            compact_json(
+                given | {"ruleId": 1, "ruleVersion": 1, "aggregate": "0", "operator": "", "limit": "0"}
+            )
+        )
+        told = Withdrawn(
+            alert.key, alert.group or (), alert.event_id, alert.event_time, alert.log_time, alert.alert_time
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"not a withdrawn alert ({shown(str(error))}): {shown(text)}") from None
+    return told
 
 
 class AlertTable(list[Alert]):
@@ -189,6 +245,26 @@ def group_json(group: Group) -> str:
     '{"payeeId":25,"ip":"a;b"}'
     """
     return compact_json(dict(group))
+
+
+def event_of(names: Iterable[str], event: Mapping[str, Value]) -> tuple[tuple[str, int | str | None], ...]:
+    """Fields of an event as alerts carry them: values as in events, decimals as text.
+
+    >>> event_of(("amount", "ip"), {"amount": Decimal("2.50"), "ip": None})
+    (('amount', '2.50'), ('ip', None))
+    """
+    values = ((name, event[name]) for name in names)
+    return tuple((name, plain(value) if isinstance(value, Decimal) else value) for name, value in values)
+
+
+def event_json(event: Iterable[tuple[str, int | str | None]]) -> str:
+    """The same as it stands in an alert's JSON; "" if there are none.
+
+    >>> event_json((("amount", "2.50"), ("ip", None)))
+    ',"event":{"amount":"2.50","ip":null}'
+    """
+    fields = dict(event)
+    return f',"event":{compact_json(fields)}' if fields else ""
 
 
 def said_json(of: "Alert | Rule") -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from lab.model.aggregates import Exact
-from lab.model.alerts import Alert, AlertTable, group_key, group_of
+from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of, group_key, group_of
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of_one
@@ -20,7 +20,7 @@ from lab.model.rule import Aggregation
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
 from lab.model.tallies import COUNTS, Tallies, record_example
-from lab.model.when import is_true
+from lab.model.when import is_true, takes_back
 
 LATE_POLICIES = ("evaluate", "store", "drop")
 
@@ -34,11 +34,16 @@ class StoredEvent:
     id: Id
     fields: dict[str, Any]
     spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
+    alerted: bool = False  # whether any rule did
+    taken_back: bool = False
 
 
 @dataclass(frozen=True)
 class Wait:
-    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`."""
+    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`.
+
+    `event`: the fields of the event that an alert tells.
+    """
 
     heard: int
     rule: Rule
@@ -46,6 +51,12 @@ class Wait:
     id: Id
     time: int
     live: bool
+    event: tuple
+
+    def is_after(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
+        """Whether it is after the event of a route with this id and time, in the group of `event`."""
+        group = tuple(event[name] for name in self.rule.keys)
+        return (self.rule.route, self.group, self.id, self.time) == (route, group, event_id, time)
 
     @property
     def until(self) -> int:
@@ -82,6 +93,7 @@ class Reference:
         self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
         self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
+        self.withdrawn: list[Withdrawn] = []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.tallies = Tallies(at_most=MAX_RULES)
         self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
@@ -156,30 +168,36 @@ class Reference:
         """
         nan_as_null: Counter[str] = Counter()
         try:
-            event = self.schema.parse(line, nan_as_null)
-            self.schema.check_future(event, log_time, self.max_future_ms)
+            events = self.schema.events(line, nan_as_null)
+            for event in events:
+                self.schema.check_future(event, log_time, self.max_future_ms)
         except BadRecord as error:
             self.dead_letters.append({"reason": str(error), "place": place})
             self.counts.update(records=1, deadLetters=1)
             return
         self.nan_as_null += nan_as_null
-        self.take(event, log_time)
+        for event in events:
+            self.take(event, log_time)
 
     def take(self, event: dict[str, Any], log_time: int = 0) -> None:
-        """Evaluates an event that has been read."""
+        """Evaluates an event that has been read, or takes back one that came before."""
+        returns = takes_back(event, self.schema)
         self.counts["records"] += 1
         self.newest_of_log = max(event[self.schema.time_field], self.newest_of_log or 0)
         self.reach(log_time or self.newest_of_log)
         routes = [
             route
             for route in self.routes
-            if all(event[name] in values for name, values in route.filter)
+            if (returns or all(event[name] in values for name, values in route.filter))
             and all(event[name] is not None for name in route.keys)
         ]
         self.counts["routed" if routes else "unrouted"] += 1
         for route in routes:
             rules = self.routes[route]
-            fate, twin = self._on_route(event, route, rules)
+            if returns:
+                fate, twin = self._take_back(event, route, log_time), None
+            else:
+                fate, twin = self._on_route(event, route, rules)
             if fate in ("evaluated", "storedLate"):
                 self._wait(event, rules, bool(log_time), fate == "evaluated")
             example = self._example(event, route, twin) if twin else None
@@ -204,7 +222,7 @@ class Reference:
         self._expire(route, group)
         held = self.held[route, group]
         for other in held:
-            if other.id == event_id and other.time == time:
+            if other.id == event_id and other.time == time and not other.taken_back:
                 return "duplicates", other
         late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
         if late and self.late_policy == "drop":
@@ -218,6 +236,27 @@ class Reference:
             if rule.state == "ACTIVE" and not rule.absence and self._is_judged(rule, group, current):
                 self._evaluate(rule, group, held, current, event)
         return "evaluated", None
+
+    def _take_back(self, event: dict[str, Any], route: Route, log_time: int) -> str:
+        """What becomes of a record that takes back the event with its id, time and group: from now on that counts nowhere.
+
+        It has moved time forward, and it keeps its place among the events of which others are late.
+        """
+        time, event_id = event[self.schema.time_field], self.schema.id_of(event)
+        group = tuple(event[name] for name in route.keys)
+        if (route, key_group_of(group, self.key_groups)) not in self.newest:
+            return "notHeld"
+        self._expire(route, group)
+        for held in self.held[route, group]:
+            if held.id == event_id and held.time == time and not held.taken_back:
+                held.taken_back = True
+                self.waits = [wait for wait in self.waits if not wait.is_after(route, event, event_id, time)]
+                if held.alerted:
+                    key = group_key(route.keys, group)
+                    of = group_of(route.keys, group)
+                    self.withdrawn.append(Withdrawn(key, of, event_id, time, log_time or None))
+                return "takenBack"
+        return "notHeld"
 
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
         """A plain rule is judged at the events that count for it, every other at each event of its groups."""
@@ -258,8 +297,10 @@ class Reference:
             title=rule.title,
             labels=rule.labels,
             conditions=conditions,
+            event=event_of(rule.event_fields, event),
         )
         self.alerts.append(alert)
+        current.alerted = True
 
     def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
@@ -287,7 +328,7 @@ class Reference:
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""
-        if any(event.fields.get(name) is None for name in of.needs):
+        if event.taken_back or any(event.fields.get(name) is None for name in of.needs):
             return False
         return of.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
 
@@ -303,7 +344,8 @@ class Reference:
                 self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]
             if may_alert and (rule.when is None or is_true(rule.when, event)):
                 event_id, time = self.schema.id_of(event), event[self.schema.time_field]
-                self.waits.append(Wait(self.heard, rule, group, event_id, time, live))
+                told = event_of(rule.event_fields, event)
+                self.waits.append(Wait(self.heard, rule, group, event_id, time, live, told))
 
     def reach(self, time: int) -> None:
         """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
@@ -325,6 +367,7 @@ class Reference:
                 severity=rule.severity,
                 title=rule.title,
                 labels=rule.labels,
+                event=wait.event,
             )
             self.alerts.append(alert)
 

@@ -198,7 +198,8 @@ class Rule:
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
     `at_most`: alerts of a group at events within `per_ms`; others are suppressed.
     `absence`: alert at an event after which none that counts is logged for `window_ms`; the function is COUNT, the limit = 0.
-    `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it.
+    `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it; and of its event the
+    `event_fields`.
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import PAYMENTS
@@ -236,6 +237,7 @@ class Rule:
     at_most: int | None = None
     per_ms: int = 0
     absence: bool = False
+    event_fields: tuple[str, ...] = ()
 
     @cached_property
     def route(self) -> Route:
@@ -318,6 +320,7 @@ class Rule:
             "severity": self.severity,
             "title": self.title,
             "labels": dict(self.labels) or None,
+            "eventFields": list(self.event_fields) or None,
             "version": self.version or None,
         }
         return _given(attributes)

@@ -40,7 +40,8 @@ class Schema:
     """The fields of one kind of event, in CSV order, and which of them are its id, one or several together, and its time.
 
     `records`: what a record is: "json", an object; "csv", a line with the fields in their order; "either". `nan`: what NaN,
-    Infinity and -Infinity are where a value is expected: "null", or the whole record a "dead letter".
+    Infinity and -Infinity are where a value is expected: "null", or the whole record a "dead letter". `taken_back`: a condition
+    in the language of `when`; a record of which it is true takes back the event with its id, time and group.
 
     PAYMENTS is `com.ververica.field.dynamicrules.Transaction` of the Flink demo.
 
@@ -58,6 +59,7 @@ class Schema:
     time_field: str
     records: str = "json"
     nan: str = "null"
+    taken_back: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= len(set(self.id_fields)) == len(self.id_fields) <= MAX_ID_FIELDS:
@@ -97,43 +99,64 @@ class Schema:
         return self._by_name[name]
 
     def parse(self, line: bytes, nan_as_null: Counter[str] | None = None) -> dict[str, Any]:
-        """One JSON object, or one CSV line in the order of `fields`, as {field: value}. Raises BadRecord.
-
-        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. `nan_as_null`
-        counts, by field, the NaN and the like that were read as null.
+        """The event of a record, the last if there are two: see `events`.
 
         >>> nan_as_null = Counter()
         >>> PAYMENTS.parse(b'{"transactionId": 1, "eventTime": 5, "paymentAmount": NaN}', nan_as_null)["paymentAmount"]
         >>> nan_as_null
         Counter({'paymentAmount': 1})
         """
+        return self.events(line, nan_as_null)[-1]
+
+    def events(self, line: bytes, nan_as_null: Counter[str] | None = None) -> list[dict[str, Any]]:
+        """One JSON object, or one CSV line in the order of `fields`, as {field: value}. Raises BadRecord.
+
+        It is one event. Where events can be taken back, the envelope of a row that was updated is two: the row before, with `op`
+        "d" as if it had been deleted, then the row as it is now; that of a row that was deleted is the row before.
+
+        All fields of the id and the time (ms since the epoch) are required, all else may be absent: None. `nan_as_null`
+        counts, by field, the NaN and the like that were read as null.
+
+        >>> fields = Field("id", "long", path=("after", "id")), Field("at", "long", path=("after", "at")), Field("op", "string")
+        >>> rows = Schema("rows", fields, ("id",), "at", taken_back="op = d")
+        >>> rows.events(b'{"op": "u", "before": {"id": 1, "at": 5}, "after": {"id": 1, "at": 6}}')
+        [{'id': 1, 'at': 5, 'op': 'd'}, {'id': 1, 'at': 6, 'op': 'u'}]
+        """
         text = read_text(line, "line", MAX_LINE_BYTES)
         if is_object(text):
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {shown(text)}")
-            values = read_object(text, float if self.nan == "null" else not_json)
-            event: dict[str, Any] = {field.name: field.read(values) for field in self.fields}
+            record = read_object(text, float if self.nan == "null" else not_json)
+            records = self._rows(record)
+            found: list[dict[str, Any]] = [
+                {field.name: field.read(each) for field in self.fields} for each in records
+            ]
         elif self.records == "json":
             raise BadRecord(f"not one JSON object: {shown(text.strip())}")
         else:
-            event = self._parse_csv(text)
-        nans = (
-            [name for name, value in event.items() if isinstance(value, float)]
-            if "N" in text or "I" in text
-            else []
-        )
-        event |= dict.fromkeys(nans)
+            records, found = [{}], [self._parse_csv(text)]
+        for values, event in zip(records, found, strict=True):
+            nans = (
+                [name for name, value in event.items() if isinstance(value, float)]
+                if "N" in text or "I" in text
+                else []
+            )
+            event |= dict.fromkeys(nans)
+            self._check(event, values)
+            if nan_as_null is not None:
+                nan_as_null.update(nans)
+        return found
+
+    def _check(self, event: dict[str, Any], record: dict[str, Any]) -> None:
+        """Raises BadRecord for an event without an id or a time. `record`: the object that it was read from."""
         for name in self.id_fields:
-            if event[name] is None and is_object(text):
-                self._check_not_deleted(values, name)
+            if event[name] is None:
+                self._check_not_deleted(record, name)
             self._check_id(self.field(name), event[name])
         time = event[self.time_field]
         if time is None or not 0 <= time < MAX_TIME:
             allowed = f"the event time, 0 to {MAX_TIME - 1} ms since the epoch (1970 to 2200)"
             raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
-        if nan_as_null is not None:
-            nan_as_null.update(nans)
-        return event
 
     def _check_id(self, field: Field, value: Value) -> None:
         part = "the id of the event" if len(self.id_fields) == 1 else "a part of the id of the event"
@@ -156,12 +179,43 @@ class Schema:
         """Whether the id is one number."""
         return len(self.id_fields) == 1 and self.field(self.id_fields[0]).numeric
 
+    @cached_property
+    def operation(self) -> Field | None:
+        """Where records are envelopes of rows that change, and events can be taken back, the field that says what became of a row."""
+        keys = self.field(self.id_fields[0]).keys
+        if not self.taken_back or "after" not in keys:
+            return None
+        path = (*keys[: keys.index("after")], "op")
+        return next((field for field in self.fields if field.keys == path), None)
+
+    def _rows(self, record: dict[str, Any]) -> list[dict[str, Any]]:
+        """What an envelope says, as a record for each row; anything else is its own."""
+        if self.operation is None:
+            return [record]
+        around = self.operation.keys[:-1]
+        inner: Any = record
+        for key in around:
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or not isinstance(inner.get("before"), dict):
+            return [record]
+        before = _with(record, around, inner | {"op": "d", "after": inner["before"]})
+        match inner.get("op"):
+            case "d":
+                return [before]
+            case "u":
+                return [before, record]
+        return [record]
+
     def _check_not_deleted(self, record: dict[str, Any], id_field: str) -> None:
         """Raises BadRecord for the envelope of a row that is gone: `op` stands beside `after`, which has the id of others."""
         inner: Any = record
         for key in self.field(id_field).keys:
             op = inner.get("op")
             if key == "after" and isinstance(op, str) and op in NO_EVENT:
+                if op == "d" and self.operation:
+                    raise BadRecord(
+                        "before: null, expected the row that was deleted: in PostgreSQL, REPLICA IDENTITY FULL"
+                    )
                 raise BadRecord(expected("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
             inner = inner.get(key)
             if not isinstance(inner, dict):
@@ -223,7 +277,10 @@ class Schema:
         )
         id_fields = given["id_fields"] if "id_fields" in given else [given["id_field"]]
         records, nan = given.get("records", "either"), given.get("nan", "null")
-        return cls(given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan)
+        taken_back = given.get("taken_back", "")
+        return cls(
+            given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan, taken_back
+        )
 
     def incompatible(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
@@ -260,6 +317,11 @@ class Schema:
             for field in self.fields
         ]
         return html_table(("field", "type", "role", "meaning"), rows)
+
+
+def _with(record: dict[str, Any], path: tuple[str, ...], inner: dict[str, Any]) -> dict[str, Any]:
+    """A record with another object at a path of objects."""
+    return record | {path[0]: _with(record[path[0]], path[1:], inner)} if path else inner
 
 
 def _time_or_ms(field: Field, cell: str) -> Value:

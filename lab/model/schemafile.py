@@ -5,6 +5,7 @@ id = "orderId"               # or several fields that are the id together: ["dev
 time = "placed"
 records = "json"             # or "csv": lines with the fields in their order; or "either"
 nan = "null"                 # what NaN and Infinity are; or "dead letter"
+taken_back = "status = void" # which records take back the event with their id, time and group; none if it is not there
 
 [fields.orderId]
 path = "order.id"            # in objects inside each other; a list of names if one of them has a dot
@@ -23,14 +24,16 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
+from lab.model.when import taken_back
 from lab.model.words import expected, unknown, visible
 
 MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
 
-TOP = ("name", "id", "time", "fields", "records", "nan")
+TOP = ("name", "id", "time", "fields", "records", "nan", "taken_back")
 OPTIONS = TOP[4:]
 OF_A_FIELD = ("path", "type", "unit", "doc", "example", "examples")
 
@@ -78,7 +81,13 @@ def from_toml(text: str) -> Schema:
         raise ValueError(expected("fields", tables, "a table [fields.NAME] for each field"))
     fields = tuple(_field(name, table) for name, table in tables.items())
     options = {key: _text_at(given, key) for key in OPTIONS if key in given}
-    return Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
+    schema = Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
+    if schema.taken_back:
+        try:
+            taken_back(schema)
+        except BadConditions as error:
+            raise ValueError(f"taken_back: {error}") from None
+    return schema
 
 
 def _id_fields(id: object) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from lab.model.messages import (
     MAX_ALERTS,
     MAX_CONDITIONS,
     MAX_DIVIDED_BY,
+    MAX_EVENT_FIELDS,
     MAX_LABELS,
     MAX_SAID,
-    SAID,
     SEVERITIES,
 )
 from lab.model.rules import (
@@ -165,9 +165,16 @@ def _message(schema: Schema) -> Json:
         "window": window,
         "windowMinutes": window,
         "filter": {
-            "type": "object",
-            "propertyNames": {"enum": list(schema.names)},
-            "additionalProperties": {"anyOf": [either, {"type": "array", "items": either, "minItems": 1}]},
+            "anyOf": [
+                {
+                    "type": "object",
+                    "propertyNames": {"enum": list(schema.names)},
+                    "additionalProperties": {
+                        "anyOf": [either, {"type": "array", "items": either, "minItems": 1}]
+                    },
+                },
+                TEXT | {"description": "in words: action = login and country in (KR, CN)"},
+            ]
         },
         "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
         "excludeCurrent": {"type": "boolean"},
@@ -177,6 +184,11 @@ def _message(schema: Schema) -> Json:
         "action": _words(ACTIONS),
         "ttl": window,
         **_said(),
+        "eventFields": names
+        | {
+            "maxItems": MAX_EVENT_FIELDS,
+            "description": "fields of its event that each alert carries as event",
+        },
         "changeId": {"type": "string"},
     }
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
@@ -258,10 +270,24 @@ def _alert(schema: Schema) -> Json:
         "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
     }
     said = _said()
-    properties |= {name: said[name] | {"description": "the rule's, if it has one"} for name in SAID}
-    optional = ("logTime", "alertTime", "conditions", *SAID)
+    properties |= {name: of | {"description": "the rule's, if it has one"} for name, of in said.items()}
+    properties["event"] = {
+        "type": "object",
+        "description": "the fields of its event that the rule names in eventFields; decimals as text",
+        "propertyNames": {"enum": list(schema.names)},
+        "additionalProperties": {"anyOf": [LONG, TEXT, {"type": "null"}]},
+        "maxProperties": MAX_EVENT_FIELDS,
+    }
+    optional = ("logTime", "alertTime", "conditions", "event", *said)
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    alert = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    if not schema.taken_back:
+        return alert
+    of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
+    times = {name: properties[name] for name in ("logTime", "alertTime")}
+    withdrawn = {"type": "object", **_closed({"withdrawn": {"const": True}, **of_both}, times)}
+    says = "the event at which there were alerts with this eventId, eventTime and group was taken back"
+    return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 
 def _ack() -> Json:

@@ -2,7 +2,7 @@
 
     "routes": {"payeeId": {"rule": 1, "rules": 2, "routed": 100, "evaluated": 97, "duplicates": 3, "example": {...}}, ...}
 
-Of each route: routed = evaluated + storedLate + duplicates + droppedLate.
+Of each route: routed = evaluated + storedLate + duplicates + droppedLate + takenBack + notHeld.
 """
 
 import json
@@ -19,7 +19,8 @@ from lab.model.field import Id
 from lab.model.rules import Route
 from lab.model.words import visible
 
-FATES = ("evaluated", "storedLate", "duplicates", "droppedLate")  # of an event on a route
+# of an event on a route; the last two of a record that takes one back: it was held, it was not
+FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")
 # of a log: records = deadLetters + unrouted (no route has a group for them) + routed; the fates are summed over all routes
 COUNTS = ("records", "deadLetters", "unrouted", "routed", *FATES)
 

@@ -12,9 +12,10 @@ A comparison with null is false, whichever it is, and nothing negates a whole co
 
 import json
 import operator as compare
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NoReturn
 
@@ -183,6 +184,36 @@ def _quoted(text: str) -> str:
 
 def _in_list(value: int | str | Decimal) -> str:
     return _quoted(value) if isinstance(value, str) and value.lower() == "null" else written(value)
+
+
+def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
+    """Whether a record takes back an event that came before.
+
+    >>> from dataclasses import replace
+    >>> from lab.model.schema import LOGINS
+    >>> takes_back({"action": "returned"}, replace(LOGINS, taken_back="action = returned"))
+    True
+    """
+    condition = taken_back(schema)
+    return condition is not None and is_true(condition, event)
+
+
+def still_there(events: Iterable[dict[str, Any]], schema: Schema) -> list[dict[str, Any]]:
+    """Of the records of one group, in order of arrival, the events that count: without duplicates, and what was taken back."""
+    there: dict[tuple, dict[str, Any]] = {}
+    for event in events:
+        same = schema.id_of(event), event[schema.time_field]
+        if takes_back(event, schema):
+            there.pop(same, None)
+        else:
+            there.setdefault(same, event)
+    return list(there.values())
+
+
+@lru_cache(maxsize=100)
+def taken_back(schema: Schema) -> When | None:
+    """Which of its events take one back that came before; None if none do. Raises BadConditions."""
+    return parse_when(schema.taken_back, schema) if schema.taken_back else None
 
 
 def parse_when(text: str, schema: Schema) -> When:

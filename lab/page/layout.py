@@ -17,7 +17,7 @@ FRAME = (
     *("STORE", "OTHER", "RULES", "BATCH", "FATE", "ALERTS", "KEYS", "KEY_GROUPS", "TEXT", "DIGEST", "SELF"),
     *("FIRST_SEQ", "START_ROW", "DONE", "FIRED", "BEFORE", "REACH", "HELD", "FRAME"),
 )
-SIZES = layout.BLOCKS + 1
+SIZES = layout.RETURNS + 1
 
 
 def page_layout() -> dict[str, Any]:

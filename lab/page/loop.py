@@ -190,6 +190,7 @@ _text, _digest = _single(types.uint8, 1, TEXT), _single(types.uint64, 1, DIGEST)
 def evaluate(frame):
     """`window.evaluate` of a batch from START_ROW on; DONE and FIRED: the row it got to, and the number of alerts."""
     number = _numbers(frame)
+    taken = number  # no row takes an event back: the page's schemas do not say how one would
     number[DONE], number[FIRED] = window.evaluate(
         _store(frame),
         _rules(frame),
@@ -200,6 +201,7 @@ def evaluate(frame):
         number[OUT_OF_ORDER],
         number[LATE_POLICY],
         _fate(frame),
+        taken,
         _alerts(frame),
     )
 

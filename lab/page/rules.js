@@ -8,7 +8,7 @@ const STATES = ["ACTIVE", "PAUSE", "DELETE", "CONTROL"], CONTROLS = ["CLEAR_STAT
 const ACTIONS = ["block_login", "hold_payment", "notify"];
 const COUNT_WORDS = ["COUNT", "COUNT_WITH_RESET", "COUNT_FLINK", "COUNT_WITH_RESET_FLINK"];
 const CELLS = ["ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName", "aggregatorFunctionType", "limitOperatorType", "limit", "window"];
-const NOT_HERE = ["where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when"]; // which the page refuses
+const NOT_HERE = ["where", "excludeCurrent", "limitOf", "and", "or", "atMost", "absence", "when", "eventFields"]; // which the page refuses
 const DEFINITION = [...CELLS.slice(2), "windowMinutes", "filter", ...NOT_HERE, "action", "ttl", "severity", "title", "labels"];
 const ATTRIBUTES = ["ruleId", "ruleState", ...DEFINITION, "controlType", "version", "changeId"];
 const SEVERITIES = ["low", "medium", "high", "critical"], MOST_LABELS = 16, MOST_SAID = 200, AROUND = "without blanks before and after it";

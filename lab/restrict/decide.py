@@ -14,7 +14,7 @@ from typing import Self
 
 from lab.logs.positions import Record
 from lab.logs.reading import parsed
-from lab.model.alerts import MAX_KEY, Alert
+from lab.model.alerts import MAX_KEY, Alert, Withdrawn, read_told
 from lab.model.answers import read_ack, read_dead_letter
 from lab.model.deadletters import dead_letter
 from lab.model.rules import BadRule, Message, Rule, parse_message
@@ -80,12 +80,14 @@ class Decider:
             if named := self._take_ack(ack):
                 for record, alert in self._waiting.pop(named, ()):
                     self._decide(record, alert, decided)
-        for record, alert in parsed(alerts, Alert.from_json, self._bad):
-            named = alert.rule_id, alert.rule_version
+        for record, told in parsed(alerts, read_told, self._bad):
+            if isinstance(told, Withdrawn):  # the restriction stays until somebody lifts it
+                continue
+            named = told.rule_id, told.rule_version
             if named in self._rules:
-                self._decide(record, alert, decided)
+                self._decide(record, told, decided)
             else:
-                self._waiting[named].append((record, alert))
+                self._waiting[named].append((record, told))
         self._wait_no_longer()
         if decided:
             self._log.publish([each.to_json() for each in decided.values()], list(decided))

@@ -221,6 +221,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "or_conditions": attributes.get("or"),
         "at_most": attributes.get("atMost"),
         "absence": attributes.get("absence"),
+        "event_fields": attributes.get("eventFields"),
         "disabled": False,
     }
 
@@ -258,6 +259,7 @@ def message_of(change: Change, identity: str) -> str:
             "or": row.get("or_conditions"),
             "atMost": row.get("at_most"),
             "absence": row.get("absence"),
+            "eventFields": row.get("event_fields"),
         }
     message["changeId"] = f"{identity}.{change.change_id}"
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)

@@ -81,6 +81,7 @@ RULES = Table(
     Column("or_conditions", DOCUMENT),
     Column("at_most", DOCUMENT),
     Column("absence", Boolean),
+    Column("event_fields", DOCUMENT),
 )
 RULE_CHANGES = Table(
     "rule_changes",
@@ -159,6 +160,7 @@ _CHECKS[_ABSENCE] = _ROW.absence.in_((True, False))
 _LIMIT_OF = "limit_of is an object of at most 50000 characters"
 _AND = "and_conditions is a list of at most 50000 characters"
 _OR = "or_conditions is a list of at most 50000 characters"
+_EVENT_FIELDS = "event_fields is a list of at most 50000 characters"
 _AT_MOST = "at_most is an object of at most 50000 characters"
 _LABELS = "labels is an object of texts of at most 50000 characters"
 _DOCUMENTS = (  # constraint, column, what it holds
@@ -166,6 +168,7 @@ _DOCUMENTS = (  # constraint, column, what it holds
     (_AND, "and_conditions", "array"),
     (_OR, "or_conditions", "array"),
     (_AT_MOST, "at_most", "object"),
+    (_EVENT_FIELDS, "event_fields", "array"),
 )
 _KEYS = "grouping_key_names is a list of texts"
 _UNIQUE = "unique_fields is a list of texts"
@@ -233,6 +236,7 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
     'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions),
     'at_most', json(NEW.at_most), 'absence', json(iif(NEW.absence, 'true', iif(NEW.absence = 0, 'false', NULL))),
+    'event_fields', json(NEW.event_fields),
     'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""

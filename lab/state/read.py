@@ -19,7 +19,8 @@ from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.ledger import Ledger, Plan
 from lab.engine.checkpoint.record import mark, read_record, saved
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.rulenumbers import halves, shown_value
+from lab.engine.compiled.layout import TAKES_BACK
+from lab.engine.compiled.rulenumbers import STATE, halves, shown_value
 from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
@@ -143,7 +144,7 @@ class Reader:
         self.ledger, _ = ledger.load(folder, mark(checkpoint, self.epoch)["ledger"], self.settings.schema)
 
     def held(self) -> Iterator[tuple[Plan, pa.Table]]:
-        """The stored events of each route."""
+        """The stored events of each route, without those that were taken back."""
         table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
             mine = pc.and_(pc.equal(table["store"], plan.kept.store), table["time"].is_valid())
@@ -152,7 +153,21 @@ class Reader:
             newest = np.zeros(self.settings.key_groups, np.int64)
             np.maximum.at(newest, key_group, time)
             reach = plan.kept.widest_ms + self.settings.max_out_of_orderness_ms
-            yield plan, events.filter(pa.array(time >= newest[key_group] - reach))
+            yield plan, _not_taken_back(events.filter(pa.array(time >= newest[key_group] - reach)))
+
+
+def _not_taken_back(rows: pa.Table) -> pa.Table:
+    """The events among a route's rows; some rows take back the event before with their key, time and id."""
+    if STATE not in rows.column_names:
+        return rows
+    rows = rows.sort_by(
+        "seq"
+    )  # of a group it is the order of arrival; of groups of different tasks it means nothing
+    same = [name for name in rows.column_names if name in ("time", "id") or name.startswith("key:")]
+    numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
+    last = numbered.group_by(same).aggregate([("row", "max")])["row_max"].combine_chunks()
+    takes_back = pc.fill_null(pc.equal(pc.bit_wise_and(rows[STATE], TAKES_BACK), TAKES_BACK), False)
+    return rows.filter(pc.and_not(pc.is_in(numbered["row"], last), takes_back))
 
 
 def read_state(checkpoint: Path | str, *, epoch: int | None = None) -> State:

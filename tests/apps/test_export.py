@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.model.alerts import Alert, id_text
+from lab.model.alerts import Alert, Withdrawn, id_text
 from lab.model.field import Id
 from lab.rulestore.databases import database_url
 from tests.rulestore.conftest import needs_postgres, postgres, url  # noqa: F401
@@ -67,6 +67,21 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
     assert main(command) == OK and "4 alerts from" in capsys.readouterr().err
     assert [row["event_id"] for row in rows(url)] == ["7", "8", "9", '["d",1]', "x\ufffdy", "x\ufffdy"]
     assert main([*command, "--from", "0"]) == OK and len(rows(url)) == 6
+
+
+def test_a_row_notes_that_its_alert_is_withdrawn_also_if_the_alert_comes_again(logs, url):  # noqa: F811
+    command = ["export", "--logs", str(logs.folder), "--to", url]
+    withdrawn = Withdrawn("{payeeId=7}", (("payeeId", "7"),), 7, AT).to_json()
+    of_another_group = Withdrawn("{payeeId=8}", (("payeeId", "9"),), 8, AT).to_json()
+    logs.log("alerts").append([alert(7), alert(8), alert(7, rule_id=2), withdrawn, of_another_group])
+    assert main(command) == OK
+    logs.log("alerts").append([alert(7, alert_time=1_200)])
+    assert main(command) == OK
+    assert [(row["event_id"], row["withdrawn"]) for row in rows(url)] == [
+        ("7", "yes"),
+        ("7", "yes"),
+        ("8", None),
+    ]
 
 
 def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):

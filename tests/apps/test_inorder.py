@@ -1,6 +1,7 @@
 """The reference for a page gives what the reference gives, on logs with late events, duplicates and changes of rules."""
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -20,6 +21,9 @@ def log(rng: Random, events: int) -> list[tuple[str, str]]:
         message |= {"limit": rng.randint(1, 60), "limitOperatorType": rng.choice([">", "<"])}
         message |= {"aggregateFieldName": "paymentAmount"} if function in ("SUM", "MAX") else {}
         message |= {"unique": ["beneficiaryId"]} if function == "UNIQUE_COUNT" else {}
+        if rng.random() < 0.2:
+            silent = {"ruleId": number, "ruleState": "ACTIVE", "absence": True, "when": "paymentType = CRD"}
+            message = silent | rng.choice([{}, {"where": "paymentType = CSH", "eventFields": ["payeeId"]}])
         keys = rng.choice([["payeeId"], [], ["payeeId", "paymentType"]])
         return json.dumps(message | {"groupingKeyNames": keys, "window": rng.choice(["5s", "20s", "2m"])})
 
@@ -35,6 +39,8 @@ def log(rng: Random, events: int) -> list[tuple[str, str]]:
         found.append(("event", json.dumps(event)))
         if rng.random() < 0.05:
             found.append(found[-rng.randint(1, 3)])
+        if rng.random() < 0.05:
+            found.append(("event", json.dumps(event | {"paymentType": "back"})))
     return found
 
 
@@ -42,13 +48,15 @@ def log(rng: Random, events: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_alerts_and_counts_are_those_of_the_reference(policy, seed):
     settings = {"late_policy": policy, "max_out_of_orderness_ms": 20_000, "key_groups": 4}
-    engines = [kind(PAYMENTS, **settings) for kind in (Reference, InOrder)]
+    schema = replace(PAYMENTS, taken_back="paymentType = back")
+    engines = [kind(schema, **settings) for kind in (Reference, InOrder)]
     for kind, line in log(Random(seed), 600):
         for engine in engines:
             (engine.event if kind == "event" else engine.control)(line.encode())
     plain, quick = engines
     assert [alert.to_json() for alert in quick.alerts] == [alert.to_json() for alert in plain.alerts] != []
-    assert quick.counts == plain.counts and plain.counts["duplicates"]
+    assert quick.counts == plain.counts and plain.counts["duplicates"] and plain.counts["takenBack"]
+    assert quick.withdrawn == plain.withdrawn
     assert {key: sorted(e.arrival for e in held) for key, held in quick.held.items() if held} == {
         key: sorted(e.arrival for e in held) for key, held in plain.held.items() if held
     }

@@ -144,6 +144,8 @@ def test_each_bad_record_becomes_a_dead_letter_with_its_reason_and_place(engine,
         "storedLate": 0,
         "duplicates": 1,
         "droppedLate": 0,
+        "takenBack": 0,
+        "notHeld": 0,
         "suppressed": 0,
     }
     assert {tally.routed for tally in found.routes.by_route.values()} == {len(BAD) + 3}

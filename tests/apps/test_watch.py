@@ -12,7 +12,7 @@ from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import Partitions
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn
 
 
 def alert(event_id: int, log_time: int, alert_time: int) -> str:
@@ -156,3 +156,16 @@ def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp
     assert main([*command, "saved"]) == OK and shown(capsys) == []
     assert main([*command, f"1:{ends[1] + 1}"]) == FAILED
     assert f"no position 1:{ends[1] + 1}: it ends at 0:{ends[0]},1:{ends[1]}" in capsys.readouterr().err
+
+
+def test_a_withdrawn_alert_is_said_and_has_no_latency(logs, capsys):
+    latencies = Latencies(logs)
+    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, 1_000, 1_100).to_json()
+    odd = '{"withdrawn":true,"key":7}'
+    logs.log("alerts").append([alert(7, 1000, 1100), told, odd])
+    assert latencies.read() == 1 and latencies.left_out.count == 1
+    capsys.readouterr()
+    assert main(["alerts", "--logs", str(logs.folder)]) == OK
+    said = capsys.readouterr()
+    assert "withdrawn: the alerts of {payeeId=25} at event 7, which was taken back" in said.out
+    assert "left out" in said.err and "not a withdrawn alert" in said.err

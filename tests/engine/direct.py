@@ -19,11 +19,12 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
-from lab.engine.compiled.rulenumbers import carried, different_whens, when_column
+from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
+from lab.engine.compiled.rulenumbers import STATE, carried, different_whens, when_column
+from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import shared, store
-from lab.engine.windows.alertlines import alert_lines
+from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
@@ -33,8 +34,8 @@ from lab.model.rule import WHERE, spoke
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.tallies import FATES
-from lab.model.when import is_true
-from tests.strategies import PAIRS, WHENS
+from lab.model.when import is_true, taken_back
+from tests.strategies import PAIRS, RETURNS, WHENS
 
 Entry = tuple[str, bytes]
 
@@ -60,9 +61,9 @@ class Direct:
         self.newest = -1  # event time of the whole log
 
     def event(self, line: bytes) -> None:
-        self.waiting.append(self.schema.parse(line))
-        time: Any = self.waiting[-1][self.schema.time_field]
-        self.newest = max(self.newest, time)
+        for event in self.schema.events(line):
+            self.waiting.append(event)
+            self.newest = max(self.newest, event[self.schema.time_field])
 
     def control(self, text: bytes) -> None:
         self.flush()
@@ -109,15 +110,21 @@ class Direct:
             columns = self.columns([events[n] for n in rows], held)
             fates, alerts = held.evaluate(columns, self.seq, self.late_ms, self.late_policy)
             self.seq += len(rows)
-            self.counts.update(FATES[fate] for fate in fates.tolist())
+            self.counts.update(
+                FATES[fate] for fate in np.where(fates == WITHDRAWN, TAKEN_BACK, fates).tolist()
+            )
             for row in alerts[alerts[:, CONDITION] == SUPPRESSED, RULE].tolist():
                 self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
             self.found += zip(*alert_lines(held, columns, alerts, alert_time_ms=0))
+            self.found += zip(*withdrawn_lines(held, columns, fates, 0))
+
+    def _takes_back(self, event: dict[str, Value]) -> bool:
+        condition = taken_back(self.schema)
+        return condition is not None and is_true(condition, event)
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:
-        return all(event[name] in values for name, values in route.filter) and all(
-            event[name] is not None for name in route.keys
-        )
+        passes = all(event[name] in values for name, values in route.filter)
+        return (passes or self._takes_back(event)) and all(event[name] is not None for name in route.keys)
 
     def columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
         groups = [tuple(event[name] for name in held.route.keys) for event in events]
@@ -127,6 +134,8 @@ class Direct:
             "time": np.array([event[self.schema.time_field] for event in events], np.int64),
             "keyGroup": np.array([key_group_of(group, self.key_groups) for group in groups], np.int64),
         }
+        if self.schema.taken_back:
+            columns[STATE] = np.array([TAKES_BACK if self._takes_back(event) else COUNTS for event in events])
         needed = {name for rule in held.rules for name in rule.needs}  # what the engine sends along a route
         events = [
             event
@@ -147,11 +156,20 @@ class Direct:
                     columns[f"{kind}:{column}"] = (
                         pa.array(values, pa.int64()) if None in values else np.array(values, np.int64)
                     )
+        for name in {name for rule in held.rules for name in rule.event_fields}:
+            columns[f"told:{name}"] = self._raw(name, [event[name] for event in events])
         for number, when in enumerate(different_whens(held.rules)):
             name, bit = when_column(number)
             columns.setdefault(name, np.zeros(len(events), np.int64))
             columns[name] += bit * np.array([is_true(when, event) for event in events], np.int64)
         return columns
+
+    def _raw(self, name: str, values: list) -> pa.Array:
+        """A column as it was decoded."""
+        if not self.schema.field(name).numeric:
+            return pa.array(values, pa.string())
+        numbers = (None if value is None else self._numbers(name, value) for value in values)
+        return pa.array([None if number is None else number[0] for number in numbers], pa.int64())
 
     def _ids(self, ids: list[Id]) -> Columns:
         if self.schema.numeric_id:
@@ -222,6 +240,8 @@ def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str
         rule["when"] = rng.choice(WHENS)
     if rng.random() < 0.2:
         rule["atMost"] = {"alerts": rng.choice([1, 1, 2, 5]), "per": rng.choice(["1s", "1m", "5m", "30m"])}
+    if rule["ruleId"] % 5 == 0:
+        rule["eventFields"] = ["amount", "country", "eventId", "ip"][: 1 + rule["ruleId"] % 4]
     if rng.random() < 0.4:
         rule |= more_said(rng, functions)
         if "limitOf" in rule:
@@ -333,6 +353,24 @@ def crowded_log(rng: random.Random) -> list[Entry]:
     return log
 
 
+def with_returns(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with records that take events back, or nothing, and with events that come again."""
+    often, again = rng.choice([0.05, 0.3, 1]), rng.choice([0, 0.5])
+    returned: list[Entry] = []
+    events: list[dict[str, Any]] = []
+    for kind, text in log:
+        returned.append((kind, text))
+        if kind == "event":
+            events.append(json.loads(text))
+        while events and rng.random() < often / 2:
+            event = rng.choice(events[-rng.choice([1, 5, 100]) :])
+            other: dict[str, Any] = rng.choice([{}, {}, {}, {"amount": None}, {"userId": 2}, {"eventId": 3}])
+            returned.append(("event", json.dumps(event | {"action": "returned"} | other).encode()))
+            if rng.random() < again:
+                returned.append(("event", json.dumps(event).encode()))
+    return returned
+
+
 def difference(seed: int, folder: Path, short: bool = False) -> str:
     """Runs the log of a seed through both; empty if they agree."""
     rng = random.Random(seed)
@@ -341,6 +379,10 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         if rng.random() < 0.7
         else (crowded_log(rng), LOGINS)
     )
+    # a generator of its own: what a seed gave before events could be taken back, half of them still give
+    returns = random.Random(f"{seed}/returns")
+    if schema is LOGINS and returns.random() < 0.5:
+        log, schema = with_returns(returns, log), RETURNS
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
@@ -367,7 +409,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         direct.flush()
     for held in direct.stores.values():
         shared.forget(held.path)
-    expected = Counter((alert.key, alert.to_json()) for alert in reference.alerts)
+    expected = Counter((told.key, told.to_json()) for told in (*reference.alerts, *reference.withdrawn))
     got = Counter(direct.found)
     counts = {name: count for name, count in reference.counts.items() if name in FATES}
     missing, extra = expected - got, got - expected

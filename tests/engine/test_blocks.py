@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import pytest
 
-from lab.engine.compiled import blocks, groups, layout, window
+from lab.engine.compiled import blocks, groups, layout, running
 from lab.engine.windows import store
 from lab.model.reference import run
 from lab.model.schema import LOGINS
@@ -109,8 +109,8 @@ def reads_of(order: str, count: int) -> float:
 
 
 def set_half(half: int) -> None:
-    blocks.HALF = store.HALF = half
-    blocks.LIMIT = groups.LIMIT = window.LIMIT = 2 * half
+    blocks.HALF = store.HALF = running.HALF = half
+    blocks.LIMIT = groups.LIMIT = running.LIMIT = 2 * half
 
 
 def main(logs: int) -> None:

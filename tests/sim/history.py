@@ -106,6 +106,7 @@ def random_history(seed: int) -> History:
         # a generator of its own: what a seed gave before there were pairs, it gives still
         "pairs": random.Random(f"{seed}/pairs").random() < 0.3,
     }
+    settings["returns"] = not settings["pairs"] and random.Random(f"{seed}/returns").random() < 0.4
     # where there is one task, it may run the engine's loop, with epochs of several cuts
     settings["loop"] = settings["parallelism"] == 1 and random.Random(f"{seed}/loop").random() < 0.6
     habits = Habits(rng, settings)
@@ -147,6 +148,9 @@ class Habits:
         # a generator of its own: what a seed gave before there was absence, half of them still give
         self.absence = random.Random(f"{settings}/absence")
         self.absences = self.absence.choice([0, 0, 0.3, 0.9])
+        self.returns = random.Random(f"{settings}/returns")
+        self.returned = self.returns.choice([0.2, 0.7])
+        self.made: list[dict] = []  # events that may be taken back
         self.last: dict[int, dict] = {}  # rule id -> its rule as it was given last
 
     def _often(self, kinds: tuple[str, ...]) -> list[str]:
@@ -231,6 +235,11 @@ class Habits:
             "country": rng.choice(self.countries),
             "amount": rng.choice([None, *self.amounts]),
         }
+        if self.settings["returns"]:
+            if self.made and self.returns.random() < self.returned:
+                action = self.returns.choice(["returned", "returned", "returned", event["action"]])
+                event = self.returns.choice(self.made[-8:]) | {"action": action}
+            self.made.append(event)
         return json.dumps(event).encode()
 
     def batch(self) -> Action:

@@ -117,10 +117,11 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
 
 
 def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
-    return [
+    alerts = [
         replace(alert, log_time=alert.log_time or at).to_json()[:-1]
         for alert, at in zip(reference.alerts, log_times, strict=True)
     ]
+    return alerts + [told.to_json()[:-1] for told in reference.withdrawn]
 
 
 def _acks(reference: Reference, order: list[tuple]) -> list[str]:
@@ -196,7 +197,7 @@ def _key_groups(shop: Shop, reference: Reference, order: list[tuple]) -> list[st
         if each[1] == EVENT["control"]:
             continue
         try:
-            event = reference.schema.parse(each[5])
+            [event] = reference.schema.events(each[5])
             reference.schema.check_future(event, each[0], reference.max_future_ms)
         except BadRecord:
             continue
@@ -219,7 +220,7 @@ def _state(shop: Shop, reference: Reference) -> list[str]:
         reference._expire(route, group)
     wanted: Counter = Counter()
     for (route, group), held in reference.held.items():
-        for event in held:
+        for event in (event for event in held if not event.taken_back):
             fields = _numbers({name: value for name, value in event.fields.items() if value is not None})
             event_id = event.id if isinstance(event.id, int) else _id_digest(event.id)
             wanted[route.id, key_group_of(group, reference.key_groups), event_id, event.time, fields] += 1

@@ -26,7 +26,7 @@ from tests.sim.oracle import differences
 from tests.sim.protocol import Driver, Shop, Sink, Stuck, new_id, new_parallelism
 from tests.sim.topics import EXPIRED, SimLogs
 from tests.sim.world import World
-from tests.strategies import PAIRS
+from tests.strategies import PAIRS, RETURNS
 
 _runs = itertools.count()
 
@@ -55,7 +55,7 @@ class Simulation:
             "max_future_ms",
             "max_batch_records",
         )
-        schema = PAIRS if given["pairs"] else LOGINS
+        schema = PAIRS if given["pairs"] else RETURNS if given["returns"] else LOGINS
         settings = Settings(schema, **{name: given[name] for name in names})
         checkpoint = f"/checkpoint{next(_runs)}"
         self.shop = Shop(self.world, logs, checkpoint, settings, Sink(once=given["divisible"]))

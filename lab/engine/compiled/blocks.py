@@ -234,6 +234,16 @@ def add_total(store, rules, a, sums, g, b):
 
 
 @bare
+def forget_totals(store, g, t):
+    """What the blocks that have events of time `t` add up to is not known any more."""
+    b = block_of(store, g, t)
+    store.total[b, :, START] = 0
+    while store.block[b, OLDEST_TIME] == t and store.block[b, OLDER_BLOCK] != NOTHING:
+        b = store.block[b, OLDER_BLOCK]
+        store.total[b, :, START] = 0
+
+
+@bare
 def insert_by_blocks(store, rules, a, running, j, sums):
     """An event inside the running window, and not its newest, comes into the queue.
 

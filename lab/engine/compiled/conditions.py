@@ -9,6 +9,7 @@ from lab.engine.compiled.aggregates import COUNT_SINCE, HUGE, has_values
 from lab.engine.compiled.blocks import block_of, has_blocks
 from lab.engine.compiled.groups import reset
 from lab.engine.compiled.layout import (
+    ALERTED,
     ANY,
     AT_MOST,
     BASE,
@@ -35,6 +36,7 @@ from lab.engine.compiled.layout import (
     PARTS,
     RELATION,
     RESET,
+    RETURNS,
     ROW,
     RULE,
     RULE_ID,
@@ -47,6 +49,7 @@ from lab.engine.compiled.layout import (
     TENS,
     TIME,
     TIMES,
+    VALUES,
     N,
     bare,
 )
@@ -93,6 +96,8 @@ def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
         for c in range(first, last):
             begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
         if may_speak(store, rules, n, g, j):
+            if store.size[RETURNS]:
+                store.event[j, VALUES] |= ALERTED
             for c in range(first, last):
                 fired = tell(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
                 fired = tell(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)

@@ -13,6 +13,7 @@ from lab.engine.compiled.blocks import (
 )
 from lab.engine.compiled.layout import (
     BLOCK,
+    COUNTS,
     EVENTS,
     GROUP,
     GROUPS,
@@ -28,9 +29,11 @@ from lab.engine.compiled.layout import (
     RESET_RULE,
     RESET_SEQ,
     RESETS,
+    RETURNS,
     SALT,
     SEQ,
     START,
+    TAKES_BACK,
     TIME,
     TWINS,
     VALUES,
@@ -150,20 +153,27 @@ def older_neighbour(store, g, t):
 
 
 @bare
-def is_held(store, g, p, t, event_id):
-    """Whether an event of the group with this time and id is held; `p` is the older neighbour of `t`.
+def is_there(store, j):
+    """Whether an event has not been taken back."""
+    return store.size[RETURNS] == 0 or store.event[j, VALUES] & COUNTS != 0
+
+
+@bare
+def held_at(store, g, p, t, event_id):
+    """The event of the group with this time and id, NOTHING if none is held; `p` is the older neighbour of `t`.
 
     Of a run of more than RUN events of one time all are in a hash table: to walk it for each would take the square of its length.
     """
     for _ in range(RUN):
         if p == NOTHING or store.event[p, TIME] != t:
-            return False
-        if store.event[p, ID] == event_id:
-            return True
+            return np.int64(NOTHING)
+        if store.event[p, ID] == event_id and is_there(store, p):
+            return np.int64(p)
         p = store.event[p, PREV]
     if p == NOTHING or store.event[p, TIME] != t:
-        return False
-    return store.twin[twin_place(store, g, t, event_id)] != 0
+        return np.int64(NOTHING)
+    found = np.int64(store.twin[twin_place(store, g, t, event_id)]) - 1
+    return found if found != NOTHING and is_there(store, found) else np.int64(NOTHING)
 
 
 @bare
@@ -184,6 +194,8 @@ def twin_place(store, g, t, event_id):
 def add_twin(store, j):
     """Takes an event into the table of twins."""
     place = twin_place(store, store.event[j, GROUP], store.event[j, TIME], store.event[j, ID])
+    if store.twin[place] != 0 and not is_there(store, j):
+        return  # one that came again after this had been taken back
     store.size[TWINS] += store.twin[place] == 0
     store.twin[place] = j + 1
 
@@ -244,6 +256,21 @@ def link(store, g, p, seq, batch, i):
 
 
 @bare
+def keep_taking_back(store, g, t, event_id, seq):
+    """Keeps a row that says that an event was taken back, for those who take in what is held here in order of `seq`."""
+    j = store.size[EVENTS]
+    store.size[EVENTS] += 1
+    store.event[j, :] = 0
+    store.event[j, TIME] = t
+    store.event[j, ID] = event_id
+    store.event[j, SEQ] = seq
+    store.event[j, PREV] = NOTHING
+    store.event[j, NEXT] = NOTHING
+    store.event[j, GROUP] = g
+    store.event[j, VALUES] = TAKES_BACK
+
+
+@bare
 def reset_place(store, rule_id, g):
     """The place of rule and group in the table of resets, or where it would be."""
     last = len(store.reset) - 1
@@ -271,9 +298,17 @@ def load(store, batch, seq, reach):
     """Takes in events that were held before, in order of arrival, without evaluating them; `reach`: how long they are held, ms."""
     for i in range(len(batch.time)):
         t = batch.time[i]
-        if t >= store.newest[batch.key_group[i]] - reach:
-            g = group_of(store, batch.key_group[i], batch.key, i)
-            link(store, g, older_neighbour(store, g, t), seq[i], batch, i)
+        if t < store.newest[batch.key_group[i]] - reach:
+            continue
+        g = group_of(store, batch.key_group[i], batch.key, i)
+        p = older_neighbour(store, g, t)
+        if store.size[RETURNS] and batch.value[i, 0] & TAKES_BACK:
+            held = held_at(store, g, p, t, batch.id[i])
+            if held != NOTHING:
+                store.event[held, VALUES] &= ~COUNTS
+            keep_taking_back(store, g, t, batch.id[i], seq[i])
+        else:
+            link(store, g, p, seq[i], batch, i)
 
 
 @bare

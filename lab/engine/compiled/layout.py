@@ -10,7 +10,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import config, njit
@@ -35,11 +35,14 @@ N, RESET = 1, 2
 HIGH, LOW, LIMB = 2, 3, 4
 # of queues: the oldest event in the window, the newest, and from which time on OLDER is known
 HEAD, TAIL, KNOWN = 1, 2, 3
+PATIENCE = 1  # of one that is not followed: how many more events to measure without
 
 AGGREGATE, EXAMPLE, COUNTED = range(3)  # columns of Store.counted
 RESET_RULE, RESET_GROUP, RESET_SEQ = range(3)  # columns of Store.reset
 # places in Store.size; SALT begins each hash, so that nobody can choose keys or ids that share a place; TWINS: entries of `twin`
-EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS = range(7)
+# RETURNS: 1 where events can be taken back; then their first value has these bits. A row with TAKES_BACK is no event: it took one back
+EVENTS, GROUPS, LANES, RESETS, SALT, TWINS, BLOCKS, RETURNS = range(8)
+COUNTS, ALERTED, TAKES_BACK = 1, 2, 4
 
 # columns of Rules.aggregate
 KIND, RULE_ID, WINDOW, COLUMN, NEEDS, NEEDS_END, FIRST, LAST, QUEUE, WIDTH, LIMITS, POSITIONS = range(12)
@@ -65,7 +68,7 @@ ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, PART, PARTS = range(8)
 class Store(NamedTuple):
     """The events of one route, of all key-groups of a task. Rows of `event` are in order of arrival."""
 
-    # [7] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`, blocks
+    # [8] events, groups, int64s of `running` in use, resets, the salt of hashes, entries of `twin`, blocks, whether events can be taken back
     size: np.ndarray
     # [key-groups] newest event time, ms
     newest: np.ndarray
@@ -142,12 +145,15 @@ class Batch(NamedTuple):
 
 LOOP = (
     *("layout.py", "limits.py", "squares.py", "aggregates.py", "blocks.py", "groups.py"),
-    *("conditions.py", "window.py", "waits.py"),
+    *("conditions.py", "running.py", "window.py", "waits.py"),
 )
 STAMP = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in LOOP)).hexdigest()
 
 
-def bare(function: Callable) -> Callable:
+Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+
+
+def bare(function: Compiled) -> Compiled:
     """Has Numba compile a function, without its reference counts, which would cost more than the work: so it allocates nothing.
 
     It runs beside other threads. What Numba keeps on disk would stay when another file of the loop changes: it looks at the function's own file only.

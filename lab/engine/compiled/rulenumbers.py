@@ -25,6 +25,7 @@ from lab.model.schema import Schema
 from lab.model.when import When
 from lab.model.words import plain
 
+STATE = ":state"  # the column that says whether an event has been taken back, where that can be; no field is called so
 BITS = 63  # of an int64 column that say what is not null
 
 
@@ -92,7 +93,8 @@ def when_column(number: int) -> tuple[str, int]:
 
 def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
     """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
-    columns = ((not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields))
+    columns: list[tuple[str, ...]] = [(STATE,)] if schema.taken_back else []
+    columns += [(not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields)]
     return list(dict.fromkeys(column for of in columns for column in of))
 
 
@@ -138,6 +140,8 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
             layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
         ]
         needed: Counter[str] = Counter()
+        if schema.taken_back and not (key.where or "").startswith(SPOKE):  # alerts that were given stay given
+            needed[STATE] = layout.COUNTS
         for name in filter(None, {*key.unique, key.field, key.where}):
             column, bit = not_null(fields.index(name))
             needed[column] += bit

@@ -3,7 +3,8 @@
     order ──── 15 min ────►        no payment up to here: an alert for the order
     order ── payment ┊             awaited no more
 
-An entry is an event after which one is awaited (OPEN), or one that ended others (MARK), or both. Entries lie in log order, so that
+An entry is an event after which one is awaited (OPEN), or one that ended others (MARK), or both; or a record that took an event
+back (GONE), after which none is awaited any more. Entries lie in log order, so that
 those whose time has passed are before the HEAD.
 """
 
@@ -14,11 +15,18 @@ import numpy as np
 from lab.engine.compiled.aggregates import mixed
 from lab.engine.compiled.layout import NOTHING, bare
 
-# columns of Arrays.entry; AT: when it was heard of; OLDER: the one before of the group; FROM: where its text begins
+# columns of Arrays.entry; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
-OPEN, MARK, LIVE = 1, 2, 4  # LIVE: AT is a log time, not an event time
+OPEN, MARK, LIVE, GONE, LEFT = (
+    1,
+    2,
+    4,
+    8,
+    16,
+)  # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
 ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(5)  # places in Arrays.size; no entry before FIRST_OPEN is OPEN
 STORED_LATE = 1  # the fates up to this one are those of stored events
+TAKEN_BACK, WITHDRAWN = 4, 6  # the fates of records that took an event back
 
 
 class Arrays(NamedTuple):
@@ -29,7 +37,10 @@ class Arrays(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Events in log order. `starts`, `ends`: of those after which one is awaited; `text`: theirs, row i from offset[i]."""
+    """Events in log order. `starts`, `ends`: of those after which one is awaited; `text`: theirs, row i from offset[i].
+
+    `takes`: of records that took an event back, that one's seq.
+    """
 
     fate: np.ndarray
     key_group: np.ndarray
@@ -41,6 +52,7 @@ class Rows(NamedTuple):
     id: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    takes: np.ndarray
     offset: np.ndarray
     text: np.ndarray
 
@@ -71,21 +83,32 @@ def follow(arrays, rows, window_ms, passed):
     """Takes events in; fills `passed` with the entries that one came too late for, and returns how many."""
     found = 0
     for i in range(len(rows.fate)):
-        if rows.fate[i] > STORED_LATE or not (rows.starts[i] or rows.ends[i]):
+        gone = rows.fate[i] == TAKEN_BACK or rows.fate[i] == WITHDRAWN
+        if not gone and (rows.fate[i] > STORED_LATE or not (rows.starts[i] or rows.ends[i])):
             continue
         place = place_of(arrays, rows.key, i, 0)
         e = np.int64(arrays.table[place])
         known = e >= arrays.size[HEAD]
         flags = 0
-        if rows.ends[i] and known:
+        if gone:
+            e = entry_of(arrays, rows.takes[i])
+            if e == NOTHING or not arrays.entry[e, FLAGS] & OPEN:
+                continue
+            flags = GONE
+            arrays.entry[e, FLAGS] += LEFT - OPEN
+            if arrays.entry[e, AT] + window_ms < rows.at[i]:
+                passed[found] = e
+                found += 1
+        elif rows.ends[i] and known:
             flags = MARK
-            while e >= arrays.size[HEAD] and arrays.entry[e, FLAGS] & OPEN:
-                arrays.entry[e, FLAGS] &= ~OPEN
-                if arrays.entry[e, AT] + window_ms < rows.at[i]:
-                    passed[found] = e
-                    found += 1
+            while e >= arrays.size[HEAD] and arrays.entry[e, FLAGS] & (OPEN | LEFT | GONE):
+                if arrays.entry[e, FLAGS] & OPEN:
+                    arrays.entry[e, FLAGS] &= ~OPEN
+                    if arrays.entry[e, AT] + window_ms < rows.at[i]:
+                        passed[found] = e
+                        found += 1
                 e = arrays.entry[e, OLDER]
-        if rows.starts[i] and rows.fate[i] < STORED_LATE:
+        if rows.starts[i] and rows.fate[i] < STORED_LATE and not gone:
             flags |= OPEN
         if flags == 0:
             continue
@@ -97,7 +120,7 @@ def follow(arrays, rows, window_ms, passed):
         entry[FLAGS] = flags
         entry[SEQ] = rows.seq[i]
         entry[AT] = rows.at[i]
-        entry[TIME] = rows.time[i]
+        entry[TIME] = rows.takes[i] if gone else rows.time[i]
         entry[ID] = rows.id[i]
         entry[OLDER] = arrays.table[place]
         entry[KEY_GROUP] = rows.key_group[i]
@@ -112,6 +135,19 @@ def follow(arrays, rows, window_ms, passed):
             entry[KEY + k] = rows.key[i, k]
         arrays.table[place] = n
     return found
+
+
+@bare
+def entry_of(arrays, seq):
+    """The entry of the event with a seq, NOTHING if there is none behind the HEAD."""
+    low, high = arrays.size[HEAD], arrays.size[ENTRIES]
+    while low < high:
+        middle = (low + high) >> 1
+        if arrays.entry[middle, SEQ] < seq:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < arrays.size[ENTRIES] and arrays.entry[low, SEQ] == seq else np.int64(NOTHING)
 
 
 @bare
@@ -137,7 +173,7 @@ def keep(arrays, kept):
     for place in range(len(arrays.table)):
         e = np.int64(arrays.table[place])
         while e >= arrays.size[HEAD]:
-            if arrays.entry[e, FLAGS] & (OPEN | MARK):
+            if arrays.entry[e, FLAGS] & (OPEN | MARK | GONE):
                 kept[e] = 1
             if arrays.entry[e, FLAGS] & MARK:
                 break

@@ -30,9 +30,9 @@ from lab.engine.records.columns import (
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import halves
-from lab.engine.windows.when import when_columns, where_column
+from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, where_column, with_state
 from lab.model.keygroups import digest, key_groups_of
-from lab.model.rule import WHERE, Filter, Route
+from lab.model.rule import WHERE, Filter, Route, Rule
 from lab.model.schema import Schema
 
 
@@ -45,6 +45,7 @@ def route(
     """
     counts = Counter(records=batch.records, deadLetters=len(batch.dead_letters))
     events = in_log_order(batch.events) if batch.events else {LOG_TIME: np.empty(0, np.int64)}
+    events = with_state(events, settings.schema) if batch.events else events
     places = np.searchsorted(events[LOG_TIME], [change.log_time for change in changes]).tolist()
     envelopes, first, newest = [], 0, [BEFORE_ALL]
     for after, end in enumerate([*places, len(events[LOG_TIME])]):
@@ -72,7 +73,9 @@ def _between(
         if not len(rows):
             continue
         columns = routed(events, rows, plan.route, plan.needs, settings.schema)
-        columns |= when_columns(plan.rules, events, rows, settings.schema)
+        columns |= when_columns(plan.rules, events, rows, settings.schema) | told_columns(
+            plan.rules, events, rows
+        )
         if any(rule.absence for rule in plan.rules):
             columns[HEARD] = heard_of(events, settings.schema)[rows]
         unclaimed[rows] = False
@@ -81,6 +84,11 @@ def _between(
         yield Envelope(after, plan.kept.store, columns)
     unrouted = int(np.count_nonzero(unclaimed))
     counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
+
+
+def told_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
+    """The fields of events that the rules' alerts tell."""
+    return {f"told:{name}": take(events[name], rows) for rule in rules for name in rule.event_fields}
 
 
 def heard_of(events: Columns, schema: Schema) -> np.ndarray:
@@ -117,7 +125,7 @@ class Found:
         self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
 
     def rows(self, route: Route) -> np.ndarray:
-        """Those that pass the route's filter and have a group, in order."""
+        """Those that pass the route's filter or take an event back, and have a group, in order."""
         rows = np.arange(len(self.events[LOG_TIME]))
         for number, (name, values) in enumerate(_stored(route.filter, self.schema)):
             if number == 0:
@@ -126,6 +134,8 @@ class Found:
             else:
                 column = pa.array(take(self.events[name], rows))
                 rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
+        if STATE in self.events:  # what takes an event back need not look like it
+            rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
         for name in route.keys:
             if isinstance(self.events[name], pa.Array):
                 rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
@@ -161,6 +171,8 @@ def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str]
         LOG_TIME: events[LOG_TIME][rows],
         SOURCE: events[SOURCE][rows],
     }
+    if STATE in events:
+        columns[STATE] = events[STATE][rows]
     if ID in events:
         columns[ID_TEXT] = take(events[ID_TEXT], rows)
     for name in route.keys:

@@ -13,6 +13,7 @@ Columns = dict[str, np.ndarray | pa.Array]
 LOG_TIME, SOURCE, ID, ID_TEXT = ":logTime", ":source", ":id", ":idText"
 # where a rule says `absence`: the log time, or in a log that is not live (log time 0) the newest event time up to this event
 HEARD = ":heard"
+TAKEN = ":taken"  # where events can be taken back: of a record that did so, the seq of the event
 BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
 

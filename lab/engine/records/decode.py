@@ -85,6 +85,8 @@ def decode_records(
     if read := list(_read_at_once(lines, schema)):
         at_once = np.concatenate([rows for rows, _ in read])
         table, right = typed(pa.concat_tables(table for _, table in read), schema)
+        if schema.operation:  # such a record may be two events
+            right &= pc.fill_null(pc.not_equal(table[schema.operation.name], "u"), True).to_numpy()
         fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
         if not fit.all():
             at_once, table = at_once[fit], table.filter(pa.array(fit))
@@ -92,17 +94,18 @@ def decode_records(
     for row in np.setdiff1d(lines.records, at_once, assume_unique=True).tolist():
         nans: Counter[str] = Counter()
         try:
-            event = schema.parse(lines[row], nans)
-            schema.check_future(event, int(log_times[row]), max_future_ms)
-            good.append({name: _stored(value) for name, value in event.items()})
-            one_by_one.append(row)
+            events = schema.events(lines[row], nans)
+            for event in events:
+                schema.check_future(event, int(log_times[row]), max_future_ms)
+            good += [{name: _stored(value) for name, value in event.items()} for event in events]
+            one_by_one += [row] * len(events)
             if nan_as_null is not None:
                 nan_as_null.update(nans)
         except BadRecord as error:
             bad.append((str(error), row))
     rows = np.append(at_once, np.array(one_by_one, np.int64))
     if good:
-        order = np.argsort(rows)
+        order = np.argsort(rows, kind="stable")
         rows = rows[order]
         table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
     columns = {name: table[name].combine_chunks() for name in schema.names}

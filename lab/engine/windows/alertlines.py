@@ -25,6 +25,7 @@ from lab.engine.compiled.layout import (
     SUPPRESSED,
 )
 from lab.engine.compiled.rulenumbers import scale_of
+from lab.engine.compiled.window import WITHDRAWN
 from lab.engine.records.arrowjson import quoted
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take
 from lab.engine.windows.store import RouteStore
@@ -69,10 +70,31 @@ def alert_lines(
     lines = _joined(
         *(of_rule[0], event_id, ".", event_time, ".", hashes),
         *(of_rule[1], groups, ',"aggregate":"', aggregates),
-        *(of_rule[2], json_id, ',"eventTime":', event_time),
+        *(of_rule[2], _events(store, columns, alerts, rules, which)),
+        *(',"eventId":', json_id, ',"eventTime":', event_time),
         pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
     )
     return keys.to_pylist(), lines.to_pylist()
+
+
+def withdrawn_lines(
+    store: RouteStore, columns: Columns, fates: np.ndarray, now_ms: int
+) -> tuple[list[str], list[str]]:
+    """Keys and JSON of what records withdrew that took back an event at which alerts had been given."""
+    rows = np.flatnonzero(fates == WITHDRAWN)
+    if not len(rows):
+        return [], []
+    texts, groups = group_texts(store, columns, store.route.keys, rows)
+    keys = [cut_key(text) for text in texts.to_pylist()]
+    ids, times, logged = json_ids(store, columns, rows), columns["time"][rows], columns[LOG_TIME][rows]
+    lines = [
+        f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
+        + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
+        for key, group, event_id, time, log_time in zip(
+            keys, groups.to_pylist(), ids.to_pylist(), times.tolist(), logged.tolist(), strict=True
+        )
+    ]
+    return keys, lines
 
 
 def first_rows(alerts: np.ndarray) -> np.ndarray:
@@ -84,7 +106,7 @@ def first_rows(alerts: np.ndarray) -> np.ndarray:
 
 def _after_aggregate(operator: str, limit: str, rule: Rule, conditions: Iterable[Told] = ()) -> str:
     said = f"{conditions_json(conditions)}{said_json(rule)}"
-    return f'","operator":"{operator}","limit":"{limit}"{said},"eventId":'
+    return f'","operator":"{operator}","limit":"{limit}"{said}'
 
 
 def _of_conditions(
@@ -158,6 +180,36 @@ def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Arra
     inside = quoted(texts)
     as_json = inside if len(schema.id_fields) == 1 else texts
     return pc.utf8_slice_codeunits(inside, 1, -1), as_json
+
+
+def _events(
+    store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
+) -> pa.Array | str:
+    """For each alert the fields of its event that its rule wants there, as they stand in its JSON."""
+    if not any(rule.event_fields for rule in rules):
+        return ""
+    texts = np.full(len(alerts), "", object)
+    for names in {rule.event_fields for rule in rules if rule.event_fields}:
+        mine = np.flatnonzero(np.array([rule.event_fields == names for rule in rules])[which])
+        events = event_texts(store, columns, names, alerts[mine, ROW])
+        texts[mine] = [f',"event":{event}' for event in events.to_pylist()]
+    return pa.array(texts, TEXT)
+
+
+def event_texts(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
+    """Fields of events as a JSON object, with the values that `lab.model.alerts.event_of` gives."""
+    parts: list[pa.Array | str] = []
+    for number, name in enumerate(names):
+        field, values = store.schema.field(name), pa.array(take(columns[f"told:{name}"], rows))
+        if field.numeric:
+            whole = pc.fill_null(values, 0).to_numpy()
+            written = _decimals(whole >> 63, whole, field.scale)
+            written = _joined('"', written, '"') if field.type.startswith("decimal") else written
+        else:
+            written = quoted(pc.fill_null(values.cast(TEXT), ""))
+        parts += [f"{',' if number else '{'}{json.dumps(name)}:"]
+        parts += [pc.if_else(values.is_valid(), written, pa.scalar("null", TEXT))]
+    return _joined(*parts, pa.array(["}"] * len(rows), TEXT))
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ class BatchStats:
     ) -> StoreCounts:
         """The counts of what `store.evaluate(columns, …)` gave. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
-        counts, example = np.bincount(fates, minlength=len(FATES)), None
+        counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
+        counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
         if self._examples_left > 0 and worth_telling(int(counts[window.DUPLICATE]), len(fates)):
             self._examples_left -= 1
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
@@ -65,7 +66,7 @@ class BatchStats:
 
     def add(self, found: StoreCounts) -> None:
         """Takes in the counts of one store's events."""
-        rules, fates = found.store.rules, dict(zip(FATES, found.fates.tolist(), strict=True))
+        rules, fates = found.store.rules, dict(zip(FATES, found.fates.tolist()))
         self.counts.update(fates)
         self._routes.add(found.store.route, rules[0].rule_id, len(rules), fates, found.example)
         self._by_key_group += found.stored

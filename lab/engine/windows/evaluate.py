@@ -18,7 +18,7 @@ from lab.engine.compiled.layout import STAMP
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, heard, in_log_order
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import alert_lines
+from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
@@ -152,7 +152,10 @@ class Windows:
         if waits := self.waits.get(number):
             columns[HEARD] = heard(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
             due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
-        return stats.of_store(store, columns, fates, fired), alert_lines(store, columns, fired, now_ms()), due
+        lines = alert_lines(store, columns, fired, now_ms())
+        for all_lines, more in zip(lines, withdrawn_lines(store, columns, fates, now_ms())):
+            all_lines += more
+        return stats.of_store(store, columns, fates, fired), lines, due
 
     def _reach(self, live_ms: int, newest_ms: int) -> list[Alert]:
         """What is told once all that was logged before `live_ms` has been taken."""

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.compiled import groups, layout, window
+from lab.engine.compiled import groups, layout, running, window
 from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Batch, Store
-from lab.engine.compiled.rulenumbers import Key, carried, halves, not_null, numbers, value_columns
-from lab.engine.records.columns import Columns, take, writable
+from lab.engine.compiled.rulenumbers import STATE, Key, carried, halves, not_null, numbers, value_columns
+from lab.engine.records.columns import TAKEN, Columns, take, writable
 from lab.engine.windows import shared
 from lab.model.rule import ONE_BIT, Route, Rule
 from lab.model.schema import Schema
@@ -92,7 +92,7 @@ class RouteStore:
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (layout.BLOCKS + 1,)),
+                "size": ("int64", (layout.RETURNS + 1,)),
                 "newest": ("int64", (self.key_groups,)),
                 "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
                 "queue": ("int32", (room["event"], queues, 2)),
@@ -109,6 +109,7 @@ class RouteStore:
             },
         )
         arrays["size"][layout.SALT] = secrets.randbits(63)
+        arrays["size"][layout.RETURNS] = bool(self.schema.taken_back)
         arrays["newest"].fill(layout.NEVER)
         for name in ("table", "place", "counted", "reset"):
             arrays[name].fill(NOTHING)
@@ -143,7 +144,7 @@ class RouteStore:
         groups.index_twins(
             self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
         )
-        window.index_counted(self.store, self.numbers, old["counted"], renamed)
+        running.index_counted(self.store, self.numbers, old["counted"], renamed)
         ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
         groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
 
@@ -256,6 +257,11 @@ class RouteStore:
                     value[:, self.value_columns.index(column)] = values
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
+        if self.schema.taken_back:
+            state = columns.get(
+                STATE, layout.COUNTS
+            )  # what was held before events could be taken back has none
+            value[:, 0] = pc.fill_null(state, layout.COUNTS) if isinstance(state, pa.Array) else state
         key = self.key(columns, rows)
         time, event_id, key_group = (writable(columns[name]) for name in ("time", "id", "keyGroup"))
         when = np.zeros((rows, self.when_columns), np.int64)
@@ -275,11 +281,13 @@ class RouteStore:
     ) -> tuple[np.ndarray, np.ndarray]:
         """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
 
+        Where events can be taken back, the columns get TAKEN.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
         batch = self.batch(columns)
         self._prepare(batch, max_out_of_orderness_ms)
         fate = np.empty(len(batch.time), np.uint8)
+        taken = np.zeros(len(batch.time) if self.schema.taken_back else 0, np.int64)
         found, done = [], 0
         while done < len(batch.time):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
@@ -295,9 +303,12 @@ class RouteStore:
                 max_out_of_orderness_ms,
                 late_policy,
                 fate,
+                taken,
                 alerts,
             )
             found.append(alerts[:fired])
+        if self.schema.taken_back:
+            columns[TAKEN] = taken
         alerts = np.concatenate(found)
         in_order = (alerts[:, name] for name in (layout.CONDITION, layout.RULE, layout.ROW))
         return fate, alerts[np.lexsort(tuple(in_order))]
@@ -326,6 +337,9 @@ class RouteStore:
             for column in halves(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
+        if self.schema.taken_back:  # the row that took it back says that an event does not count
+            state = event[:, layout.VALUES]
+            columns[STATE] = np.where(state & layout.TAKES_BACK, state, state | layout.COUNTS)
         resets = self.arrays["reset"]
         resets = resets[(resets[:, layout.RESET_SEQ] >= first_seq) & (resets[:, layout.RESET_SEQ] < end_seq)]
         groups = resets[:, layout.RESET_GROUP]
@@ -359,8 +373,8 @@ class RouteStore:
         rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
         self._make_room(groups=len(rows), resets=len(rows))
         key = self.key(resets, len(resets["seq"]))
-        of_reset = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
-        groups.load_resets(self.store, key, *of_reset, rows)
+        key_group, rule, seq = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        groups.load_resets(self.store, key, key_group, rule, seq, rows)
 
     def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
         """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""

@@ -15,6 +15,7 @@ from lab.engine.compiled.waits import (
     ENTRIES,
     FLAGS,
     FROM,
+    GONE,
     HEAD,
     ID,
     KEY,
@@ -25,6 +26,7 @@ from lab.engine.compiled.waits import (
     SALT,
     SEQ,
     STORED_LATE,
+    TAKEN_BACK,
     TEXT,
     TIME,
     Arrays,
@@ -35,9 +37,9 @@ from lab.engine.compiled.waits import (
     keep,
     pass_by,
 )
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, writable
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import group_texts, json_ids
+from lab.engine.windows.alertlines import event_texts, group_texts, json_ids
 from lab.engine.windows.store import RouteStore, power_of_two
 from lab.model.alerts import Alert, group_key
 from lab.model.rule import Rule
@@ -122,6 +124,7 @@ class Waits:
             writable(columns["id"]),
             starts,
             ends,
+            columns.get(TAKEN, np.zeros(count, np.int64)),
             *_bytes(pa.array(texts, pa.large_string())),
         )
         return self._told(self._follow(rows))
@@ -149,7 +152,9 @@ class Waits:
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
         entry = arrays.entry[e]
-        group, _, event_id = self._text(e).partition("\n")
+        group, event_id, told, *_ = f"{self._text(e)}\n\n".split(
+            "\n"
+        )  # files of an earlier version have the first two
         values = json.loads(group)
         return Alert(
             rule.rule_id,
@@ -165,6 +170,7 @@ class Waits:
             severity=rule.severity,
             title=rule.title,
             labels=rule.labels,
+            event=tuple(json.loads(told).items()) if told else (),
         )
 
     def _text(self, e: int) -> str:
@@ -194,7 +200,7 @@ class Waits:
         arrays = self.arrays
         first, end = np.searchsorted(arrays.entry[: arrays.size[ENTRIES], SEQ], (first_seq, end_seq))
         rows = np.arange(max(first, arrays.size[HEAD]), end)
-        rows = rows[arrays.entry[rows, FLAGS] & (OPEN | MARK) != 0]
+        rows = rows[arrays.entry[rows, FLAGS] & (OPEN | MARK | GONE) != 0]
         entry = arrays.entry[rows]
         columns: Columns = {
             "seq": entry[:, SEQ],
@@ -215,7 +221,7 @@ class Waits:
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
             Rows(
-                np.zeros(count, np.uint8),
+                np.where(flags & GONE, TAKEN_BACK, 0).astype(np.uint8),
                 writable(columns["keyGroup"]),
                 writable(np.column_stack(key) if key else np.empty((count, 0))),
                 writable(columns["seq"]),
@@ -225,17 +231,19 @@ class Waits:
                 writable(columns["id"]),
                 flags & OPEN != 0,
                 flags & MARK != 0,
+                writable(columns["eventTime"]),
                 *_bytes(pa.array(columns["text"])),
             )
         )
 
 
 def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) -> pa.Array:
-    """What is kept of events to tell of them later."""
+    """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
-    if store.schema.numeric_id:
-        return groups
-    return pc.binary_join_element_wise(groups, json_ids(store, columns, rows), pa.scalar("\n", groups.type))
+    empty = pa.array([""] * len(rows), groups.type)
+    ids = empty if store.schema.numeric_id else json_ids(store, columns, rows)
+    told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
+    return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 
 
 def _bytes(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:

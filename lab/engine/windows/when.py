@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.compiled.rulenumbers import different_whens, when_column
-from lab.engine.records.columns import Columns, take
+from lab.engine.compiled.layout import COUNTS, TAKES_BACK
+from lab.engine.compiled.rulenumbers import STATE, different_whens, when_column
+from lab.engine.records.columns import LOG_TIME, Columns, take
 from lab.model.rule import WHERE, Rule
 from lab.model.schema import Schema
 from lab.model.when import (
@@ -28,6 +29,7 @@ from lab.model.when import (
     address_of,
     are_networks,
     parse_when,
+    taken_back,
 )
 
 TEXT_RELATIONS: dict[str, Callable] = {
@@ -51,6 +53,15 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
             word |= np.where(given.true_of(when), np.int64(bit), 0)
     return columns
+
+
+def with_state(events: Columns, schema: Schema) -> Columns:
+    """Events, with what each is, where some take back others."""
+    condition = taken_back(schema)
+    if condition is None:
+        return events
+    true = _Given(events, np.arange(len(events[LOG_TIME])), schema).true_of(condition)
+    return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
 
 
 def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:

@@ -1,0 +1,145 @@
+"""Events that are taken back: the engine gives what the reference gives, from memory, from state files, in long groups."""
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lab.apps import plainpast
+from lab.apps.columnpast import Past
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
+from lab.engine.records.decode import decode_records
+from lab.engine.records.feeds import Loose
+from lab.model.messages import parse_message
+from lab.model.reference import Reference, run
+from lab.model.schema import LOGINS
+from tests.engine.direct import Direct, with_returns
+from tests.engine.test_absence import Clocked
+from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row
+
+ORDER = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
+RULES = (
+    SUM,
+    b"2: MAX(amount) per userId over 5 min > 3",
+    b"3: UNIQUE_COUNT(amount) per userId over 5 min >= 3, at most 2 per 5 min",
+    b"4: MIN(amount) per userId over 1 min < 2 and COUNT(events) over 1 h > 3",
+)
+
+
+def random_events(seed: int, count: int) -> list[bytes]:
+    rng = random.Random(seed)
+    log = [("event", event(n, str(rng.randint(0, 9)), at=T0 + n * 5_000)) for n in range(count)]
+    return [line for _, line in with_returns(rng, log)]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_it_is_so_after_memory_was_lost_as_well(tasks):
+    lines = random_events(1, 120)
+    reference = Reference(RETURNS)
+    with Stages(Settings(RETURNS, parallelism=tasks)) as stages:
+        stages.batch([("control", rule) for rule in RULES])
+        for rule in RULES:
+            reference.control(rule)
+        for first in range(0, len(lines), 10):
+            stages.batch([("event", line) for line in lines[first : first + 10]])
+            if first % 40 == 30:
+                stages.lose_memory()
+        for line in lines:
+            reference.event(line)
+        told = [line.rsplit(',"logTime"', 1)[0] for line in stages.out["alerts"]]
+        assert sorted(told) == sorted(
+            each.to_json().removesuffix("}") for each in (*reference.alerts, *reference.withdrawn)
+        )
+        assert reference.withdrawn
+        counts = [json.loads(line) for line in stages.out["stats"]]
+        for name in ("takenBack", "notHeld", "evaluated", "duplicates"):
+            assert sum(line.get(name, 0) for line in counts) == reference.counts[name] > 0
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_none_is_awaited_any_more_after_it(loses):
+    with Clocked(Settings(RETURNS)) as stages:
+        stages.log("control", ORDER, T0)
+        for number in (1, 2, 3):
+            stages.log("events", event(number, None, "order", at=5), T0 + number)
+        stages.log("events", event(2, None, "returned", at=5), T0 + 4)
+        if loses:
+            stages.lose_memory()
+        stages.now = T0 + 2 * MINUTE
+        stages.step()
+        assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [1, 3]
+
+
+def test_events_that_came_before_the_schema_said_so_can_be_taken_back(tmp_path):
+    with Stages(Settings(LOGINS)) as stages:
+        stages.batch([("control", SUM), ("event", event(1, "4"))])
+        stages.settings = stages.planner.settings = Settings(RETURNS)
+        stages.job = replace(stages.job, settings=stages.settings, start=f"{stages.job.start}-again")
+        stages.batch(
+            [("event", event(1, "4", "returned")), ("event", event(2, "4")), ("event", event(3, "2"))]
+        )
+        assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [3]
+
+
+@pytest.mark.parametrize("function", ["MAX", "SUM", "UNIQUE_COUNT"])
+def test_to_take_back_costs_a_walk_over_the_group_at_most_once(function, tmp_path, monkeypatch):
+    """The largest event of a long group comes and goes again and again: see `tests.engine.test_blocks` for the steps."""
+    rule = f"1: {function}(amount) per userId over 1 h > 1".encode()
+    log = [("control", rule)]
+    log += [("event", event(n, f"{3_000 - n}", at=T0 + n)) for n in range(2_000)]
+    for n in range(400):
+        at = T0 + 2_000 + n
+        log += [
+            ("event", event(5_000 + n, "9999", at=at)),
+            ("event", event(5_000 + n, "0", "returned", at=at)),
+        ]
+        log += [("event", event(9_000 + n, f"{n}", at=at))]
+    direct = Direct(RETURNS, tmp_path, 1, "evaluate", 300_000)
+    for kind, text in log:
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    found = [json.loads(line) for _, line in direct.found]
+    expected = run(RETURNS, log[:1] + log[1:], key_groups=1)
+    assert [each.get("aggregate") for each in found] == [
+        json.loads(each.to_json()).get("aggregate") for each in (*expected.alerts, *expected.withdrawn)
+    ]
+
+
+def test_an_update_is_decoded_as_two_events_among_others():
+    one, more = {"id": 1, "at": T0, "amount": "4"}, {"id": 1, "at": T0, "amount": "7"}
+    lines = [
+        row("c", None, one),
+        row("u", one, more),
+        b"{",
+        row("d", more, None),
+        row("d", None, None),
+        row("u", None, one),
+    ]
+    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), ROWS)
+    assert columns["op"].to_pylist() == ["c", "d", "u", "d", "u"]
+    assert columns["amount"].to_pylist() == [400, 400, 700, 700, 400]
+    assert np.asarray(kept).tolist() == [0, 1, 1, 3, 5] and len(bad) == 2
+
+
+def test_past_events_are_taken_back_when_rules_are_tried():
+    lines, past, reference = random_events(2, 300), Past(RETURNS), Reference(RETURNS, key_groups=1)
+    past.add(lines)
+    reference.control(RULES[1])
+    for line in lines:
+        reference.event(line)
+    rule = parse_message(RULES[1], RETURNS).rule
+    assert rule is not None
+    found = past.aggregates(rule)
+    alerts = [(alert.event_id, float(alert.aggregate)) for alert in reference.alerts]
+    assert [(i, v) for i, v in zip(found.ids.tolist(), found.values.tolist()) if v > 3] == alerts
+
+
+@pytest.mark.parametrize("kind", [Past, plainpast.Past])
+def test_a_window_is_shown_without_what_was_taken_back(kind):
+    past, rule = kind(RETURNS), parse_message(SUM, RETURNS).rule
+    assert rule is not None
+    past.add([event(1, "4"), event(2, "3"), event(1, "4", "returned"), event(3, "4")])
+    assert [each["eventId"] for each in past.window(rule, 3)] == [2, 3]

@@ -1,0 +1,188 @@
+"""What it means that an event is taken back, sentence by sentence of docs/semantics.md."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from lab.model.field import Field
+from lab.model.jsontext import BadRecord
+from lab.model.reference import Reference
+from lab.model.schema import LOGINS, Schema
+from lab.model.schemafile import from_toml, to_toml
+
+RETURNS = replace(LOGINS, taken_back='action = "returned"')
+SUM = b"1: SUM(amount) per userId over 1 h > 5"
+MINUTE = 60_000
+T0 = 60 * MINUTE
+ROWS = Schema(
+    "rows",
+    (
+        Field("op", "string", path=("payload", "op")),
+        Field("id", "long", path=("payload", "after", "id")),
+        Field("at", "long", path=("payload", "after", "at")),
+        Field("amount", "decimal(9,2)", path=("payload", "after", "amount")),
+    ),
+    ("id",),
+    "at",
+    taken_back="op = d",
+)
+
+
+def event(number: int, amount: str | None, action: str = "pay", at: int = T0, **other) -> bytes:
+    fields = {"eventId": number, "eventTime": at, "userId": 1, "action": action, "amount": amount}
+    return json.dumps(fields | other).encode()
+
+
+def row(op: str, before: dict | None, after: dict | None) -> bytes:
+    return json.dumps({"payload": {"op": op, "before": before, "after": after}}).encode()
+
+
+def after(
+    *lines: bytes, rules: tuple[bytes, ...] = (SUM,), schema: Schema = RETURNS, **settings
+) -> Reference:
+    reference = Reference(schema, **settings)
+    for rule in rules:
+        assert reference.control(rule)["status"] == "accepted"
+    for line in lines:
+        reference.event(line)
+    return reference
+
+
+def alerts(reference: Reference) -> list[tuple]:
+    return [(alert.event_id, alert.aggregate) for alert in reference.alerts]
+
+
+def fates(reference: Reference) -> dict[str, int]:
+    names = ("evaluated", "duplicates", "droppedLate", "takenBack", "notHeld")
+    return {name: reference.counts[name] for name in names if reference.counts[name]}
+
+
+def test_what_is_taken_back_counts_nowhere_from_then_on():
+    both = after(event(1, "4"), event(2, "4"))
+    assert alerts(both) == [(2, 8)]
+    one = after(event(1, "4"), event(1, None, "returned"), event(2, "4"), event(3, "2"))
+    assert alerts(one) == [(3, 6)]
+    assert fates(one) == {"evaluated": 3, "takenBack": 1}
+    lowest = b"1: MIN(amount) per userId over 1 h > 1"
+    assert alerts(after(event(1, "1"), event(1, "1", "returned"), event(2, "3"), rules=(lowest,))) == [(2, 3)]
+
+
+def test_it_is_taken_back_on_each_route_with_its_keys_whatever_the_filter():
+    filtered = b'2: COUNT(events where action = "pay") per userId, country over 1 h >= 2, when amount > 0'
+    of_pay = b'{"ruleId":3,"ruleState":"ACTIVE","groupingKeyNames":["userId"],"filter":{"action":"pay"},'
+    of_pay += b'"aggregatorFunctionType":"COUNT","aggregateFieldName":"COUNT","limitOperatorType":">=","limit":2,"window":"1h"}'
+    lines = event(1, "1"), event(1, "1", "returned"), event(2, "1")
+    reference = after(*lines, rules=(SUM, filtered, of_pay))
+    assert alerts(reference) == []
+    # two routes have the event; on the third, which it had no key for, nothing came
+    assert fates(reference) == {"evaluated": 4, "takenBack": 2}
+
+
+def test_it_may_come_again():
+    again = after(event(1, "4"), event(1, "4", "returned"), event(1, "6"), event(1, "6"))
+    assert alerts(again) == [(1, 6)]
+    assert fates(again) == {"evaluated": 2, "takenBack": 1, "duplicates": 1}
+
+
+def test_what_is_not_held_cannot_be_taken_back():
+    never = event(7, "1", "returned")
+    other_time = event(1, "1", "returned", at=T0 + 1)
+    other_group = event(1, "1", "returned", userId=2)
+    back = event(1, "4", "returned")
+    assert fates(after(event(1, "4"), never, other_time, other_group)) == {"evaluated": 1, "notHeld": 3}
+    assert fates(after(event(1, "4"), back, back)) == {"evaluated": 1, "takenBack": 1, "notHeld": 1}
+    expired = after(event(1, "4"), event(2, "1", at=T0 + 66 * MINUTE), back)
+    assert fates(expired) == {"evaluated": 2, "notHeld": 1}
+    assert fates(after(event(1, "1", "returned", userId=None))) == {}
+
+
+def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
+    reference = after(
+        event(1, "9"),
+        event(2, "1", at=T0 + 1),
+        event(1, "9", "returned"),
+        event(2, "1", "returned", at=T0 + 1),
+    )
+    assert alerts(reference) == [(1, 9), (2, 10)]
+    [first, second] = reference.withdrawn
+    assert json.loads(first.to_json()) == {
+        "withdrawn": True,
+        "key": "{userId=1}",
+        "group": {"userId": 1},
+        "eventId": 1,
+        "eventTime": T0,
+    }
+    assert second.event_id == 2
+    assert after(event(1, "4"), event(1, "4", "returned")).withdrawn == []
+
+
+def test_alerts_given_count_for_at_most_and_resets_stay():
+    at_most = b"1: SUM(amount) per userId over 1 h > 5, at most 1 per 1 h"
+    reference = after(event(1, "9"), event(1, "9", "returned"), event(2, "9"), rules=(at_most,))
+    assert (alerts(reference), reference.suppressed) == ([(1, 9)], {"1.1": 1})
+    reset = b"1: COUNT_WITH_RESET(events) per userId over 1 h >= 2"
+    lines = event(1, "1"), event(2, "1"), event(2, "1", "returned"), event(3, "1"), event(4, "1")
+    assert alerts(after(*lines, rules=(reset,))) == [(2, 2), (4, 2)]
+
+
+def test_it_keeps_its_place_in_time():
+    # the event that is taken back is 10 minutes ahead: the one behind is late, and dropped
+    ahead = event(1, "9", at=T0 + 10 * MINUTE), event(1, "9", "returned", at=T0 + 10 * MINUTE)
+    assert fates(after(*ahead, event(2, "9"), late_policy="drop")) == {
+        "evaluated": 1,
+        "takenBack": 1,
+        "droppedLate": 1,
+    }
+
+
+def test_after_an_event_that_is_taken_back_none_is_awaited():
+    order = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
+    told = after(event(1, None, "order"), event(2, None, "order", at=T0 + 1), rules=(order,))
+    told.event(event(1, None, "returned"))
+    told.event(event(9, None, "search", at=T0 + 2 * MINUTE))
+    assert [alert.event_id for alert in told.alerts] == [2]
+    # what ended a wait has ended it
+    ended = after(
+        event(1, None, "order"),
+        event(2, None, at=T0 + 1),
+        event(2, None, "returned", at=T0 + 1),
+        rules=(order,),
+    )
+    ended.event(event(9, None, "search", at=T0 + 2 * MINUTE))
+    assert ended.alerts == []
+
+
+@pytest.mark.parametrize("taken_back", ['action = "returned"', "amount < 0 or country is null"])
+def test_a_schema_says_which_records_take_back(taken_back):
+    schema = replace(LOGINS, taken_back=taken_back)
+    assert from_toml(to_toml(schema)).taken_back == taken_back
+    assert Schema.from_dict(schema.to_dict()) == schema
+    text = to_toml(schema).replace(json.dumps(taken_back), '"acton = 5"')
+    with pytest.raises(ValueError, match='^taken_back: unknown logins field "acton", did you mean action'):
+        from_toml(text)
+
+
+def test_a_row_that_is_deleted_or_updated_takes_back_the_row_before():
+    one, more = {"id": 1, "at": T0, "amount": "4"}, {"id": 1, "at": T0, "amount": "7"}
+    reference = after(
+        row("c", None, one), row("u", one, more), rules=(b"1: SUM(amount) over 1 h > 5",), schema=ROWS
+    )
+    assert alerts(reference) == [(1, 7)]
+    assert fates(reference) == {"evaluated": 2, "takenBack": 1} and reference.counts["records"] == 3
+    reference.event(row("d", more, None))
+    reference.event(row("c", None, {"id": 2, "at": T0, "amount": "6"}))
+    assert alerts(reference) == [(1, 7), (2, 6)]
+    assert [told.event_id for told in reference.withdrawn] == [1]
+
+
+def test_a_row_before_that_is_missing_is_no_silence():
+    one = {"id": 1, "at": T0, "amount": "4"}
+    assert ROWS.events(row("u", None, one)) == [{"op": "u", "id": 1, "at": T0, "amount": Decimal("4.00")}]
+    with pytest.raises(BadRecord, match="^before: null, expected the row that was deleted"):
+        ROWS.events(row("d", None, None))
+    with pytest.raises(BadRecord, match="^amount"):
+        ROWS.events(row("u", one | {"amount": "x"}, one))
+    without = replace(ROWS, taken_back="")
+    assert [event["amount"] for event in without.events(row("u", one, one | {"amount": "5"}))] == [5]
