@@ -36,10 +36,14 @@ def measure(events: list[LabelledEvent]) -> dict[str, Found]:
     by_rule: dict[int, list[Alert]] = {}
     for alert in engine.alerts:
         by_rule.setdefault(alert.rule_id, []).append(alert)
-    return {each.name: _found(each, by_rule.get(n, []), events) for n, each in enumerate(TYPOLOGIES, 1)}
+    waits = {number: rule.window_ms if rule.absence else 0 for number, rule in engine.book.rules.items()}
+    return {
+        each.name: _found(each, by_rule.get(n, []), events, waits[n]) for n, each in enumerate(TYPOLOGIES, 1)
+    }
 
 
-def _found(typology: Typology, alerts: list[Alert], events: list[LabelledEvent]) -> Found:
+def _found(typology: Typology, alerts: list[Alert], events: list[LabelledEvent], wait_ms: int) -> Found:
+    """`wait_ms`: how long after its event an alert of the rule comes."""
     mine = {each.event["eventId"]: each for each in events if each.typology == typology.name}
     begins: dict[int, int] = {}
     for each in mine.values():
@@ -48,7 +52,7 @@ def _found(typology: Typology, alerts: list[Alert], events: list[LabelledEvent])
     first: dict[int, int] = {}
     for alert in right:
         first.setdefault(mine[alert.event_id].case, alert.event_time)
-    delays = sorted(first[case] - begins[case] for case in first)
+    delays = sorted(first[case] + wait_ms - begins[case] for case in first)
     background = {each.event["eventId"] for each in events if not each.typology}
     wrong = sum(alert.event_id in background for alert in alerts)
     others = len(alerts) - len(right) - wrong

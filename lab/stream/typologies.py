@@ -318,6 +318,15 @@ TYPOLOGIES = (
         "without the current event",
         _of_sensor(2 * CASES, [55.0, 20.4], 20 * MINUTE_MS),
     ),
+    Typology(
+        "sensor silent",
+        "a sensor that reads every hour has not read for four",
+        "NO(events where action = reading) per device within 4 h after, when action = reading",
+        lambda w, a, n: [
+            (hour * HOUR_MS, w.reading(SENSORS + 3 * CASES + n, w.rng.gauss(20, 0.5)))
+            for hour in (0, 1, 2, 9)
+        ],
+    ),
 )
 
 

@@ -17,7 +17,7 @@ from lab.model.conditions import (
 from lab.model.conditions import example as example_of
 from lab.model.field import Field
 from lab.model.rule import filter_object
-from lab.model.rules import BadRule, parse_message
+from lab.model.rules import parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from tests.strategies import FILTERS
 
@@ -184,12 +184,3 @@ def test_a_schema_without_texts_or_examples_has_an_example_too():
     for more, text in ((), "id = 7"), ((Field("city", "string"),), 'city = "some text"'):
         schema = Schema("visits", (id, at, *more), ("id",), "at")
         assert example_of(schema) == text and parse_conditions(text, schema)
-
-
-def test_a_message_whose_filter_is_in_words_is_told_the_object():
-    rule = {"ruleId": 1, "ruleState": "ACTIVE", "aggregatorFunctionType": "COUNT", "limitOperatorType": ">"}
-    rule |= {"limit": 1, "window": 1}
-    with pytest.raises(BadRule, match="expected an object: {'country': \\['CN', 'KR'\\]}".replace("'", '"')):
-        parse_message(json.dumps(rule | {"filter": "country in (KR, CN)"}), LOGINS)
-    with pytest.raises(BadRule, match='^filter: conditions are joined by and.*at ",", character 11'):
-        parse_message(json.dumps(rule | {"filter": "country=KR,action=login"}), LOGINS)

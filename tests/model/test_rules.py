@@ -609,3 +609,26 @@ def test_an_action_is_a_known_one_and_lasts_for_a_time():
     assert reason(message(action="notify", ttl=0)).startswith("ttl: 0, expected")
     assert "for everybody" in reason(message(action="hold_payment", ttl="1d", groupingKeyNames=[]))
     assert reason('{"ruleId": 1, "ruleState": "ACTIVE", "action": "notify", "ttl": "10m"}')
+
+
+def test_a_filter_may_be_written_in_words():
+    rule = {
+        "ruleId": 1,
+        "ruleState": "ACTIVE",
+        "aggregateFieldName": "COUNT",
+        "limit": 1,
+        "limitOperatorType": ">",
+    }
+    rule |= {"window": "1m"}
+    as_object = {"action": "login", "country": ["CN", "KR"]}
+    told = [
+        parse_message(json.dumps(rule | {"filter": filter}), LOGINS).rule
+        for filter in (as_object, "country in (KR, CN) and action = login")
+    ]
+    assert told[0] == told[1] and told[1].to_dict()["filter"] == as_object
+    for words, reason in (
+        ("amount > 5", "filter: .*any other condition goes into where or when"),
+        ("contry = KR", 'filter: unknown logins field "contry", did you mean country'),
+    ):
+        with pytest.raises(BadRule, match=reason):
+            parse_message(json.dumps(rule | {"filter": words}), LOGINS)

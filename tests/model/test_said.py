@@ -69,3 +69,28 @@ def test_a_change_of_what_a_rule_says_is_a_new_version_that_keeps_its_events():
     log += [("event", EVENT.replace(b": 1,", b": 2,"))]
     (alert,) = run(PAYMENTS, log).alerts
     assert (alert.rule_version, alert.severity, alert.aggregate) == (2, "high", 2)
+
+
+def test_an_alert_tells_the_fields_of_its_event_that_the_rule_names():
+    event = EVENT.replace(b"}", b', "paymentAmount": "2.5", "paymentType": "C\\u00e9"}')
+    wanted = {"eventFields": ["paymentType", "paymentAmount", "beneficiaryId", "eventTime"]}
+    (silent,) = run(PAYMENTS, [("control", json.dumps(RULE).encode()), ("event", event)]).alerts
+    (alert,) = run(PAYMENTS, [("control", json.dumps(RULE | wanted).encode()), ("event", event)]).alerts
+    told = {"paymentType": "Cé", "paymentAmount": "2.50", "beneficiaryId": None, "eventTime": 5}
+    assert json.loads(alert.to_json())["event"] == dict(alert.event) == told
+    assert replace(alert, event=()) == silent and alert.alert_id == silent.alert_id
+    assert type(alert).from_json(alert.to_json()) == alert
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ("paymentType", 'eventFields: "paymentType", expected a list of event fields'),
+        (["paymentTyp"], 'unknown payments field "paymentTyp", did you mean paymentType?'),
+        (["payeeId", "payeeId"], "expected each field once"),
+    ],
+)
+def test_event_fields_are_checked(wrong, said):
+    with pytest.raises(BadRule) as error:
+        rule_of(eventFields=wrong)
+    assert said in str(error.value)

@@ -1,0 +1,124 @@
+"""The rules of docs/wishes.md alert where the wish says so, and not otherwise."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from lab.model.reference import Reference
+from lab.stream.typologies import ACCOUNT_EVENTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "wishes.md"
+ROW = re.compile(r"\| (\d+) \| (.*?) \| (.*) \|")
+S, MIN, H, D = 1_000, 60_000, 3_600_000, 86_400_000
+T0 = 400 * D
+
+
+def rows() -> dict[int, tuple[str, str]]:
+    """Number -> the wish, and what stands beside it."""
+    found = map(ROW.fullmatch, PAGE.read_text(encoding="utf-8").splitlines())
+    return {int(row[1]): (row[2], row[3]) for row in found if row}
+
+
+def rule_of(number: int) -> str:
+    return re.findall(r"`([^`]+)`", rows()[number][1])[-1]
+
+
+def each(count: int, action: str, apart: int = S, after: int = 0, **more) -> list[tuple[int, dict]]:
+    return [(after + n * apart, {"action": action, **more}) for n in range(count)]
+
+
+def accounts(count: int, action: str, **more) -> list[tuple[int, dict]]:
+    return [(n * MIN, {"action": action, "account": n + 1, **more}) for n in range(count)]
+
+
+def readings(*values: float, apart: int = MIN) -> list[tuple[int, dict]]:
+    return [
+        (n * apart, {"action": "reading", "amount": value, "device": "s"}) for n, value in enumerate(values)
+    ]
+
+
+FAR = (100 * D, {"action": "login", "account": 99, "device": "other"})  # so that time goes on
+MONTH = each(40, "pay", 12 * H, amount=10)
+ORDERS = each(10, "order")
+# number -> events of which the last one raises an alert, and events that raise none
+CASES = {
+    1: (each(3, "pay", 30 * S), each(3, "pay", 31 * S)),
+    2: (each(2, "pay", 29 * D, amount=10_000_000.01), each(2, "pay", 31 * D, amount=10_000_000.01)),
+    3: (
+        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 50.01})],
+        [*MONTH, (40 * 12 * H, {"action": "pay", "amount": 50})],
+    ),
+    4: (
+        [*each(1, "pay", amount=1, payee=7), (D, {"action": "pay", "amount": 10_001, "payee": 8})],
+        [*each(1, "pay", amount=1, payee=8), (D, {"action": "pay", "amount": 10_001, "payee": 8})],
+    ),
+    5: (
+        each(4, "deposit", D, amount=9_500),
+        [*each(3, "deposit", H, amount=9_500), *each(3, "deposit", H, amount=10_000)],
+    ),
+    6: (
+        [*each(5, "login_failed", MIN), (6 * MIN, {"action": "login"})],
+        [*each(4, "login_failed", MIN), (6 * MIN, {"action": "login"})],
+    ),
+    7: (accounts(11, "login", ip="192.0.2.7"), accounts(11, "login", ip="10.0.2.7")),
+    8: (
+        [*each(1, "login", country="KR"), (2 * H, {"action": "login", "country": "US"})],
+        [*each(1, "login", country="KR"), (2 * H + 1, {"action": "login", "country": "US"})],
+    ),
+    9: ([*each(1, "reset"), (15 * MIN, {"action": "pay"})], [*each(1, "pay"), (MIN, {"action": "reset"})]),
+    11: ([*ORDERS, *each(3, "return", after=H)], [*ORDERS, *each(2, "return", after=H)]),
+    12: ([*each(4, "lose"), *each(46, "win", after=H)], [*each(5, "lose"), *each(45, "win", after=H)]),
+    13: (
+        accounts(5, "login", device="one"),
+        [*accounts(4, "login", device="one"), *accounts(4, "login", device="one")],
+    ),
+    14: ([*each(1, "login"), (61 * D, {"action": "pay", "amount": 101})], each(1, "pay", amount=101)),
+    15: (each(10, "cancel", MIN), each(9, "cancel", MIN)),
+    17: (readings(81, 82, 83), readings(81, 79, 83)),
+    18: (readings(20, 21, 26), readings(20, 21, 25)),
+    20: (readings(20, 21, 60, apart=H), readings(20, 21, 30, apart=H)),
+}
+# number -> events after the first of which what is awaited does not come, and events after which it does
+ABSENT = {
+    10: ([*each(1, "order"), FAR], [*each(1, "order"), (30 * MIN, {"action": "pay"}), FAR]),
+    16: (
+        [*readings(20), (11 * MIN, {"action": "reading", "device": "t"})],
+        readings(*[20] * 9, apart=9 * MIN),
+    ),
+}
+
+
+def alerts(number: int, events: Iterable[tuple[int, dict]]) -> list[int]:
+    """Places of the events at which the rule alerts."""
+    reference = Reference(ACCOUNT_EVENTS)
+    ack = reference.control(f"1: {rule_of(number)}")
+    assert ack["status"] == "accepted", ack
+    for place, (time, event) in enumerate(events):
+        given = {"eventId": place, "eventTime": T0 + time, "account": 1, "payee": 5, "device": "phone"}
+        reference.event(json.dumps(given | event).encode())
+    assert not reference.dead_letters
+    return [int(str(alert.event_id)) for alert in reference.alerts]
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_a_rule_alerts_where_its_wish_says_so_and_not_otherwise(number):
+    found, not_found = CASES[number]
+    assert alerts(number, found) == [len(found) - 1]
+    assert alerts(number, not_found) == []
+
+
+@pytest.mark.parametrize("number", ABSENT)
+def test_what_does_not_come_is_told(number):
+    absent, comes = ABSENT[number]
+    assert alerts(number, absent) == [0]
+    assert alerts(number, comes) == []
+
+
+def test_the_page_says_how_many_wishes_can_be_said():
+    assert sorted(rows()) == list(range(1, 21))
+    sayable = [number for number, (_, rule) in rows().items() if "Not sayable" not in rule]
+    assert len(sayable) == 16 and "Sixteen can be said" in PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    assert {*CASES, *ABSENT, 19} == set(range(1, 21))
