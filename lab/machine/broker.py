@@ -161,7 +161,8 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
             raise BrokerError(f"port {port} is taken by {holder(port)}: stop it, or take another port")
         own = folder / "own.properties"
         properties = PROPERTIES + (own.read_text() if own.exists() else "")
-        filled = properties.format(host=HOST, port=port, controller=ports.free_port())
+        controller = next(other for other in iter(ports.free_port, None) if other != port)
+        filled = properties.format(host=HOST, port=port, controller=controller)
         (folder / "server.properties").unlink(missing_ok=True)
         with open(folder / "server.properties", "w", opener=opener) as file:
             file.write(filled)
@@ -288,7 +289,8 @@ def _format(folder: Path, program: str, class_path: list[str]) -> None:
     command = [program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *class_path, *tool]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()[-3:]
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        said = [line for line in lines if not line.startswith(("\t", "Picked up "))][-3:]
         raise BrokerError("\n".join([f"{folder / 'data'} could not be formatted:", *said]))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -163,3 +164,22 @@ def test_without_java_nothing_is_written_but_the_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(doctor.JavaMissing, match="Java 17 or newer"):
         broker.start(tmp_path / "broker", 0)
+
+
+def test_the_controller_never_gets_the_port_of_the_broker(tmp_path, monkeypatch):
+    given = iter([29_092, 29_092, 29_093])
+    monkeypatch.setattr(broker.ports, "free_port", lambda: next(given))
+    monkeypatch.setattr(broker.ports, "is_free", lambda port: True)
+    monkeypatch.setattr(broker, "_format", lambda *of: (_ for _ in ()).throw(InterruptedError()))
+    with pytest.raises(InterruptedError):
+        broker.start(tmp_path, 0)
+    said = (tmp_path / "server.properties").read_text()
+    [listeners] = re.findall("^listeners=(.*)$", said, re.MULTILINE)
+    assert re.findall(":([0-9]+)", listeners) == ["29092", "29093"]
+
+
+def test_a_folder_that_kafka_cannot_format_says_why(tmp_path):
+    (tmp_path / "own.properties").write_text("listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:1\n")
+    with pytest.raises(broker.BrokerError) as error:
+        broker.start(tmp_path, 0)
+    assert str(error.value).endswith("port: 1")
