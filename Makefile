@@ -18,7 +18,8 @@ NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
 TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
-FIRST_PAGE := $(firstword $(wildcard notebooks/00-start-here.ipynb notebooks))
+# a language that the lessons are translated into: make lab LANGUAGE=ko
+FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

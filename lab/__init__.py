@@ -22,6 +22,7 @@ _HOMES = {
     "engine.loop.ends": ("FileLogs", "KafkaLogs"),
     "engine.spark.pipeline": ("start",),
     "engine.checkpoint.settings": ("Settings",),
+    "model.language": ("speak",),
     "model.keygroups": ("digest", "key_groups_of"),
     "logs.files": ("FileLog",),
     "logs.kafka": ("KafkaLog",),

@@ -3,7 +3,6 @@
 Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rule`): its rules load unchanged.
 """
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from lab.model.rule import (
     Condition,
     Filter,
     Rule,
-    filter_object,
 )
 from lab.model.schema import Schema
 from lab.model.sentence import read_sentence
@@ -40,7 +38,8 @@ MAX_KEYS = 16  # grouping keys; see MAX_TEXT
 SEVERITIES = ("low", "medium", "high", "critical")
 MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
 LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
-SAID = ("severity", "title", "labels")  # what every alert of the rule carries
+SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
+MAX_EVENT_FIELDS = 16
 _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
@@ -198,6 +197,9 @@ def message_of(given: dict, schema: Schema) -> Message:
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
     rule = replace(rule, severity=_severity(given), title=_title(given), labels=_labels(given))
+    rule = replace(rule, event_fields=_field_names(given, "eventFields", schema))
+    if len(rule.event_fields) > MAX_EVENT_FIELDS:
+        raise BadRule(f"eventFields: {len(rule.event_fields)} fields, expected at most {MAX_EVENT_FIELDS}")
     return Message("rule", rule, rule_id, state)
 
 
@@ -286,7 +288,11 @@ def _field_names(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]
 def _filter(given: dict, schema: Schema) -> Filter:
     wanted = given.get("filter")
     if isinstance(wanted, str):
-        raise BadRule(f"filter: {_meant(wanted, schema)}")
+        try:
+            return parse_conditions(wanted, schema)
+        except BadConditions as error:
+            other = "a filter has fields and the values that they must have; any other condition goes into where or when"
+            raise BadRule(f"filter: {error}; {other}") from None
     if not isinstance(wanted, dict | None):
         raise BadRule(expected("filter", wanted, 'an object such as {"action": "login"}'))
     filter = []
@@ -419,16 +425,6 @@ def _inside(
         return read(given, schema)
     except BadRule as error:
         raise BadRule(f"{where}: {error}") from None
-
-
-def _meant(words: str, schema: Schema) -> str:
-    """What is wrong with conditions in words, or how a message has them."""
-    try:
-        return expected(
-            "", words, f"an object: {json.dumps(filter_object(parse_conditions(words, schema)))}"
-        )[2:]
-    except BadConditions as error:
-        return str(error)
 
 
 def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[str, ...]]:

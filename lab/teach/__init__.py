@@ -10,6 +10,7 @@ from html import escape
 from importlib import import_module
 from pathlib import Path
 
+from lab.model.language import say as _say
 from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Value, Verdict
 from lab.teach.learner import looked_at, shown
@@ -50,8 +51,9 @@ def hint(exercise: str | float) -> Verdict:
     hints = exercise_of(exercise).hints
     given, _hinted[exercise] = _hinted[exercise], min(_hinted[exercise] + 1, len(hints))
     if given < len(hints):
-        return Verdict(OPEN, hints[given])
-    return Verdict(OPEN, f'{hints[-1]}\nThat was the last hint. lab.solution("{exercise}") shows a solution.')
+        return Verdict(OPEN, _say(hints[given]))
+    last = _say('That was the last hint. lab.solution("{exercise}") shows a solution.', exercise=exercise)
+    return Verdict(OPEN, f"{_say(hints[-1])}\n{last}")
 
 
 def solution(exercise: str | float) -> Verdict:
@@ -72,11 +74,11 @@ def predict(question: str, options: Sequence[str]):
 
     def judge(change: dict) -> None:
         state = RIGHT if buttons.value == right else WRONG
-        answer = "Yes." if state == RIGHT else f"Not quite: {right}."
+        answer = _say("Yes.") if state == RIGHT else _say("Not quite: {right}.", right=right)
         said.value = Verdict(state, f"{answer} {because}")._repr_html_()
 
     buttons.observe(judge, "value")
-    label = widgets.HTML(f"<b>Before you run the next cell:</b> {escape(question)}")
+    label = widgets.HTML(f"<b>{_say('Before you run the next cell:')}</b> {escape(question)}")
     return widgets.VBox([label, buttons, said])
 
 
@@ -113,7 +115,8 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
         assert verdict.state == RIGHT, verdict.text
     _progress.note(exercise, verdict, answer)
     if verdict.state == OPEN:
-        return Verdict(OPEN, f'{verdict.text}; lab.hint("{exercise}") gives a hint')
+        how = _say('{text}; lab.hint("{exercise}") gives a hint', text=verdict.text, exercise=exercise)
+        return Verdict(OPEN, how)
     if verdict.state == RIGHT:
         return verdict
     tried = _wrong.setdefault(exercise, [])
@@ -123,8 +126,11 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
     due = len(tried) - 1
     if not due:
         return verdict
-    last = f'lab.solution("{exercise}") shows a solution.'
-    said = f"{verdict.text}\n{f'Hint: {hints[due - 1]}' if due <= len(hints) else last}"
+    if due <= len(hints):
+        more = _say("Hint: {hint}", hint=_say(hints[due - 1]))
+    else:
+        more = _say('lab.solution("{exercise}") shows a solution.', exercise=exercise)
+    said = f"{verdict.text}\n{more}"
     return replace(verdict, text=said)
 
 

@@ -19,6 +19,7 @@ from html import escape
 from random import Random
 from typing import Any
 
+from lab.model.language import say
 from lab.teach.learner import COMPUTING_S, Raised, TooLong, called, looked_at, said, shown, within
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
@@ -93,7 +94,7 @@ class Value:
             several = answer if isinstance(answer, dict) else {}
             missing = [str(name) for name in several if several[name] is ...]
             some = 0 < len(missing) < len(several)
-            return Verdict(OPEN, "not answered yet" + f": {', '.join(missing)}" * some)
+            return Verdict(OPEN, say("not answered yet") + f": {', '.join(missing)}" * some)
         expected = self.right(*given) if callable(self.right) else self.right
         answer, word = as_meant(answer, expected)
         try:
@@ -105,18 +106,19 @@ class Value:
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if same(got, expected):
             told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else shown(answer)
-            return Verdict(RIGHT, f"right: {told}. {self.because}{word}", judged=plain)
+            text = say("right: {answer}. {because}", answer=told, because=say(self.because))
+            return Verdict(RIGHT, text + word, judged=plain)
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
 
     def _typical(self, answer: object, got: object, given: tuple) -> str:
         for mistake in self.mistakes:
             if isinstance(mistake.answer, dict) and isinstance(answer, dict):
                 if mistake.answer.items() <= answer.items():
-                    return mistake.says
+                    return say(mistake.says)
             elif same(answer, mistake.answer) or (
                 got is not None and same(got, self._reading(mistake, given))
             ):
-                return mistake.says
+                return say(mistake.says)
         return ""
 
     def _reading(self, mistake: Mistake, given: tuple) -> object:
@@ -127,20 +129,25 @@ class Value:
 
     def _differs(self, got: Any, expected: Any) -> str:
         """Without the solution."""
-        unit = f" ({self.unit})" if self.unit else ""
+        unit = f" ({say(self.unit)})" if self.unit else ""
         kind = KINDS.get(type(expected))
         if kind and kind != KINDS.get(type(got)):
-            return f"expected {kind}{unit}, not {shown(got)}"
+            return say("expected {kind}{unit}, not {answer}", kind=say(kind), unit=unit, answer=shown(got))
         if isinstance(expected, dict):
             wrong = [str(name) for name in expected if not same(got.get(name), expected[name])]
-            return f"{len(wrong)} of {len(expected)} are not right: {', '.join(wrong)}"
+            return say(
+                "{count} of {all} are not right: {names}",
+                count=len(wrong),
+                all=len(expected),
+                names=", ".join(wrong),
+            )
         if isinstance(expected, list):
             extra = [entry for entry in got if entry not in expected]
             missing = sum(entry not in got for entry in expected)
             parts = [f"{are(extra)} not in the right list"] * bool(extra)
             parts += [f"{entries(missing)} {'is' if missing == 1 else 'are'} missing"] * bool(missing)
             return f"not quite: {'; '.join(parts) or 'the order or the number of repeats differs'}"
-        return f"{shown(got)} is not right{unit}"
+        return say("{answer} is not right{unit}", answer=shown(got), unit=unit)
 
 
 @dataclass(frozen=True)
@@ -173,9 +180,9 @@ class Function:
     def judge(self, function: object) -> Verdict:
         """Judges a function; no function makes it raise. The first case that differs is shown."""
         if is_open(function):
-            return Verdict(OPEN, "not answered yet")
+            return Verdict(OPEN, say("not answered yet"))
         if not callable(function):
-            return Verdict(WRONG, f"expected a function, not {shown(looked_at(function))}")
+            return Verdict(WRONG, say("expected a function, not {answer}", answer=shown(looked_at(function))))
         verdict = self.judge_answers(self._answers(function), name_of(function))
         if verdict.state == RIGHT and (slow := self._limited(lambda: self.also(function))):
             return Verdict(WRONG, slow)
@@ -184,21 +191,25 @@ class Function:
     def judge_answers(self, answers: list, name: str) -> Verdict:
         """Judges what a function gave for the cases that are tried."""
         if all(answer is None for answer in answers):
-            return Verdict(
-                WRONG, f"{name} returns nothing: write return before the answer (print only displays it)"
+            nothing = say(
+                "{name} returns nothing: write return before the answer (print only displays it)", name=name
             )
+            return Verdict(WRONG, nothing)
         if all(is_open(answer) for answer in answers):
-            return Verdict(OPEN, "not answered yet")
+            return Verdict(OPEN, say("not answered yet"))
         wrong = next((n for n, (_, right, *_) in enumerate(self.tried) if not same(answers[n], right)), None)
         if wrong is None:
-            return Verdict(RIGHT, f"right in all {len(self.tried)} cases. {self.because}", judged=answers)
+            text = say(
+                "right in all {count} cases. {because}", count=len(self.tried), because=say(self.because)
+            )
+            return Verdict(RIGHT, text, judged=answers)
         arguments, expected, *why = self.tried[wrong]
         call = f"{name}({', '.join(map(shown, arguments))})"
         told = f"{call} {difference(answers[wrong], expected)}"
         for mistake, its_answers in zip(self.mistakes, self._known):
             if same(its_answers, answers):
-                return Verdict(WRONG, f"{mistake.says}\n{told}")
-        return Verdict(WRONG, told + (f" ({why[0]})" if why else ""))
+                return Verdict(WRONG, f"{say(mistake.says)}\n{told}")
+        return Verdict(WRONG, told + (f" ({say(why[0])})" if why else ""))
 
     def _answers(self, function: Callable) -> list:
         """What it gives for each case; for an error, its text."""
@@ -216,7 +227,10 @@ class Function:
         try:
             return within(COMPUTING_S, does) or ""
         except TooLong:
-            return f"did not finish within {COMPUTING_S:g} s: is there a loop that never ends?"
+            return say(
+                "did not finish within {seconds} s: is there a loop that never ends?",
+                seconds=f"{COMPUTING_S:g}",
+            )
 
 
 def name_of(function: object) -> str:
@@ -259,13 +273,13 @@ def as_meant(answer: object, expected: object) -> tuple[object, str]:
         texts = {name: value for name, value in answer.items() if isinstance(value, str)}
         meant = {name: TRUTHS[text] for name, text in texts.items() if text in TRUTHS}
         if any(isinstance(expected.get(name), bool) for name in meant):
-            return answer | meant, " (True and False are written without quotes.)"
+            return answer | meant, say(" (True and False are written without quotes.)")
     if isinstance(expected, int) and isinstance(answer, str):
         try:
             number = int(answer.replace(",", "").replace("_", ""))
         except ValueError:
             return answer, ""
-        return number, f" (A number is written without quotes: {number}.)"
+        return number, say(" (A number is written without quotes: {number}.)", number=number)
     return (as_list(answer), "") if isinstance(expected, list) else (answer, "")
 
 
@@ -302,8 +316,13 @@ def difference(got: object, expected: object) -> str:
         return f"{got}; expected {shown(expected)}"
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
         kind = KINDS.get(type(expected))
-        a_kind = f"{kind}: " if kind and kind != KINDS.get(type(got)) else ""
-        return f"gave {shown(got)}, expected {a_kind}{shown(expected)}"
+        a_kind = f"{say(kind)}: " if kind and kind != KINDS.get(type(got)) else ""
+        return say(
+            "gave {answer}, expected {kind}{expected}",
+            answer=shown(got),
+            kind=a_kind,
+            expected=shown(expected),
+        )
     if len(got) == len(expected):
         places = [n for n, (one, other) in enumerate(zip(got, expected)) if not same(one, other)]
         told = [f"at index {n} it has {shown(got[n])}, expected {shown(expected[n])}" for n in places[:SHOWN]]

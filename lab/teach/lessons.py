@@ -6,12 +6,14 @@
     lab.predict(…, right=…, because=…)      the notebook has the question and its options only
 
 `make lessons` writes `notebooks/*.ipynb`, which are never edited, and the answers apart from them, `lab/teach/answers.json`;
-and docs/glossary.md. Nothing is run and no output is written.
+and docs/glossary.md. A lesson that has a translation is also written in its language, `notebooks/ko/*.ipynb`.
+Nothing is run and no output is written.
 """
 
 import ast
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from lab.teach import ANSWERS, glossary
+from lab.model.language import ENGLISH
+from lab.teach import ANSWERS, glossary, translations
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
 GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
@@ -28,17 +31,24 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
     "exercise": {"grade": False, "locked": False, "solution": True},
     "check": {"grade": True, "locked": True, "solution": False, "points": 1},
 }
+LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
+FIRST_CALL = re.compile(r"^(?=lab\.running_time\(\))", re.MULTILINE)
 ASKED = "lab.predict("
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
-def built(source: Path, solved: bool = False) -> NotebookNode:
+def built(source: Path, solved: bool = False, language: str = ENGLISH) -> NotebookNode:
     """The notebook of a source; `solved`: with the solutions run after the exercises' stubs."""
     cells, lesson, exercises = [], _lesson(source), 0
+    translated = translations.pairs(language, source.stem)
     for number, cell in enumerate(_cells(source, solved)):
         tags = _tags(cell)
         exercises += "exercise" in tags
-        cell.source = _without_answer(cell.source)
+        cell.source = _without_answer(translated.get(cell.source, cell.source))
+        if language != ENGLISH:
+            cell.source = LESSON_LINK.sub(lambda link: _link(link[1], language), cell.source)
+            if translations.pairs(language, "words"):
+                cell.source = FIRST_CALL.sub(f'lab.speak("{language}")\n', cell.source)
         cell.metadata = {"tags": tags} if tags else {}
         if graded := GRADED.get(next(iter(tags), "")):
             name = f"{tags[0]}-{lesson}-{exercises}"
@@ -62,10 +72,12 @@ def answers() -> dict[str, dict]:
         if solutions:
             found["titles"][lesson] = text.splitlines()[0].partition(" · ")[2]
         found["titles"] |= {f"{lesson}.{number}": title for number, title in EXERCISE.findall(text)}
+        spoken = [translations.pairs(language, source.stem) for language in translations.languages()]
         for cell in cells:
-            if asked := prediction(cell.source):
-                question, _, right, because = asked
-                found["predictions"][question] = [right, because]
+            for text in [cell.source, *(pairs[cell.source] for pairs in spoken if cell.source in pairs)]:
+                if asked := prediction(text):
+                    question, _, right, because = asked
+                    found["predictions"][question] = [right, because]
     return found
 
 
@@ -114,14 +126,49 @@ def sources() -> list[Path]:
     return sorted((FOLDER / "source").glob("*.md"))
 
 
-def notebook_of(source: Path) -> Path:
+def notebook_of(source: Path, language: str = ENGLISH) -> Path:
     """The path of a source's notebook."""
-    return FOLDER / f"{source.stem}.ipynb"
+    return (FOLDER if language == ENGLISH else FOLDER / language) / f"{source.stem}.ipynb"
+
+
+def languages_of(source: Path) -> list[str]:
+    """English, and the languages that a lesson is translated into."""
+    return [ENGLISH, *(name for name in translations.languages() if translations.pairs(name, source.stem))]
+
+
+def texts(lesson: str) -> dict[str, str]:
+    """The cells of a lesson that hold words, each with its kind; for README: its paragraphs."""
+    if lesson == "README":
+        text = translations.FENCED.sub("", (FOLDER.parent / "README.md").read_text())
+        return {block: "markdown" for block in re.split(r"\n{2,}", text.strip())}
+    cells = _cells(FOLDER / "source" / f"{lesson}.md", solved=True)
+    return {
+        cell.source: cell.cell_type for cell in cells if translations.has_words(cell.source, cell.cell_type)
+    }
+
+
+def _link(notebook: str, language: str) -> str:
+    """Where a lesson is, seen from a translated one: beside it, or in English above it."""
+    return notebook if translations.pairs(language, Path(notebook).stem) else f"../{notebook}"
+
+
+def make() -> None:
+    """Writes the notebooks, the glossary, the answers and the catalogs of words."""
+    translations.compile_words()
+    for path in sources():
+        for language in languages_of(path):
+            notebook = notebook_of(path, language)
+            notebook.parent.mkdir(exist_ok=True)
+            nbformat.write(built(path, language=language), notebook)
+            print(notebook.relative_to(FOLDER.parent))
+    GLOSSARY.write_text(glossary.page(sources()))
+    ANSWERS.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    for path in sources():
-        nbformat.write(built(path), notebook_of(path))
-        print(notebook_of(path).relative_to(FOLDER.parent))
-    GLOSSARY.write_text(glossary.page(sources()))
-    ANSWERS.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n")
+    _, *named = sys.argv
+    for lesson in named[1:]:
+        found = translations.words() if lesson == "words" else list(texts(lesson))
+        print(translations.update(named[0], lesson, found))
+    if not named:
+        make()

@@ -13,6 +13,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, compact_json, id_text, utc
+from lab.model.language import say
 from lab.model.rule import WHERE, Rule, meaning, symbol
 from lab.model.schema import PAYMENTS
 from lab.model.times import duration_words
@@ -65,7 +66,7 @@ class AlertFeed(Part):
     ):
         self.past, self.rules = Past(PAYMENTS) if past is None else past, {} if rules is None else rules
         self._alerts: deque[Alert] = deque(maxlen=KEPT)
-        self._total, self._seen, self._before = 0, 0, 0
+        self._total, self._seen, self._before, self._withdrawn = 0, 0, 0, 0
         self._by_time: dict[int, Counter[int]] = {}  # rule id -> bin -> alerts
         self._bin_ms = 1_000
         self._make_controls()
@@ -76,16 +77,20 @@ class AlertFeed(Part):
         self.add(alerts)
 
     def _make_controls(self) -> None:
-        columns = ("rule", "group", "value", "ms", "time, UTC")
+        columns = (say("rule"), say("group"), say("value"), "ms", say("time, UTC"))
         none = NONE_YET.format("Lower a limit to get some.")
-        self.table = Table(columns, "Alerts, newest first", (2, 3), (1,), none, steady=True)
+        self.table = Table(columns, say("Alerts, newest first"), (2, 3), (1,), none, steady=True)
         self.table.observe(self._chosen, "selected")
-        self.rule = widgets.Dropdown(options=[("all rules", 0)], description="show")
+        self.rule = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
         self.rule.add_class("lab-short")
         self.rule.observe(lambda change: self.show(), "value")
-        self.hold = widgets.ToggleButton(description="Hold", icon="pause", tooltip="stop updating the list")
+        self.hold = widgets.ToggleButton(
+            description=say("Hold"), icon="pause", tooltip=say("stop updating the list")
+        )
         self.hold.observe(lambda change: self.show(), "value")
-        self.export = widgets.Button(description="CSV", icon="download", tooltip="save the alerts as CSV")
+        self.export = widgets.Button(
+            description="CSV", icon="download", tooltip=say("save the alerts as CSV")
+        )
         self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
         self.count, self.said = widgets.Label(), widgets.HTML(sentence(CHOOSE))
         self.over_time = figure("", height=None, barmode="stack", bargap=0.1)
@@ -93,19 +98,19 @@ class AlertFeed(Part):
         self.over_time.update_layout(
             margin={"l": 50, "t": 34, "b": 0}, yaxis={"nticks": 3, "automargin": False}, xaxis={"nticks": 6}
         )
-        self.behind = figure("", x="event time (UTC)", y="", height=230)
+        self.behind = figure("", x=say("event time (UTC)"), y="", height=230)
         self.behind.layout.showlegend = True
-        self.behind.add_bar(x=[], y=[], name="each event", marker={"color": GREY})
+        self.behind.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})
         self.behind.add_scatter(
             x=[],
             y=[],
-            name="aggregate so far",
+            name=say("aggregate so far"),
             mode="lines+markers",
             line={"color": BLUE, "shape": "hv"},
             connectgaps=True,
         )
         self.behind.add_scatter(
-            x=[], y=[], name="limit", mode="lines", line={"color": ORANGE, "dash": "dash"}
+            x=[], y=[], name=say("limit"), mode="lines", line={"color": ORANGE, "dash": "dash"}
         )
         dots = {"color": PURPLE, "dash": "dot"}
         self.behind.add_scatter(x=[], y=[], name="reset", mode="lines", line=dots, showlegend=False)
@@ -120,6 +125,7 @@ class AlertFeed(Part):
         self.past, self.rules = studio.past, studio.book.rules
         if not self._total and (empty := NONE_YET.format(self._advice(studio))) != self.table.empty:
             self.table.empty = empty
+        self._withdrawn = studio.withdrawn
         if new := studio.alerts.since(self._seen):
             self._seen = studio.alerts.total
             self._before = studio.before["alerts"] + studio.alerts.total - self._total - len(new)
@@ -140,7 +146,10 @@ class AlertFeed(Part):
             self._total += 1
             self._by_time.setdefault(alert.rule_id, Counter())[alert.event_time // self._bin_ms] += 1
         self._coarsen()
-        known = [("all rules", 0), *((f"rule {rule_id}", rule_id) for rule_id in sorted(self._by_time))]
+        known = [
+            (say("all rules"), 0),
+            *((say("rule {id}", id=rule_id), rule_id) for rule_id in sorted(self._by_time)),
+        ]
         if tuple(known) != tuple(self.rule.options):
             chosen = self.rule.value
             self.rule.options = known
@@ -163,7 +172,8 @@ class AlertFeed(Part):
         """Shows the newest alerts of the selected rule, unless the list is paused."""
         held = " (held)" if self.hold.value else ""
         count = self._total + self._before
-        self.count.value = f"{count:,} alert{'s' * (count != 1)}{held}"
+        withdrawn = f", {self._withdrawn:,} times withdrawn" if self._withdrawn else ""
+        self.count.value = f"{count:,} alert{'s' * (count != 1)}{withdrawn}{held}"
         if self.hold.value:
             return
         newest = []
@@ -183,7 +193,7 @@ class AlertFeed(Part):
                 pattern = {"shape": PATTERNS[n % len(PATTERNS)], "fgcolor": "white", "size": 5}
                 figure.add_bar(x=[], y=[], marker={"color": PALETTE[n % len(PALETTE)], "pattern": pattern})
             for trace, (rule_id, bins) in zip(figure.data, sorted(self._by_time.items())):
-                trace.name = f"rule {rule_id}"
+                trace.name = say("rule {id}", id=rule_id)
                 trace.x = [utc(bin * self._bin_ms) for bin in bins]
                 trace.y = list(bins.values())
             if drawn := [bin for counts in self._by_time.values() for bin in counts]:
@@ -226,7 +236,7 @@ class AlertFeed(Part):
             self._show_events(rule, counted)
         else:
             self._show_alone(alert, rule)
-        self.opens(f"Alert of rule {alert.rule_id}")
+        self.opens(say("Alert of rule {id}", id=alert.rule_id))
 
     def _show_alone(self, alert: Alert, rule: Rule | None) -> None:
         """An alert whose window cannot be shown: what is known of its group."""

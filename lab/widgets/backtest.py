@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from lab.apps.backtest import Aggregates, Past
+from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration
@@ -39,21 +40,21 @@ class Backtest(widgets.VBox):
         self._rule: Rule | None = None
         self._known: tuple[Any, Aggregates] | None = None  # what they were computed for
         self._rests_until = 0.0
-        self.limit = Slider("limit", self._limit_moved)
-        self.window = Slider("window", self._window_moved)
+        self.limit = Slider(say("limit"), self._limit_moved)
+        self.window = Slider(say("window"), self._window_moved)
         self._low, self._step = Decimal(0), Decimal(1)  # of the limit's slider
         self._windows: list[int] = []  # ms, of the window's slider
         self.said = widgets.HTML()
-        self.figure = figure("", x="limit", y="alerts", height=150)
+        self.figure = figure("", x=say("limit"), y=say("alerts"), height=150)
         self.figure.layout.yaxis.tickformat = ","  # in full, also on a logarithmic scale
         self.figure.add_scatter(
-            x=[], y=[], mode="lines", name="alerts at a limit", line={"color": BLUE, "shape": "hv"}
+            x=[], y=[], mode="lines", name=say("alerts at a limit"), line={"color": BLUE, "shape": "hv"}
         )
         self.figure.add_scatter(
             x=[],
             y=[],
             mode="markers",
-            name="this limit",
+            name=say("this limit"),
             marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
         )
         super().__init__([self.limit, self.window, self.said, self.figure, Fit()])

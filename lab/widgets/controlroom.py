@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import ipywidgets as widgets
 
 from lab.apps.studio import KEY_GROUPS, Studio
+from lab.model.language import say
 from lab.widgets.alertfeed import AlertFeed
 from lab.widgets.keygroupscope import KeyGroupScope
 from lab.widgets.latencyscope import LatencyScope
@@ -32,8 +33,8 @@ class Room(widgets.VBox):
         self.studio, self.parts = studio, parts
         refresh = [studio.read, *(lambda part=part: part.update(studio) for part in parts.values())]
         self.pulse = Pulse(refresh, studio.state)
-        self.stop = widgets.Button(description="Stop", icon="stop")
-        self.stop.tooltip = "stop the stream and the engine; the page keeps what it shows"
+        self.stop = widgets.Button(description=say("Stop"), icon="stop")
+        self.stop.tooltip = say("stop the stream and the engine; the page keeps what it shows")
         self.stop.on_click(lambda _: self.end())
         self.head = widgets.HBox([*self.title(), self.pulse, *self.tools(), self.stop])
         self.head.add_class("lab-head")
@@ -82,17 +83,17 @@ class ControlRoom(Room):
 
     def title(self) -> list[widgets.Widget]:
         """The room's name."""
-        return [widgets.HTML("<h2>Control room</h2>")]
+        return [widgets.HTML(f"<h2>{say('Control room')}</h2>")]
 
     def tools(self) -> list[widgets.Widget]:
         """What may be opened beside without choosing a row."""
         if "Key-groups" not in self.parts:
             return []
-        key_groups = widgets.Button(description="Key-groups", icon="th")
-        key_groups.tooltip = (
+        key_groups = widgets.Button(description=say("Key-groups"), icon="th")
+        key_groups.tooltip = say(
             "which task owns which part of the state, and what moves when there are more tasks"
         )
-        key_groups.on_click(lambda _: self.side.show("Key-groups", "Key-groups"))
+        key_groups.on_click(lambda _: self.side.show("Key-groups", say("Key-groups")))
         return [key_groups]
 
     def layout_of(self, panels: dict[str, widgets.Widget]) -> list[widgets.Widget]:
@@ -124,7 +125,7 @@ class ControlRoom(Room):
 def panel(name: str, part: widgets.Widget) -> widgets.Widget:
     """A part under its heading, which its tools stand beside."""
     tools, body = (part.tools, part.body) if isinstance(part, Part) else ((), (part,))
-    head = widgets.HBox([widgets.HTML(f"<h3>{name}</h3>"), *tools])
+    head = widgets.HBox([widgets.HTML(f"<h3>{say(name)}</h3>"), *tools])
     head.add_class("lab-tools")
     box = widgets.VBox([head, *body])
     box.add_class("lab-panel")

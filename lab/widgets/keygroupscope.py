@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets as widgets
 
+from lab.model.language import say
 from lab.state.placement import PLACEMENTS, Move, moves
 from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
 
@@ -70,7 +71,7 @@ def said(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str
     '3 → 4: 6 of 16 key-groups move, 41 % of the bytes. The new tasks read 6 stretches of the old files; the fullest task has 30 bytes, 1.20 × the average.'
     """
     if p == q:
-        return f"{p} → {q}: nothing moves."
+        return say("{before} → {after}: nothing moves.", before=p, after=q)
     even = move.fullest * q / move.of_bytes if move.of_bytes else 1.0
     share = f", {move.share:.0%} of the bytes".replace("%", " %") if unit == "bytes" else ""
     return (
@@ -115,10 +116,12 @@ class KeyGroupScope(widgets.VBox):
         before = min(before or (read.parallelism if read else 3), most)
         after = min(after or (before + 1 if before < most else max(before - 1, 1)), most)
         how = {"style": {"description_width": "9em"}, "layout": {"width": "30em"}}
-        self.before = widgets.IntSlider(before, 1, most, description="tasks, from", **how)
-        self.after = widgets.IntSlider(after, 1, most, description="tasks, to", **how)
+        self.before = widgets.IntSlider(before, 1, most, description=say("tasks, from"), **how)
+        self.after = widgets.IntSlider(after, 1, most, description=say("tasks, to"), **how)
         options = [(NAMES[name], name) for name in PLACEMENTS]
-        self.placement = widgets.Dropdown(options=options, value=placement, description="placement", **how)
+        self.placement = widgets.Dropdown(
+            options=options, value=placement, description=say("placement"), **how
+        )
         self.figure, self.said = figure(height=480), widgets.HTML()
         self._prepare()
         for control in (self.before, self.after, self.placement):

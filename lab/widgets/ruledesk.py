@@ -17,6 +17,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.conditions import written
 from lab.model.hints import hints
+from lab.model.language import say
 from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message, rule_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
@@ -64,10 +65,9 @@ class RuleDesk(Part):
             None  # the text of a proposal; while it is untouched, its id follows the book
         )
         self._own: set[int] = set()  # ids that were published here: to replace them needs no question
-        columns = ("rule", "state", "alerts when", "alerts")[
-            : 4 if publish else 3
-        ]  # nothing fires without an engine
-        self.table = Table(columns, "Rules", (3,), (2,), NO_RULE)
+        columns = [say("rule"), say("state"), say("alerts when")]
+        columns += [say("alerts")] * bool(publish)  # nothing fires without an engine
+        self.table = Table(columns, say("Rules"), (3,), (2,), say(NO_RULE))
         self.table.observe(self._chosen, "selected")
         self.backtest = Backtest(Past(schema) if past is None else past, self._load)
         self.said, self.hints, self.acks = widgets.HTML(), widgets.HTML(), widgets.HTML()
@@ -86,18 +86,18 @@ class RuleDesk(Part):
         self.text = widgets.Textarea(
             placeholder=EXAMPLE,
             rows=5,
-            description="text",
+            description=say("text"),
         )
         self.text.add_class("lab-text")
         self.text.observe(lambda change: self._judge(), "value")
-        self.editor = widgets.Tab([self.form, self.text], titles=["Form", "Text"])
-        self.publish = widgets.Button(description="Publish", icon="paper-plane", button_style="primary")
-        self.new = widgets.Button(description="New rule", icon="plus")
-        self.activate = widgets.Button(description="Activate", icon="play")
-        self.pause = widgets.Button(description="Pause", icon="pause")
-        self.delete = widgets.Button(description="Delete", icon="trash")
-        self.replace = widgets.Button(description="Replace it", button_style="warning")
-        self.keep = widgets.Button(description="Keep it")
+        self.editor = widgets.Tab([self.form, self.text], titles=[say("Form"), say("Text")])
+        self.publish = widgets.Button(description=say("Publish"), icon="paper-plane", button_style="primary")
+        self.new = widgets.Button(description=say("New rule"), icon="plus")
+        self.activate = widgets.Button(description=say("Activate"), icon="play")
+        self.pause = widgets.Button(description=say("Pause"), icon="pause")
+        self.delete = widgets.Button(description=say("Delete"), icon="trash")
+        self.replace = widgets.Button(description=say("Replace it"), button_style="warning")
+        self.keep = widgets.Button(description=say("Keep it"))
         self.publish.on_click(lambda _: self._publish_draft())
         self.replace.on_click(lambda _: self._publish(self.text.value))
         self.keep.on_click(lambda _: self._judge())
@@ -164,7 +164,7 @@ class RuleDesk(Part):
     def _chosen(self, change: dict) -> None:
         if rule := self.book.rules.get(int(self.table.selected or 0)):
             self._load(rule)
-            self.opens(f"Rule {rule.rule_id}")
+            self.opens(say("Rule {id}", id=rule.rule_id))
         self.show()
 
     def leave(self) -> None:
@@ -182,7 +182,7 @@ class RuleDesk(Part):
 
     def _new(self) -> None:
         self._propose()
-        self.opens("New rule")
+        self.opens(say("New rule"))
 
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
@@ -223,7 +223,7 @@ class RuleDesk(Part):
         except BadRule as error:
             self._draft, problem = None, str(error)
         if problem:
-            self._say(f"Not a rule yet: {problem}", "bad")
+            self._say(say("Not a rule yet: {problem}", problem=problem), "bad")
         elif self._draft:
             self._say(meaning(self._draft) + self._replaces(self._draft), "good")
             self.form.fill(self._draft)
@@ -275,10 +275,10 @@ class RuleDesk(Part):
         self.acks.value = ""  # the answer to what was published before
         try:
             self._place = self._to_engine(message)
-            self._say("Published; the engine's answer appears below.", "good")
+            self._say(say("Published; the engine's answer appears below."), "good")
             self._own |= {self._draft.rule_id} if self._draft and message == self.text.value else set()
         except Exception as error:  # noqa: BLE001  (a bad rule, a broker that is away)
-            self._say(f"Not published: {error}", "bad")
+            self._say(say("Not published: {error}", error=error), "bad")
 
     def _say(self, text: str, kind: str) -> None:
         self.said.value = sentence(text, kind)

@@ -122,6 +122,7 @@ class RuleForm(widgets.VBox):
         self.title = widgets.Text(description="title", placeholder="what an alert means")
         self.labels = widgets.Text(description="labels", placeholder="team=fraud, queue=night")
         self.labels.tooltip = "each alert carries severity, title and labels"
+        self.event_fields = Picks("alerts tell", schema.names, roles)
         controls = (
             self.rule_id,
             self.state,
@@ -142,7 +143,7 @@ class RuleForm(widgets.VBox):
             self.when,
             self.at_most,
         )
-        said = (self.severity, self.title, self.labels)
+        said = (self.severity, self.title, self.labels, self.event_fields)
         for control in (*controls, *conditions, self.action, self.ttl, *said):
             control.observe(self._on_change, "value")
         self._fit()
@@ -155,6 +156,7 @@ class RuleForm(widgets.VBox):
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rare = [self.where, self.where_said, self.exclude, self.absence, self.more, self.more_said]
         rare += [self.at_most, self.at_most_said, self.title, widgets.HBox((self.severity, self.labels))]
+        rare += [self.event_fields]
         self.rare = widgets.VBox(rare, layout={"display": "none"})
         self.rare.add_class("lab-form")
         self.say_more = widgets.ToggleButton(description="Say more", icon="chevron-down")
@@ -221,8 +223,16 @@ class RuleForm(widgets.VBox):
             self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
-            self.labels.value = labels_text(rule.labels)
-            texts = (self.where, self.more, self.at_most, self.severity, self.title, self.labels)
+            self.labels.value, self.event_fields.value = labels_text(rule.labels), rule.event_fields
+            texts = (
+                self.where,
+                self.more,
+                self.at_most,
+                self.severity,
+                self.title,
+                self.labels,
+                self.event_fields,
+            )
             if self.exclude.value or self.absence.value or any(control.value for control in texts):
                 self.say_more.value = True
         finally:
@@ -275,6 +285,7 @@ class RuleForm(widgets.VBox):
             "severity": self.severity.value or None,
             "title": self.title.value.strip(" ") or None,
             "labels": read_labels(self.labels.value) or None,
+            "eventFields": list(self.event_fields.value) or None,
         }
         if TYPES[self.function.value] == "unique":
             message["aggregateFieldName"] = None

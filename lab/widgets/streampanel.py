@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
+from lab.model.language import say
 from lab.model.tallies import WARNINGS, Tallies, route_name
 from lab.model.words import html_table
 from lab.widgets.look import BLUE, ORANGE, facts, figure, sentence
@@ -16,6 +17,7 @@ from lab.widgets.slider import Slider
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
+ELSEWHERE = "The stream comes from elsewhere: you can watch it, but not control it."
 KEPT_S = 120
 RATES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)  # events per second
 BURSTS = {
@@ -34,16 +36,16 @@ class StreamPanel(Part):
         self._started = time.monotonic()
         self.facts, self.warnings, self.losses = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.rates = figure("", height=None)
-        self.rates.add_scatter(x=[], y=[], name="evaluated/s", mode="lines", line={"color": BLUE})
+        self.rates.add_scatter(x=[], y=[], name=say("evaluated/s"), mode="lines", line={"color": BLUE})
         lag = {"color": ORANGE, "dash": "dot"}
-        self.rates.add_scatter(x=[], y=[], name="lag", mode="lines", line=lag)
+        self.rates.add_scatter(x=[], y=[], name=say("lag"), mode="lines", line=lag)
         self.rates.update_layout(
             margin={"t": 22}, yaxis={"rangemode": "tozero", "nticks": 5}, xaxis={"range": [-KEPT_S, 0]}
         )
         self.rates.layout.xaxis.ticksuffix = " s"
-        self.paused = widgets.ToggleButton(description="Pause", icon="pause")
-        self.paused.tooltip = "pause the stream: no events arrive"
-        self.rate = Slider("events/s", self._set_rate)
+        self.paused = widgets.ToggleButton(description=say("Pause"), icon="pause")
+        self.paused.tooltip = say("pause the stream: no events arrive")
+        self.rate = Slider(say("events/s"), self._set_rate)
         self.bursts = [self._burst(kind) for kind in studio.player.kinds] if studio.player else []
         tools = [self.paused] if studio.player else []
         super().__init__(tools, [*self._controls(), self.facts, self.warnings, self.losses, self.rates])
@@ -51,15 +53,13 @@ class StreamPanel(Part):
     def _controls(self) -> list[widgets.Widget]:
         player = self.studio.player
         if player is None:
-            return [
-                widgets.HTML("<p>The stream comes from elsewhere: you can watch it, but not control it.</p>")
-            ]
+            return [widgets.HTML(f"<p>{say(ELSEWHERE)}</p>")]
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
         self._rates = sorted({*RATES, player.rate})
         self.rate.texts = [f"{rate:,.0f}" for rate in self._rates]
         self.rate.position = self._rates.index(player.rate)
         self.rate.text, self.rate.disabled = f"{player.rate:,.0f}", False
-        bursts = widgets.HBox([widgets.Label("plant"), *self.bursts])
+        bursts = widgets.HBox([widgets.Label(say("plant")), *self.bursts])
         bursts.add_class("lab-tools")
         return [self.rate, bursts] if self.bursts else [self.rate]
 
@@ -68,8 +68,8 @@ class StreamPanel(Part):
             player.rate = self._rates[position]
 
     def _burst(self, kind: str) -> widgets.Button:
-        button = widgets.Button(description=kind.replace("_", " "), icon="bolt")
-        button.tooltip = BURSTS.get(kind, f"plant a burst: {kind}")
+        button = widgets.Button(description=say(kind.replace("_", " ")), icon="bolt")
+        button.tooltip = say(BURSTS[kind]) if kind in BURSTS else say("plant a burst: {kind}", kind=kind)
 
         def plant(_: widgets.Button) -> None:
             if player := self.studio.player:
@@ -97,15 +97,20 @@ class StreamPanel(Part):
         )
         sent = {}
         if studio.player:
-            sent = {"sent/s": (f"{studio.player.actual_rate:,.0f}", "events that the generator sends")}
+            sent = {
+                say("sent/s"): (f"{studio.player.actual_rate:,.0f}", say("events that the generator sends"))
+            }
         self.facts.value = facts(
             sent
             | {
-                "evaluated/s": (f"{rate:,.0f}", "events that the engine evaluates"),
-                "lag": (f"{studio.lag:,}", "events that have arrived but are not evaluated yet"),
-                "stored": (short(report.held), f"{report.held:,} events that a window may still need"),
-                "state, bytes": (short(report.state_bytes), "the size of the engine's state"),
-                "dead letters": (f"{letters:,}", "records that could not be read"),
+                say("evaluated/s"): (f"{rate:,.0f}", say("events that the engine evaluates")),
+                say("lag"): (f"{studio.lag:,}", say("events that have arrived but are not evaluated yet")),
+                say("stored"): (
+                    short(report.held),
+                    say("{count} events that a window may still need", count=f"{report.held:,}"),
+                ),
+                say("state, bytes"): (short(report.state_bytes), say("the size of the engine's state")),
+                say("dead letters"): (f"{letters:,}", say("records that could not be read")),
             }
         )
         said = "".join(sentence(text, kind) for kind, text in studio.warnings())

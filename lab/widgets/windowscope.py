@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import ipywidgets as widgets
 
 from lab.contrast.windows import Event, Seen, Window, compare, crossing, story
+from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
 from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
 
@@ -97,13 +98,19 @@ class WindowScope(widgets.VBox):
             "continuous_update": False,
         }
         window, slide = window_ms // self._unit_ms, slide_ms // self._unit_ms
-        self.window = widgets.IntSlider(window, 1, 3 * window, description=f"window W, {unit}", **wide)
-        self.slide = widgets.IntSlider(slide, 1, window, description=f"slide S, {unit}", **wide)
-        self.gap = widgets.IntSlider(slide, 1, window, description=f"session gap, {unit}", **wide)
+        self.window = widgets.IntSlider(
+            window, 1, 3 * window, description=say("window W, {unit}", unit=say(unit)), **wide
+        )
+        self.slide = widgets.IntSlider(
+            slide, 1, window, description=say("slide S, {unit}", unit=say(unit)), **wide
+        )
+        self.gap = widgets.IntSlider(
+            slide, 1, window, description=say("session gap, {unit}", unit=say(unit)), **wide
+        )
         total = float(sum(event.amount for event in self.events))
         whole = {"step": 1, "readout_format": ".0f"} if total >= WHOLE else {}
         self.limit = widgets.FloatSlider(
-            limit, min=0, max=max(total, limit), description="limit, sum >", **whole, **wide
+            limit, min=0, max=max(total, limit), description=say("limit, sum >"), **whole, **wide
         )
         self.said = widgets.HTML()
         self.figure = figure(height=480)
@@ -132,14 +139,14 @@ class WindowScope(widgets.VBox):
             "line": {"color": BLUE, "width": 1.5},
         }
         over = {"mode": "lines", "line": {"color": RED, "width": 4}}
-        fig.add_scatter(name="window", hoverinfo="text", **quiet)
-        fig.add_scatter(name="window over the limit", hoverinfo="text", **over)
+        fig.add_scatter(name=say("window"), hoverinfo="text", **quiet)
+        fig.add_scatter(name=say("window over the limit"), hoverinfo="text", **over)
         diamond = {"symbol": "diamond", "size": 10, "color": RED}
-        fig.add_scatter(name="result of the window", mode="markers", marker=diamond, hoverinfo="text")
+        fig.add_scatter(name=say("result of the window"), mode="markers", marker=diamond, hoverinfo="text")
         largest = float(max(event.amount for event in self.events))
         sizes = [7 + 15 * float(event.amount) / largest for event in self.events]
         fig.add_scatter(
-            name="event (size: amount)",
+            name=say("event (size: amount)"),
             x=[clock(event.time_ms) for event in self.events],
             y=[-0.25] * len(self.events),
             text=[f"event {e.id}: {e.amount}" for e in self.events],
@@ -149,11 +156,17 @@ class WindowScope(widgets.VBox):
         )
         ticks = {
             "tickvals": [-0.25, 0.5, 1.7, 2.6, 3.05],
-            "ticktext": ["events", "per event", "sliding", "tumbling", "session"],
+            "ticktext": [
+                say("events"),
+                say("per event"),
+                say("sliding"),
+                say("tumbling"),
+                say("session"),
+            ],
         }
         fig.update_layout(yaxis=ticks | {"range": [-0.6, TOP], "showgrid": False, "zeroline": False})
         fig.update_layout(
-            xaxis={"title": {"text": "event time (UTC)"}}, margin={"l": 80, "r": 20, "t": 20, "b": 45}
+            xaxis={"title": {"text": say("event time (UTC)")}}, margin={"l": 80, "r": 20, "t": 20, "b": 45}
         )
 
     def _draw(self, _change: dict | None = None) -> None:
@@ -208,10 +221,10 @@ class WindowScope(widgets.VBox):
         if all(what.delay_ms is None for what in seen.values()):
             return []
         words = {
-            lane: "✗ missed" if what.delay_ms is None else f"✓ after {rounded_duration(what.delay_ms)}"
+            lane: say("✗ missed") if what.delay_ms is None else f"✓ after {rounded_duration(what.delay_ms)}"
             for lane, what in seen.items()
         }
-        words |= {lane: "✓ at once" for lane, what in seen.items() if what.delay_ms == 0}
+        words |= {lane: say("✓ at once") for lane, what in seen.items() if what.delay_ms == 0}
         heights = {"session": 3.23, "tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
         return [
             {

@@ -271,4 +271,4 @@ def test_a_solution_is_shown_as_code():
 def test_every_prediction_names_one_of_its_options():
     for question, (right, because) in answers()["predictions"].items():
         assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
-        assert because[0].isupper() and right not in question
+        assert not because[0].islower() and right not in question

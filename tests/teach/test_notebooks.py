@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 from lab.teach import ANSWERS, OPEN, RIGHT
-from lab.teach.lessons import FOLDER, answers, built, notebook_of, sources
+from lab.teach.lessons import FOLDER, answers, built, languages_of, notebook_of, sources
 from tests.waiting import PATIENCE_S
 
 LINES, MEDIAN_LINES = 20, 5
@@ -107,6 +107,18 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
 )
 def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
     notebook = smaller(built(source, solved=True), source.stem)
+    run(notebook)
+    assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "source, language",
+    [(path, language) for path in sources() for language in languages_of(path)[1:]],
+    ids=lambda value: getattr(value, "stem", value),
+)
+def test_a_translated_lesson_with_its_solutions_runs_and_every_check_says_right(source, language):
+    notebook = smaller(built(source, solved=True, language=language), source.stem)
     run(notebook)
     assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
 

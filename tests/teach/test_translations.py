@@ -1,0 +1,145 @@
+"""Translations are complete, of the lessons as they are now, and keep links, code, figures and terms."""
+
+import json
+import re
+
+import nbformat
+import pytest
+
+import lab
+from lab.model import language as speaking
+from lab.teach import translations
+from lab.teach.lessons import ENGLISH, FOLDER, built, languages_of, notebook_of, prediction, sources, texts
+
+COMPLETE = {
+    "ko": [
+        "00-start-here",
+        "01-dynamic-partitioning",
+        "03-custom-windows",
+        "05-rescaling-keyed-state",
+        "words",
+    ]
+}
+files = pytest.mark.parametrize(
+    "language, name",
+    [
+        (language, path.stem)
+        for language in translations.languages()
+        for path in sorted((translations.FOLDER / language).glob("*.po"))
+        if path.stem not in ("terms", "words")
+    ],
+)
+
+
+@files
+def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(language, name):
+    """After a change of the source: python -m lab.teach.lessons LANGUAGE NAME, then fill what is empty."""
+    expected, pairs = texts(name), translations.pairs(language, name)
+    assert list(pairs) == list(expected)
+    terms = translations.pairs(language, "terms")
+    wrong = {
+        text[:70]: found
+        for text, translation in pairs.items()
+        if (found := list(translations.faults(text, translation, terms, expected[text])))
+    }
+    assert not wrong
+
+
+def test_what_must_be_translated_is():
+    there = {
+        (language, name)
+        for language, names in COMPLETE.items()
+        for name in names
+        if translations.pairs(language, name)
+    }
+    assert there == {(language, name) for language, names in COMPLETE.items() for name in names}
+
+
+@pytest.mark.parametrize(
+    "text, translation, kind, fault",
+    [
+        ("a rule", " ", "markdown", "no translation"),
+        ("see [this](there.md)", "[이것](here.md) 참고", "markdown", "link there.md is missing"),
+        ("set `x` and `y`", "`x`를 정합니다", "markdown", "code `y` is missing"),
+        ("20 of 1,000", "1,000개 중 2개", "markdown", "figure 20 is missing"),
+        ("two rules", "룰 두 개", "markdown", "'rule' is not translated as '규칙'"),
+        ('f("a", 1)', 'f("가", 2)', "code", "the code differs in more than strings and comments"),
+        ('f"{a} of {b}"', 'f"{b} 중 {c}"', "code", "the code differs in more than strings and comments"),
+    ],
+)
+def test_a_fault_of_a_translation_is_named(text, translation, kind, fault):
+    assert list(translations.faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
+
+
+def test_strings_comments_and_the_order_within_a_sentence_are_the_translators():
+    code = 'x = f"{a} of {b}"  # all'
+    assert not list(translations.faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
+    terms = {"window": "윈도우", "sliding window": "슬라이딩 구간"}
+    assert not list(translations.faults("Sliding windows: `window` 5", "슬라이딩 구간: `window` 5", terms))
+
+
+def test_a_file_brought_up_to_date_keeps_what_it_has_and_forgets_what_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(translations, "FOLDER", tmp_path)
+    translations.update("ko", "lesson", ["one\ntwo", '100 % \\ "three"'])
+    path = tmp_path / "ko" / "lesson.po"
+    path.write_text(path.read_text().replace('"two"\nmsgstr ""', '"two"\nmsgstr "하나"'))
+    translations.update("ko", "lesson", ["new", "one\ntwo"])
+    assert translations.pairs("ko", "lesson") == {"new": "", "one\ntwo": "하나"}
+
+
+@pytest.mark.parametrize(
+    "source, language",
+    [(path, language) for path in sources() for language in languages_of(path) if language != ENGLISH],
+    ids=lambda value: getattr(value, "stem", value),
+)
+def test_a_translated_notebook_is_what_the_translation_makes(source, language):
+    committed = nbformat.read(notebook_of(source, language), as_version=4)
+    assert committed == built(source, language=language), "run: make lessons"
+    for cell in committed.cells:
+        assert "because=" not in cell.source
+        for link in translations.LINK.findall(cell.source):
+            if link[0].endswith(".ipynb"):
+                assert (notebook_of(source, language).parent / link[0]).exists()
+
+
+def test_every_translated_notebook_has_a_source():
+    made = [notebook_of(path, language) for path in sources() for language in languages_of(path)]
+    assert sorted(FOLDER.glob("[a-z]*/*.ipynb")) == sorted(set(made) - set(FOLDER.glob("*.ipynb")))
+
+
+def test_a_prediction_keeps_its_options():
+    """As many, and the same one right: the answers are looked up by the translated question."""
+    for source in sources():
+        for language in languages_of(source)[1:]:
+            for text, translation in translations.pairs(language, source.stem).items():
+                if texts(source.stem)[text] == "code" and (asked := prediction(text)):
+                    answered = prediction(translation)
+                    assert len(answered[1]) == len(asked[1])
+                    assert answered[1].index(answered[2]) == asked[1].index(asked[2])
+
+
+@pytest.mark.parametrize("language", [name for name, files in COMPLETE.items() if "words" in files])
+def test_the_words_of_widgets_and_checks_are_translated_with_their_placeholders(language):
+    """After a change of a sentence: python -m lab.teach.lessons LANGUAGE words, then fill what is empty."""
+    pairs, terms = translations.pairs(language, "words"), translations.pairs(language, "terms")
+    assert list(pairs) == translations.words()
+    for text, translation in pairs.items():
+        code_aside = {term: said for term, said in terms.items() if term not in translation}
+        assert not list(translations.faults(text, translation, code_aside)), text
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
+    compiled = json.loads((speaking.CATALOGS / f"{language}.json").read_text())
+    assert compiled == pairs, "run: make lessons"
+
+
+def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(monkeypatch):
+    monkeypatch.setattr(speaking, "_chosen", [])
+    assert "not answered yet" in lab.check("0.1", ...).text
+    monkeypatch.setenv("LAB_LANGUAGE", "ko")
+    assert "아직 답하지 않았습니다" in lab.check("0.1", ...).text
+    assert lab.RuleDesk().publish.description == "게시"
+    lab.speak("en")
+    assert lab.RuleDesk().publish.description == "Publish"
+    with pytest.raises(ValueError, match="no catalog of 'xx', expected one of en, ko"):
+        lab.speak("xx")
+    monkeypatch.setattr(speaking, "_chosen", ["../ko"])
+    assert speaking.say("Publish") == "Publish"
