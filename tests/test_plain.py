@@ -144,3 +144,23 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     assert {name: report.total[name] for name in COUNTS} == reference.counts
     assert [json.loads(line)["status"] for line in logs.log("acks").read()] == ["accepted"] * 2
     assert len(logs.log("deadLetters").read()) == 1
+
+
+def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(tmp_path):
+    rule = b'1: NO(events where paymentType = "CSH") per payeeId within 1 min after, when paymentType = "CRD"'
+    logs, logged = FileLogs(tmp_path), 1_800_000_000_000
+    logs.create()
+    logs.log("control").append([rule], logged)
+    # a payment in cash before one by card ends no wait
+    logs.log("events").append(
+        ["1,2013-01-01 00:00:00,25,12,CRD,5", "2,2013-01-01 00:00:01,26,12,CSH,5"], logged + 1
+    )
+    logs.log("events").append(["3,2013-01-01 00:00:02,26,12,CRD,5"], logged + 2)
+    logs.log("events").append(["4,2013-01-01 00:00:03,26,12,CSH,5"], logged + 3)
+    engine = Plain(logs, Settings(), 0.1)
+    for at, expected in ((10, []), (60_001, []), (60_002, [1]), (200_000, [1])):
+        with patch("lab.apps.plain.now_ms", lambda at=at: logged + at):
+            engine.step()
+        alerts = [Alert.from_json(line) for line in logs.log("alerts").read()]
+        assert [alert.event_id for alert in alerts] == expected
+    assert alerts[0].log_time == logged + 60_001

@@ -18,19 +18,20 @@ import pyarrow as pa
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import scale_of
-from lab.engine.loop.route import matching, routed
+from lab.engine.loop.route import matching, routed, told_columns
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import Loose
 from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
-from lab.engine.windows.when import when_columns
+from lab.engine.windows.when import when_columns, with_state
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.rule import Aggregation, Filter, Route, Rule, spoke
 from lab.model.schema import Schema
+from lab.model.when import still_there
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
@@ -107,7 +108,7 @@ class Past:
             columns[LOG_TIME] = self.arrived + np.arange(len(kept))
             columns[SOURCE] = np.zeros(len(kept), np.int64)
             self.arrived += len(kept)
-            self._parts.append(columns)
+            self._parts.append(with_state(columns, self.schema))
             if len(self) > 1.25 * self.at_most:
                 whole = self._columns()
                 newest = len(whole[LOG_TIME]) - self.at_most
@@ -187,6 +188,7 @@ class Past:
         return {
             **routed(columns, rows, rule.route, rule.needs, self.schema),
             **when_columns((rule,), columns, rows, self.schema),
+            **told_columns((rule,), columns, rows),
             "keyGroup": np.zeros(len(rows), np.int64),
             **more,
         }
@@ -224,10 +226,7 @@ class Past:
         rows = rows[inside]
         fields = {name: self._values(name, rows) for name in schema.names}
         arrived = [dict(zip(fields, values)) for values in zip(*fields.values())]
-        once: dict[tuple, dict] = {}
-        for event in arrived:
-            once.setdefault((schema.id_of(event), event[schema.time_field]), event)
-        events = list(once.values())
+        events = still_there(arrived, schema)
         if newest is not None:
             counting = [event for event in events if rule.aggregations[0].counts(event)]
             events = counting[max(len(counting) - newest, 0) :]

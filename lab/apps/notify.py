@@ -31,7 +31,7 @@ from lab.logs.config import BadConfig, Config, Receiver
 from lab.logs.positions import Positions
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn, read_told
 from lab.model.words import visible
 
 READ_AT_ONCE = 500  # alerts
@@ -71,8 +71,9 @@ class SignedMessage:
     def full(self) -> bool:
         return self.count >= READ_AT_ONCE
 
-    def add(self, alert: Alert) -> None:
-        self._alerts.append((alert.alert_id, alert.to_json()))
+    def add(self, told: Alert | Withdrawn) -> None:
+        line = told.to_json()
+        self._alerts.append((told.alert_id if isinstance(told, Alert) else line, line))
 
     def send(self) -> None:
         """Sends less at once to a target for which a request is too large. Raises NotAccepted."""
@@ -157,18 +158,19 @@ class TextMessage:
     def __init__(self, receiver: Receiver):
         self._receiver, self.count, self.left_out = receiver, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
-        self._named: dict[bytes, tuple[int, Alert]] = {}
+        self._named: dict[bytes, tuple[int, Alert | Withdrawn]] = {}
         self._others: dict[bytes, int] = {}
 
     @property
     def full(self) -> bool:
         return self.count >= MAX_COUNTED
 
-    def add(self, alert: Alert) -> None:
+    def add(self, told: Alert | Withdrawn) -> None:
         self.count += 1
-        group = blake2b(f"{alert.rule_id} {alert.key}".encode(), digest_size=16).digest()
-        before, _ = self._named.pop(group, (self._others.pop(group, 0), alert))
-        self._named[group] = before + 1, alert
+        rule = told.rule_id if isinstance(told, Alert) else "withdrawn"
+        group = blake2b(f"{rule} {told.key}".encode(), digest_size=16).digest()
+        before, _ = self._named.pop(group, (self._others.pop(group, 0), told))
+        self._named[group] = before + 1, told
         if len(self._named) > MAX_GROUPS:
             oldest = next(iter(self._named))
             self._others[oldest], _ = self._named.pop(oldest)
@@ -291,9 +293,9 @@ def _collected(
             print(f"trying again: {visible(str(error))}", file=sys.stderr, flush=True)
             stopped.wait(1)
             continue
-        for _, alert in parsed(records, Alert.from_json, left_out):
-            if not rules or alert.rule_id in rules:
-                message.add(alert)
+        for _, told in parsed(records, read_told, left_out):
+            if isinstance(told, Withdrawn) or not rules or told.rule_id in rules:
+                message.add(told)
         if not records or message.full:
             return True
     return False

@@ -15,6 +15,7 @@ FATE_WORDS = {
     "duplicates": "duplicates",
     "droppedLate": "dropped late",
 }
+RETURN_WORDS = {"takenBack": "taken back", "notHeld": "not held when they were to be taken back"}
 
 
 def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
@@ -32,7 +33,8 @@ def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Itera
     if counts.get("routed"):
         number = len(routes.by_route)
         of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
-        yield f"{of_each}: {in_words(counts, FATE_WORDS)}."
+        returns = RETURN_WORDS if any(counts.get(name) for name in RETURN_WORDS) else {}
+        yield f"{of_each}: {in_words(counts, FATE_WORDS | returns)}."
     if suppressed := counts.get("suppressed"):
         yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
     for warning in routes.warnings():

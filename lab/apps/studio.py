@@ -34,7 +34,7 @@ from lab.logs.config import load_config
 from lab.logs.positions import Record
 from lab.logs.reading import LeftOut, parsed
 from lab.model import schemafile
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn, read_told
 from lab.model.answers import read_ack, read_dead_letter
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
@@ -120,6 +120,7 @@ class Studio:
             Newest((), KEPT_LETTERS),
         )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
+        self.withdrawn = 0  # events at which there were alerts, and that were taken back
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
         self._known: set[str] = set()
         self.records, self._heard, self._looked = 0, time.monotonic(), 0.0
@@ -180,13 +181,20 @@ class Studio:
             log = self.logs.log(name)
             self.before[name] = runningengine.count(log)
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
-            parse: Callable[[str], Any] = Alert.from_json if name == "alerts" else read_dead_letter
+            parse: Callable[[str], Any] = read_told if name == "alerts" else read_dead_letter
             came = [value for _, value in parsed(newest, parse, self.left_out)]
+            came = self._without_withdrawn(came) if name == "alerts" else came
             of_log.extend(came)
             if name == "alerts":
                 self._known = {alert.alert_id for alert in came}  # some may come again in the tail
                 self.fired.update(alert.rule_id for alert in came)
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
+
+    def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
+        """The alerts among what was told; `withdrawn` counts the others."""
+        alerts = [each for each in told if isinstance(each, Alert)]
+        self.withdrawn += len(told) - len(alerts)
+        return alerts
 
     def __enter__(self) -> Self:
         return self
@@ -250,9 +258,8 @@ class Studio:
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
         self.letters.extend(self._new("deadLetters", read_dead_letter))
-        alerts = [
-            alert for alert in self._new("alerts", Alert.from_json) if alert.alert_id not in self._known
-        ]
+        told = self._without_withdrawn(self._new("alerts", read_told))
+        alerts = [alert for alert in told if alert.alert_id not in self._known]
         self.alerts.extend(alerts)
         self.fired.update(alert.rule_id for alert in alerts)
         self.latencies.read()

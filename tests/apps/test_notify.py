@@ -15,7 +15,7 @@ from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import BadConfig, Receiver, read
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn
 from tests.waiting import PATIENCE_S, program, wait_until
 
 SECRET = "hush-hush"
@@ -185,6 +185,19 @@ def test_people_get_one_text_for_all_alerts_of_a_time_and_nothing_in_it_is_obeye
     for obeyed in ("@all", "<!", "\x1b", "https://"):
         assert obeyed not in message
     assert "host=‹!channel›" in message
+
+
+def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver):
+    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
+    place.log("alerts").append([alert(7).to_json(), told.to_json()])
+    with notifying("audit", "--from", "0") as process:
+        arrived(receiver, 2, process)
+    sent = [each for _, body in receiver.requests for each in json.loads(body)["alerts"]]
+    assert sent == [json.loads(alert(7).to_json()), json.loads(told.to_json())]
+    message = TextMessage(Receiver("oncall", "json://x"))
+    for each in (alert(7), told):
+        message.add(each)
+    assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.text()[1]
 
 
 def test_a_target_may_want_some_rules_only(place, receiver):
