@@ -3,7 +3,8 @@
     python -m lab.teach.lessons ko 03-custom-windows
 
 writes such a file, with an empty translation for each cell that has words, or brings it up to date after a change of the
-source: translations of unchanged cells stay. `terms.po` of a language is its glossary; every translation keeps to it.
+source: translations of unchanged cells stay. `terms.po` of a language is its glossary; every translation keeps to it. A
+term with several senses has several translations there, with " / " between them.
 """
 
 import ast
@@ -27,6 +28,7 @@ LINK = re.compile(r"\]\(([^)\s]+)|<(https?://[^>]+)>")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"``.+?``|`[^`\n]+`")
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
+SENSES = " / "
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
 
 
@@ -74,7 +76,8 @@ def faults(text: str, translation: str, terms: dict[str, str], kind: str = "mark
             yield from (f"{what} {missing} is missing" for missing in Counter(one) - Counter(other))
         for term in sorted(terms, key=len, reverse=True):
             found = re.compile(rf"\b{term}s?\b", re.IGNORECASE)
-            if found.search(plain) and terms[term] not in spoken:
+            said = terms[term].split(SENSES)
+            if found.search(plain) and not any(word in spoken for word in said):
                 yield f"{term!r} is not translated as {terms[term]!r}"
             plain = found.sub("", plain)
 
