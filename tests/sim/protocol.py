@@ -216,8 +216,6 @@ class Driver:
         if not self.pending:
             if self.epoch < self.shop.epoch:  # as the lease tells
                 raise Fenced
-            if batch == 0:
-                self.shop.begun = self.mark
             before = planned_end(self.shop.checkpoint, batch - 1) if batch else {"batch": -1}
             after = -1 if runs_loop(before) else before["epoch"]
             if self.loops or is_left(self.job.folder / cuts.FOLDER, after, self.start):
@@ -231,6 +229,8 @@ class Driver:
                 return False
             numbers = {"number": self.mark["number"] + 1, "epoch": self.mark["epoch"] + 1}
             self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps(end | numbers)}")
+            if batch == 0:
+                self.shop.begun = self.mark
             self.shop.had.append(had)
             self.world.step("after offsets")
         self.pending = True
