@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "model.alerts": ("Alert", "AlertTable", "group_key"),
+    "model.alerts": ("Alert", "AlertTable"),
     "contrast.buckets": ("Buckets", "bucketed"),
     "contrast.delays": ("race_sliding", "describe_race"),
     "contrast.mapstate": ("textbook",),
@@ -23,6 +23,7 @@ _HOMES = {
     "engine.spark.pipeline": ("start",),
     "engine.checkpoint.settings": ("Settings",),
     "model.language": ("speak",),
+    "model.group": ("group_key",),
     "model.keygroups": ("digest", "key_groups_of"),
     "logs.files": ("FileLog",),
     "logs.kafka": ("KafkaLog",),

@@ -33,17 +33,9 @@ from lab.logs.places import place_of
 from lab.logs.positions import Positions, position_text, positions_of
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
-from lab.model.alerts import (
-    Alert,
-    Withdrawn,
-    compact_json,
-    conditions_json,
-    event_json,
-    group_hash,
-    group_json,
-    id_text,
-    read_told,
-)
+from lab.model.alerts import Alert, Withdrawn, conditions_json, event_json, id_text, read_told
+from lab.model.group import group_hash, group_json
+from lab.model.jsontext import compact_json
 from lab.model.words import plain
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import BIG, EXACT

@@ -17,10 +17,11 @@ from typing import Any, cast
 from lab.apps.idandtime import IdAndTime
 from lab.apps.inferredfields import InferredField, Path, look_at, type_of, words_of
 from lab.model.alerts import utc
+from lab.model.envelope import NO_EVENT
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, is_text, read_object, read_text
 from lab.model.longlines import LongLine
-from lab.model.schema import NO_EVENT, Schema
+from lab.model.schema import Schema
 from lab.model.schemafile import to_toml
 from lab.model.times import NUMBERS, time_ms
 from lab.model.words import plain, shown

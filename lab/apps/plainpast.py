@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Any
 
 from lab.apps.inorder import InOrder
-from lab.model.alerts import compact_json
 from lab.model.field import Id
-from lab.model.jsontext import BadRecord
+from lab.model.jsontext import BadRecord, compact_json
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
 from lab.model.when import still_there, takes_back

@@ -13,46 +13,34 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 from rich.table import Table
 
-from lab.apps.backtest import COMPILED, Past
+from lab.apps.backtest import COMPILED
 from lab.apps.control import key_of
-from lab.apps.newest import Newest
-from lab.apps.report import Report
+from lab.apps.engineview import EngineView
 from lab.apps.sources import source_at
 from lab.apps.target import existing
-from lab.apps.watch import Latencies
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.config import load_config
-from lab.logs.positions import Record
-from lab.logs.reading import LeftOut, parsed
 from lab.model import schemafile
-from lab.model.alerts import Alert, Withdrawn, read_told
-from lab.model.answers import read_ack, read_dead_letter
-from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.stream.background import HAS_THREADS
 from lab.stream.player import Player
 
 ENGINES = ("kernel", "spark", "kafka", "elsewhere")
 KEY_GROUPS = 8
-KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
-PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
 SILENT_S = 10  # this long without a micro-batch while events wait is worth a warning
 LOOK_S = 5  # how often an engine that says nothing is looked for
-SEVERAL, FEWEST = 0.01, 10  # dead letters: this share of all records, and so many, are worth a warning
-REASONS = 2  # of dead letters that are shown
 SEGMENT_S = 0.1  # the stream reaches a file log this often
 
 
-class Studio:
+class Studio(EngineView):
     """Starts a stream of `rate` events per second and an engine, and keeps the newest of what comes out.
 
     `schema`: by name, as a file or as `lab.schema` gives it. `engine`: "kernel" (its stages in this process, no Java), "spark" (on files), "kafka"
@@ -93,6 +81,8 @@ class Studio:
         self.error: BaseException | None = None
         self.player: Player | None = None
         self._stack, self._closed = ExitStack(), False
+        self._looked = 0.0
+        self._lives: bool | None = None  # an engine elsewhere
         Studio._open = weakref.ref(self)
         atexit.register(self.close)
         try:
@@ -108,41 +98,21 @@ class Studio:
             from lab.machine import broker
 
             logs = KafkaLogs(self._stack.enter_context(broker.running()).address)
-        self.logs = logs or FileLogs(folder / "logs")
+        logs = logs or FileLogs(folder / "logs")
         if engine == "elsewhere":
-            existing(self.logs, "events").close()
+            existing(logs, "events").close()
         else:
-            self.logs.create()
-        self.book, self.past = RuleBook(self.schema), Past(self.schema)
-        self.alerts, self.acks, self.letters = (
-            Newest((), KEPT_ALERTS),
-            Newest((), KEPT_ACKS),
-            Newest((), KEPT_LETTERS),
-        )
-        self.fired: Counter[int] = Counter()  # alerts of each rule id
-        self.withdrawn = 0  # events at which there were alerts, and that were taken back
-        self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
-        self._known: set[str] = set()
-        self.records, self._heard, self._looked = 0, time.monotonic(), 0.0
-        self._lives: bool | None = None  # an engine elsewhere
-        beginning = engine == "elsewhere"
-        self._tails = {
-            name: self.logs.log(name).tail(new=beginning and name != "control")
-            for name in ("events", "control", "alerts", "acks", "deadLetters")
-        }
-        self.left_out = LeftOut(lambda said: None)  # counted in `state`
-        self.report = Report(self.logs.log("stats"), left_out=self.left_out)
-        self.latencies = Latencies(self.logs, KEPT_ALERTS, LeftOut(lambda said: None))
-        for tail in self._tails.values():
-            self._stack.callback(tail.close)
+            logs.create()
+        super().__init__(logs, self.schema, running=engine == "elsewhere")
+        self._stack.callback(self.stop_reading)
         if engine == "elsewhere":
-            self._take_in_what_was_before()
+            self.take_in_what_was_before()
             return
         for rule in rules:
             self.publish(rule)
         settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         if engine == "kernel":
-            self._engine: Any = self._engine_here(settings)
+            self._engine: Any = self._engine_here(logs, settings)
             self._engine.start()
         else:
             from lab.engine.spark.pipeline import start
@@ -162,39 +132,16 @@ class Studio:
         self._stack.callback(self.player.stop)
         self.player.start()
 
-    def _engine_here(self, settings: Settings):
+    @staticmethod
+    def _engine_here(logs: FileLogs, settings: Settings) -> Any:
         """The engine's stages, or where Numba is absent the reference."""
         if COMPILED:
             from lab.apps.localengine import LocalEngine
 
-            return LocalEngine(self.logs, settings, SEGMENT_S)
+            return LocalEngine(logs, settings, SEGMENT_S)
         from lab.apps.plain import Plain
 
-        return Plain(self.logs, settings, SEGMENT_S)
-
-    def _take_in_what_was_before(self) -> None:
-        """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
-        from lab.apps import runningengine
-
-        self.past.add(self.logs.log("events").newest(PAST))
-        for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
-            log = self.logs.log(name)
-            self.before[name] = runningengine.count(log)
-            newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
-            parse: Callable[[str], Any] = read_told if name == "alerts" else read_dead_letter
-            came = [value for _, value in parsed(newest, parse, self.left_out)]
-            came = self._without_withdrawn(came) if name == "alerts" else came
-            of_log.extend(came)
-            if name == "alerts":
-                self._known = {alert.alert_id for alert in came}  # some may come again in the tail
-                self.fired.update(alert.rule_id for alert in came)
-            self.before[name] = max(self.before[name], len(newest)) - len(newest)
-
-    def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
-        """The alerts among what was told; `withdrawn` counts the others."""
-        alerts = [each for each in told if isinstance(each, Alert)]
-        self.withdrawn += len(told) - len(alerts)
-        return alerts
+        return Plain(logs, settings, SEGMENT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -246,38 +193,14 @@ class Studio:
         return self.latencies.table()
 
     def read(self) -> None:
-        """Reads the new records of the logs since the last call."""
-        if self._closed:
-            return
-        lines = self._tails["events"].read()
-        self.records += len(lines)
-        self.past.add(lines)
-        for message in self._tails["control"].read():
-            self.book.apply(message)
-        if acks := self._new("acks", read_ack):
-            self.acks.extend(acks)
-            self._heard = time.monotonic()  # whoever answers lives
-        self.letters.extend(self._new("deadLetters", read_dead_letter))
-        told = self._without_withdrawn(self._new("alerts", read_told))
-        alerts = [alert for alert in told if alert.alert_id not in self._known]
-        self.alerts.extend(alerts)
-        self.fired.update(alert.rule_id for alert in alerts)
-        self.latencies.read()
-        if self.report.read():
-            self._heard = time.monotonic()
-
-    def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
-        return [value for _, value in parsed(self._tails[log].records(), parse, self.left_out)]
+        """Reads the new records of the logs since the last call; nothing once it is closed."""
+        if not self._closed:
+            super().read()
 
     @property
     def closed(self) -> bool:
         """Whether stream and engine have stopped."""
         return self._closed
-
-    @property
-    def lag(self) -> int:
-        """Records in the events log that the engine has not told about yet."""
-        return max(self.records - self.report.total["records"], 0)
 
     def state(self) -> tuple[str, str]:
         """How it goes, for `widgets.Pulse`: good, warning or bad, and a sentence."""
@@ -313,19 +236,6 @@ class Studio:
         }
         paused = ", the stream is paused" if self.player and self.player.paused else ""
         return "good", f"the engine runs {where[self.engine]}{paused}{idle}{self.left_out}"
-
-    def warnings(self) -> list[tuple[str, str]]:
-        """What became of records that were not evaluated, as (kind, sentence); the first one decides how it goes."""
-        letters, records = self.report.total["deadLetters"], self.report.total["records"]
-        if not letters or not self.letters:
-            return []
-        reasons = Counter(letter["reason"] for letter in self.letters)
-        often = "; ".join(f"{reason[:120]} ({count:,}×)" for reason, count in reasons.most_common(REASONS))
-        several = letters >= max(SEVERAL * records, FEWEST)
-        kind = "bad" if letters == records else "warning" if several else "good"
-        every = "all" if letters == records else f"{letters:,} of"
-        advice = ". Does the schema match the events? `lab infer` proposes one" if kind != "good" else ""
-        return [(kind, f"{every} {records:,} records are dead letters: {often}{advice}")]
 
     def _is_alive(self) -> bool | None:
         """Whether an engine elsewhere lives, looked at every few seconds."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from lab.apps.inorder import InOrder
 from lab.model.alerts import Alert
 from lab.model.times import MINUTE_MS
-from lab.stream.typologies import ACCOUNT_EVENTS, CASES, TYPOLOGIES, LabelledEvent, Typology, labelled_events
+from lab.stream.accounts import ACCOUNT_EVENTS, CASES
+from lab.stream.typologies import TYPOLOGIES, LabelledEvent, Typology, labelled_events
 
 
 class Found(NamedTuple):

@@ -103,8 +103,8 @@ def _db(commands) -> None:
 
 
 def _start(options: Namespace) -> None:
+    from lab.rulestore.create import grant
     from lab.rulestore.store import RuleStore
-    from lab.rulestore.tables import grant
 
     if not database.status(options.folder):
         print("starting PostgreSQL", file=sys.stderr)
@@ -115,8 +115,8 @@ def _start(options: Namespace) -> None:
 
 
 def _roles(options: Namespace) -> None:
+    from lab.rulestore.create import grant
     from lab.rulestore.store import RuleStore
-    from lab.rulestore.tables import grant
 
     if not options.store.startswith("postgresql:"):
         raise database.DatabaseError(

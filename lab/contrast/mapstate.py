@@ -20,7 +20,8 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from lab.apps.replay import check_rules
 from lab.contrast.parts import Parts
-from lab.model.alerts import Alert, group_key, group_of
+from lab.model.alerts import Alert
+from lab.model.group import group_key, group_of
 from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema

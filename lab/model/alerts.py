@@ -3,26 +3,24 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from hashlib import blake2b
-from typing import cast
 
 from lab.model.field import Id, Value
-from lab.model.jsontext import is_text
+from lab.model.group import Group, group_hash, group_json, short_hash
+from lab.model.jsontext import compact_json, is_text
 from lab.model.rule import Rule, Told, symbol
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain, shown
 
 MAX_ROWS_SHOWN = 50
-MAX_KEY = 2_000  # characters of `key`; the text of a longer group is cut, its `group` is not
+
 LATEST = 2 * MAX_TIME  # ms since the epoch: a log time may be later than any event's
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 DECIMAL = re.compile(r"-?[0-9]{1,100}(\.[0-9]{1,100})?")
 
-Group = tuple[tuple[str, int | str], ...]  # field, value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -228,25 +226,6 @@ class AlertTable(list[Alert]):
         return note + html_table(header, rows)
 
 
-def group_of(names: Iterable[str], values: Iterable[Value]) -> Group:
-    """A group as alerts carry it: fields in the rule's order, values as in events, decimals as text. The global group is ().
-
-    >>> group_of(("payeeId", "amount"), (25, Decimal("2E+1")))
-    (('payeeId', 25), ('amount', '20'))
-    """
-    as_json = (plain(value) if isinstance(value, Decimal) else value for value in values)
-    return tuple(zip(names, cast(Iterator[str | int], as_json), strict=True))
-
-
-def group_json(group: Group) -> str:
-    """A group as JSON; different groups have different texts.
-
-    >>> group_json((("payeeId", 25), ("ip", "a;b")))
-    '{"payeeId":25,"ip":"a;b"}'
-    """
-    return compact_json(dict(group))
-
-
 def event_of(names: Iterable[str], event: Mapping[str, Value]) -> tuple[tuple[str, int | str | None], ...]:
     """Fields of an event as alerts carry them: values as in events, decimals as text.
 
@@ -292,42 +271,6 @@ def conditions_json(conditions: Iterable[Told]) -> str:
         for each in conditions
     ]
     return f',"conditions":{compact_json(told)}' if told else ""
-
-
-def group_hash(json_text: str) -> str:
-    """Tells groups apart in an alert's id, also those that somebody chose: to find two with one hash takes 2^64 attempts."""
-    return blake2b(json_text.encode(), digest_size=16).hexdigest()
-
-
-def short_hash(key: str) -> str:
-    """Of a group's text, in the alert ids of versions that had only that."""
-    return blake2b(key.encode(), digest_size=4).hexdigest()
-
-
-def group_key(names: Iterable[str], values: Iterable[Value]) -> str:
-    """The text of a group, for people; the demo's `KeysExtractor`. Different groups may have one text. The global group is `{}`.
-
-    >>> group_key(("payeeId", "beneficiaryId"), (25, 12))
-    '{payeeId=25;beneficiaryId=12}'
-    """
-    pairs = zip(names, values, strict=True)
-    return cut_key("{" + ";".join(f"{name}={plain(value)}" for name, value in pairs) + "}")
-
-
-def cut_key(text: str) -> str:
-    """A group's text as alerts carry it: of more than 2,000 characters the first, and a hash that tells it from others.
-
-    >>> cut_key("{ip=" + "1" * 3_000 + "}")[1_997:]
-    '111…f009b0548fba57f0c1d18163090e7cf8}'
-    """
-    if len(text) <= MAX_KEY:
-        return text
-    return f"{text[:MAX_KEY]}…{group_hash(text)}}}"
-
-
-def compact_json(value: object) -> str:
-    """As alerts hold it: ASCII, without blanks."""
-    return json.dumps(value, separators=(",", ":"))
 
 
 def id_text(event_id: Id) -> str:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,8 @@ MAX_NAME = 100  # characters of a field's name
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_TYPE = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+_TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOOLEANS = {True: "true", False: "false", "true": "true", "false": "false"}
 
 
@@ -145,3 +148,14 @@ class Field:
             return None
         is_integer = self.type == "long" and _INTEGER.fullmatch(cell)
         return self.parse(integer(cell) if is_integer else cell)
+
+
+def time_or_ms(field: Field, cell: str) -> Value:
+    """`yyyy-MM-dd HH:mm:ss[.SSS]` in UTC, or an integer, as ms since the epoch. Raises BadRecord."""
+    try:
+        if _TIME_TEXT.fullmatch(cell):
+            return (datetime.fromisoformat(cell + "+00:00") - _EPOCH) // timedelta(milliseconds=1)
+        return field.parse_text(cell)
+    except ValueError:
+        allowed = "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"
+        raise BadRecord(expected(field.name, cell, allowed)) from None

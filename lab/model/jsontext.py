@@ -105,3 +105,8 @@ def is_text(text: str) -> bool:
         return text.encode() is not None
     except UnicodeEncodeError:
         return False
+
+
+def compact_json(value: object) -> str:
+    """A value as JSON in ASCII, without blanks."""
+    return json.dumps(value, separators=(",", ":"))

@@ -12,8 +12,9 @@ from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from lab.model.aggregates import Exact
-from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of, group_key, group_of
+from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of
 from lab.model.field import Id
+from lab.model.group import group_key, group_of
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of_one
 from lab.model.rule import Aggregation

@@ -7,32 +7,28 @@ A new kind of event is one more `Schema`: at the end of this file, or a file of 
 """
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab.model.field import Field, Id, Value
+from lab.model.envelope import check_not_deleted, rows_of
+from lab.model.field import Field, Id, Value, time_or_ms
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, not_json, read_object, read_text
+from lab.model.times import DAY_MS
 from lab.model.words import expected, html_table, shown, unknown
 
 MAX_TIME = 7_289_654_400_000  # 2201-01-01 in ms since the epoch: event times are below it
-MAX_FUTURE_MS = (
-    86_400_000  # an event's time may be a day after its record's log time, unless that is set otherwise
-)
+# an event's time may be so long after its record's log time, unless that is set otherwise
+MAX_FUTURE_MS = DAY_MS
 
 MAX_ID, MAX_ID_FIELDS = 200, 8  # characters of a text in an id; fields that are the id together
 RECORDS, NAN = ("json", "csv", "either"), ("null", "dead letter")
-NO_EVENT = {"d": "a delete", "t": "a truncate", "m": "a message"}  # `op` of a change's envelope
+
 CONSTANTS = ("NaN", "Infinity", "-Infinity")
 ID_TYPES, TIME_TYPES = ("long", "string"), ("long", "time")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?")
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class Schema:
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {shown(text)}")
             record = read_object(text, float if self.nan == "null" else not_json)
-            records = self._rows(record)
+            records = rows_of(record, self.operation)
             found: list[dict[str, Any]] = [
                 {field.name: field.read(each) for field in self.fields} for each in records
             ]
@@ -151,7 +147,7 @@ class Schema:
         """Raises BadRecord for an event without an id or a time. `record`: the object that it was read from."""
         for name in self.id_fields:
             if event[name] is None:
-                self._check_not_deleted(record, name)
+                check_not_deleted(record, self.field(name), self.operation)
             self._check_id(self.field(name), event[name])
         time = event[self.time_field]
         if time is None or not 0 <= time < MAX_TIME:
@@ -188,39 +184,6 @@ class Schema:
         path = (*keys[: keys.index("after")], "op")
         return next((field for field in self.fields if field.keys == path), None)
 
-    def _rows(self, record: dict[str, Any]) -> list[dict[str, Any]]:
-        """What an envelope says, as a record for each row; anything else is its own."""
-        if self.operation is None:
-            return [record]
-        around = self.operation.keys[:-1]
-        inner: Any = record
-        for key in around:
-            inner = inner.get(key) if isinstance(inner, dict) else None
-        if not isinstance(inner, dict) or not isinstance(inner.get("before"), dict):
-            return [record]
-        before = _with(record, around, inner | {"op": "d", "after": inner["before"]})
-        match inner.get("op"):
-            case "d":
-                return [before]
-            case "u":
-                return [before, record]
-        return [record]
-
-    def _check_not_deleted(self, record: dict[str, Any], id_field: str) -> None:
-        """Raises BadRecord for the envelope of a row that is gone: `op` stands beside `after`, which has the id of others."""
-        inner: Any = record
-        for key in self.field(id_field).keys:
-            op = inner.get("op")
-            if key == "after" and isinstance(op, str) and op in NO_EVENT:
-                if op == "d" and self.operation:
-                    raise BadRecord(
-                        "before: null, expected the row that was deleted: in PostgreSQL, REPLICA IDENTITY FULL"
-                    )
-                raise BadRecord(expected("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
-            inner = inner.get(key)
-            if not isinstance(inner, dict):
-                return
-
     def check_future(self, event: dict[str, Any], log_time: int, max_future_ms: int) -> None:
         """Raises BadRecord if an event says that it is later than the log allows: one such event would end the windows of many.
 
@@ -252,7 +215,7 @@ class Schema:
         """One CSV cell in a field's type, a float for NaN and the like. Raises BadRecord."""
         if cell in CONSTANTS and field.numeric and self.nan == "null":
             return float(cell)
-        return _time_or_ms(field, cell) if field is self._long_time else field.parse_text(cell)
+        return time_or_ms(field, cell) if field is self._long_time else field.parse_text(cell)
 
     @cached_property
     def _long_time(self) -> Field | None:
@@ -317,22 +280,6 @@ class Schema:
             for field in self.fields
         ]
         return html_table(("field", "type", "role", "meaning"), rows)
-
-
-def _with(record: dict[str, Any], path: tuple[str, ...], inner: dict[str, Any]) -> dict[str, Any]:
-    """A record with another object at a path of objects."""
-    return record | {path[0]: _with(record[path[0]], path[1:], inner)} if path else inner
-
-
-def _time_or_ms(field: Field, cell: str) -> Value:
-    """`yyyy-MM-dd HH:mm:ss[.SSS]` in UTC, or an integer, as ms since the epoch."""
-    try:
-        if _TIME_TEXT.fullmatch(cell):
-            return (datetime.fromisoformat(cell + "+00:00") - _EPOCH) // timedelta(milliseconds=1)
-        return field.parse_text(cell)
-    except ValueError:
-        allowed = "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"
-        raise BadRecord(expected(field.name, cell, allowed)) from None
 
 
 PAYMENTS = Schema(

@@ -14,9 +14,10 @@ from typing import Self
 
 from lab.logs.positions import Record
 from lab.logs.reading import parsed
-from lab.model.alerts import MAX_KEY, Alert, Withdrawn, read_told
+from lab.model.alerts import Alert, Withdrawn, read_told
 from lab.model.answers import read_ack, read_dead_letter
 from lab.model.deadletters import dead_letter
+from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import plain

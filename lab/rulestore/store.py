@@ -16,6 +16,7 @@ from sqlalchemy import func, select, update
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import expected, plain
+from lab.rulestore.create import create
 from lab.rulestore.databases import INSERTS, connected, database_url, shown
 from lab.rulestore.tables import (
     RULE_ANSWERS,
@@ -24,7 +25,6 @@ from lab.rulestore.tables import (
     RULE_STATUS,
     RULE_STORE,
     RULES,
-    create,
 )
 
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"

@@ -12,7 +12,8 @@ import ipywidgets as widgets
 
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
-from lab.model.alerts import Alert, compact_json, id_text, utc
+from lab.model.alerts import Alert, id_text, utc
+from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import WHERE, Rule, meaning, symbol
 from lab.model.schema import PAYMENTS

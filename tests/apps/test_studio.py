@@ -8,7 +8,7 @@ from threading import active_count
 
 import pytest
 
-from lab.apps import runningengine
+from lab.apps import engineview, runningengine
 from lab.apps import studio as studios
 from lab.apps.studio import Studio
 from lab.engine.checkpoint.durable import Durable
@@ -159,7 +159,7 @@ def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monk
 
 
 def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):
-    monkeypatch.setattr(studios, "KEPT_ALERTS", 3)
+    monkeypatch.setattr(engineview, "KEPT_ALERTS", 3)
     logs = FileLogs(tmp_path)
     logs.create()
     holds = (Decimal(60), "GREATER", Decimal(50))

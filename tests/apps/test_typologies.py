@@ -9,7 +9,8 @@ from lab.apps.columnpast import Past
 from lab.apps.typologies import measure
 from lab.cli.main import main
 from lab.model.messages import parse_message
-from lab.stream.typologies import ACCOUNT_EVENTS, CASES, TYPOLOGIES, labelled_events
+from lab.stream.accounts import ACCOUNT_EVENTS, CASES
+from lab.stream.typologies import TYPOLOGIES, labelled_events
 
 PAGE = Path(__file__).parents[2] / "docs" / "typologies.md"
 

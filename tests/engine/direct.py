@@ -23,7 +23,7 @@ from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKE
 from lab.engine.compiled.rulenumbers import STATE, carried, different_whens, when_column
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
-from lab.engine.windows import shared, store
+from lab.engine.windows import arrays, shared, store
 from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import id_text
@@ -394,7 +394,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         schema, folder, settings["key_groups"], settings["late_policy"], settings["max_out_of_orderness_ms"]
     )
     with (
-        patch.object(store, "ROOM_AT_FIRST", room),
+        patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
     ):
         for kind, text in log:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from lab.engine.compiled import blocks, groups, layout, running
-from lab.engine.windows import store
+from lab.engine.windows import arrays, store
 from lab.model.reference import run
 from lab.model.schema import LOGINS
 from tests.engine.direct import MINUTE, Direct, Entry, difference
@@ -109,7 +109,7 @@ def reads_of(order: str, count: int) -> float:
 
 
 def set_half(half: int) -> None:
-    blocks.HALF = store.HALF = running.HALF = half
+    blocks.HALF = arrays.HALF = running.HALF = half
     blocks.LIMIT = groups.LIMIT = running.LIMIT = 2 * half
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Entry, Stages
 from lab.engine.records import parallel
-from lab.engine.windows import statefiles, store
+from lab.engine.windows import arrays, statefiles
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
@@ -76,7 +76,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
     )
     with (
         patch.object(parallel, "WORTH_ROWS", data.draw(st.sampled_from([0, parallel.WORTH_ROWS]))),
-        patch.object(store, "ROOM_AT_FIRST", room),
+        patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(statefiles, "MERGED_AT_ONCE", merged),
         Stages(engine) as stages,
     ):

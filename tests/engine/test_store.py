@@ -12,7 +12,7 @@ import pytest
 
 from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.aggregates import RUNNING
-from lab.engine.windows import store
+from lab.engine.windows import arrays
 from lab.model.alerts import Alert
 from lab.model.field import Field
 from lab.model.reference import run
@@ -197,7 +197,7 @@ def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start(tmp_path:
 
 @pytest.mark.parametrize("users", [9, 33, 120])
 def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
-    with patch.object(store, "ROOM_AT_FIRST", 16):
+    with patch.object(arrays, "ROOM_AT_FIRST", 16):
         direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
         direct.control(b"1,(active),(userId),,(COUNT_WITH_RESET),(COUNT),(>=),(1),(30)")
         for user in range(users):

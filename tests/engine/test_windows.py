@@ -10,7 +10,7 @@ import pytest
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout
 from lab.engine.loop.stages import Entry, Stages
-from lab.engine.windows import shared, statefiles, store, windowstate
+from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model.reference import run
 from lab.model.rules import RuleBook
@@ -82,7 +82,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
     log = [count_rule(">", 0, "1m"), ("control", other), *(login(number, 100) for number in range(17))]
     rooms = []
     with (
-        patch.object(store, "ROOM_AT_FIRST", 16),
+        patch.object(arrays, "ROOM_AT_FIRST", 16),
         Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
@@ -98,7 +98,7 @@ def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
     log = [count_rule(">", 0, "1m"), *(login(number, 100) for number in range(16))]
     rooms = []
     with (
-        patch.object(store, "ROOM_AT_FIRST", 16),
+        patch.object(arrays, "ROOM_AT_FIRST", 16),
         Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:16], log[16:]):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.alerts import LEAST, MOST, Alert, AlertTable, group_json, group_key, group_of
+from lab.model.alerts import LEAST, MOST, Alert, AlertTable
+from lab.model.group import group_json, group_key, group_of
 from lab.model.schema import MAX_TIME
 
 ALERT = Alert(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.model.reference import Reference
-from lab.stream.typologies import ACCOUNT_EVENTS
+from lab.stream.accounts import ACCOUNT_EVENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "wishes.md"
 ROW = re.compile(r"\| (\d+) \| (.*?) \| (.*) \|")

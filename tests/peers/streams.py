@@ -12,7 +12,7 @@ from lab.contrast.mapstate import textbook as by_textbook
 from lab.contrast.parts import Parts
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.spark import pipeline
-from lab.model.alerts import group_key
+from lab.model.group import group_key
 from tests.bench.data import Payments, logs_of, three_rules
 from tests.peers.data import RULES, Answer, Case, Window
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.model.alerts import Alert, cut_key, group_key
+from lab.model.alerts import Alert
+from lab.model.group import cut_key, group_key
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.times import now_ms
 from lab.restrict import decide

@@ -20,7 +20,7 @@ from lab.machine import database
 from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
-from lab.rulestore import tables
+from lab.rulestore import constraints, triggers
 from lab.rulestore.store import Change, RuleStore, message_of, row_of
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
@@ -243,8 +243,8 @@ def make_earlier(store: RuleStore, lacking: Iterable[str]) -> None:
     edit(store, text("DROP VIEW rule_status"))
     for name in lacking:
         edit(store, text(f"ALTER TABLE rules DROP COLUMN {name} CASCADE"))
-    edit(store, DDL(tables._STATUS))
-    edit(store, DDL(tables._GRANTS))
+    edit(store, DDL(triggers.STATUS_VIEW))
+    edit(store, DDL(triggers.GRANTS))
 
 
 def assert_is_of_today(store: RuleStore) -> None:
@@ -271,7 +271,7 @@ def test_a_store_of_an_earlier_version_is_upgraded_with_its_rules(tmp_path):
     assert_is_of_today(store)
 
 
-@pytest.mark.parametrize("lacking", [tables._ADDED, ["severity", "title", "labels"]])
+@pytest.mark.parametrize("lacking", [constraints.ADDED, ["severity", "title", "labels"]])
 def test_a_store_of_an_earlier_version_in_postgresql_is_upgraded_by_its_owner(as_user, lacking):
     make_earlier(RuleStore(as_user(database.OWNER), PAYMENTS), lacking)
     with pytest.raises(ValueError, match="of an earlier version, and analyst may not upgrade it .*its owner"):

@@ -15,7 +15,7 @@ from lab.engine.loop.ends import READ
 from lab.engine.loop.restored import PutBack
 from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
-from lab.engine.windows import statefiles, store, waits
+from lab.engine.windows import arrays, statefiles, waits
 from lab.logs import writer
 from lab.logs.segments import LogExpired
 from lab.model.schema import LOGINS
@@ -71,7 +71,7 @@ class Simulation:
         given = self.history.settings
         with ExitStack() as stack:
             for module, name, value in (
-                (store, "ROOM_AT_FIRST", given["room"]),
+                (arrays, "ROOM_AT_FIRST", given["room"]),
                 (waits, "ROOM_AT_FIRST", given["room"]),
                 (statefiles, "MERGED_AT_ONCE", given["merged"]),
                 (statefiles, "EVENTS_AT_MOST", given["merged_events"]),

@@ -20,7 +20,7 @@ import numpy as np
 
 from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.windows import shared, statefiles, store, windowstate
+from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
 
@@ -299,7 +299,7 @@ def installed() -> Iterator[None]:
             *filelogs.PLACES,
             # the same again and again, in a world of few rules
             (rules, "parse_message", lru_cache(rules.parse_message)),
-            (store, "numbers", _remembered(store.numbers)),
+            (arrays, "numbers", _remembered(arrays.numbers)),
         ):
             stack.enter_context(patch.object(place, name, by))
         yield

@@ -3,7 +3,8 @@
 import numpy as np
 
 from lab.apps.infer import infer
-from lab.apps.studio import Newest, Studio
+from lab.apps.newest import Newest
+from lab.apps.studio import Studio
 from lab.engine.loop.ends import FileLogs
 from lab.widgets import latencyscope
 from lab.widgets.controlroom import ControlRoom

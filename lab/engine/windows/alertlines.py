@@ -30,7 +30,8 @@ from lab.engine.records.arrowjson import quoted
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
-from lab.model.alerts import conditions_json, cut_key, group_hash, said_json
+from lab.model.alerts import conditions_json, said_json
+from lab.model.group import cut_key, group_hash
 from lab.model.rule import Aggregation, Rule, Told
 from lab.model.words import plain
 
@@ -240,7 +241,7 @@ def _groups(
 def group_texts(
     store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray
 ) -> tuple[pa.Array, pa.Array]:
-    """The groups of the given rows as `lab.model.alerts.group_key` writes them, but whole, and as `group_json` does."""
+    """The groups of the given rows as `lab.model.group.group_key` writes them, but whole, and as `group_json` does."""
     texts: list[pa.Array | str] = ["{"]
     jsons: list[pa.Array | str] = ["{"]
     for number, name in enumerate(names):

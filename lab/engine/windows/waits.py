@@ -40,8 +40,10 @@ from lab.engine.compiled.waits import (
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import event_texts, group_texts, json_ids
-from lab.engine.windows.store import RouteStore, power_of_two
-from lab.model.alerts import Alert, group_key
+from lab.engine.windows.arrays import power_of_two
+from lab.engine.windows.store import RouteStore
+from lab.model.alerts import Alert
+from lab.model.group import group_key
 from lab.model.rule import Rule
 
 ROOM_AT_FIRST = 1024  # entries

@@ -10,7 +10,8 @@ from typing import Any
 
 from lab.teach import exercise_of
 from lab.teach.attack.search import Game, find
-from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict, is_open
+from lab.teach.comparing import is_open
+from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict
 from lab.teach.learner import Raised, looked_at, shown
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same

@@ -1,0 +1,117 @@
+"""An engine seen through its logs: its rules, the newest of what comes out of it, and what became of its records."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from lab.apps.backtest import Past
+from lab.apps.newest import Newest
+from lab.apps.report import Report
+from lab.apps.watch import Latencies
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.logs.positions import Record
+from lab.logs.reading import LeftOut, parsed
+from lab.model.alerts import Alert, Withdrawn, read_told
+from lab.model.answers import read_ack, read_dead_letter
+from lab.model.rules import RuleBook
+from lab.model.schema import Schema
+
+KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
+PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
+SEVERAL, FEWEST = 0.01, 10  # dead letters: this share of all records, and so many, are worth a warning
+REASONS = 2  # of dead letters that are shown
+
+
+class EngineView:
+    """Follows the logs of an engine. `running`: it runs already, so reading begins at the end of what it wrote."""
+
+    def __init__(self, logs: FileLogs | KafkaLogs, schema: Schema, running: bool):
+        self.logs, self.schema = logs, schema
+        self.book, self.past = RuleBook(self.schema), Past(self.schema)
+        self.alerts, self.acks, self.letters = (
+            Newest((), KEPT_ALERTS),
+            Newest((), KEPT_ACKS),
+            Newest((), KEPT_LETTERS),
+        )
+        self.fired: Counter[int] = Counter()  # alerts of each rule id
+        self.withdrawn = 0  # events at which there were alerts, and that were taken back
+        self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
+        self._known: set[str] = set()
+        self.records, self._heard = 0, time.monotonic()
+        self._tails = {
+            name: self.logs.log(name).tail(new=running and name != "control")
+            for name in ("events", "control", "alerts", "acks", "deadLetters")
+        }
+        self.left_out = LeftOut(lambda said: None)  # counted in `state`
+        self.report = Report(self.logs.log("stats"), left_out=self.left_out)
+        self.latencies = Latencies(self.logs, KEPT_ALERTS, LeftOut(lambda said: None))
+
+    def take_in_what_was_before(self) -> None:
+        """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
+        from lab.apps import runningengine
+
+        self.past.add(self.logs.log("events").newest(PAST))
+        for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
+            log = self.logs.log(name)
+            self.before[name] = runningengine.count(log)
+            newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
+            parse: Callable[[str], Any] = read_told if name == "alerts" else read_dead_letter
+            came = [value for _, value in parsed(newest, parse, self.left_out)]
+            came = self._without_withdrawn(came) if name == "alerts" else came
+            of_log.extend(came)
+            if name == "alerts":
+                self._known = {alert.alert_id for alert in came}  # some may come again in the tail
+                self.fired.update(alert.rule_id for alert in came)
+            self.before[name] = max(self.before[name], len(newest)) - len(newest)
+
+    def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
+        """The alerts among what was told; `withdrawn` counts the others."""
+        alerts = [each for each in told if isinstance(each, Alert)]
+        self.withdrawn += len(told) - len(alerts)
+        return alerts
+
+    def read(self) -> None:
+        """Reads the new records of the logs since the last call."""
+        lines = self._tails["events"].read()
+        self.records += len(lines)
+        self.past.add(lines)
+        for message in self._tails["control"].read():
+            self.book.apply(message)
+        if acks := self._new("acks", read_ack):
+            self.acks.extend(acks)
+            self._heard = time.monotonic()  # whoever answers lives
+        self.letters.extend(self._new("deadLetters", read_dead_letter))
+        told = self._without_withdrawn(self._new("alerts", read_told))
+        alerts = [alert for alert in told if alert.alert_id not in self._known]
+        self.alerts.extend(alerts)
+        self.fired.update(alert.rule_id for alert in alerts)
+        self.latencies.read()
+        if self.report.read():
+            self._heard = time.monotonic()
+
+    def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
+        return [value for _, value in parsed(self._tails[log].records(), parse, self.left_out)]
+
+    @property
+    def lag(self) -> int:
+        """Records in the events log that the engine has not told about yet."""
+        return max(self.records - self.report.total["records"], 0)
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """What became of records that were not evaluated, as (kind, sentence); the first one decides how it goes."""
+        letters, records = self.report.total["deadLetters"], self.report.total["records"]
+        if not letters or not self.letters:
+            return []
+        reasons = Counter(letter["reason"] for letter in self.letters)
+        often = "; ".join(f"{reason[:120]} ({count:,}×)" for reason, count in reasons.most_common(REASONS))
+        several = letters >= max(SEVERAL * records, FEWEST)
+        kind = "bad" if letters == records else "warning" if several else "good"
+        every = "all" if letters == records else f"{letters:,} of"
+        advice = ". Does the schema match the events? `lab infer` proposes one" if kind != "good" else ""
+        return [(kind, f"{every} {records:,} records are dead letters: {often}{advice}")]
+
+    def stop_reading(self) -> None:
+        """Closes the logs."""
+        for tail in self._tails.values():
+            tail.close()

@@ -1,0 +1,190 @@
+"""The arrays of one route's windows, in shared memory: created, and laid out anew with more room or for other rules."""
+
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from lab.engine.compiled import groups, layout, running
+from lab.engine.compiled.aggregates import LANES, SCRATCH
+from lab.engine.compiled.blocks import HALF
+from lab.engine.compiled.layout import NOTHING, Store
+from lab.engine.compiled.rulenumbers import Key, halves, numbers, value_columns
+from lab.engine.windows import shared
+from lab.model.rule import Route, Rule
+from lab.model.schema import Schema
+
+ROOM_AT_FIRST = 1024  # events
+NO_TWINS = np.empty(0, np.int32)
+
+
+class StoreArrays:
+    """`layout.Store` for the rules of a route, in arrays that grow.
+
+    `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
+    `key_groups`: how many there are in all.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: Schema,
+        route: Route,
+        fields: list[str],
+        rules: tuple[Rule, ...],
+        key_groups: int,
+    ):
+        self.path, self.schema, self.route, self.fields = path, schema, route, fields
+        self.key_groups = key_groups
+        self._set_rules(rules)
+        self.key_columns = [column for name in route.keys for column in halves(schema, name)]
+        self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
+
+    def _set_rules(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self.value_columns = value_columns(self.fields, self.schema)
+        self.widest_ms = max(rule.widest_ms for rule in rules)
+        self.keys, self.numbers = numbers(rules, self.fields, self.schema)
+        self.when_columns = int(self.numbers.when[:, 0].max()) + 1
+        self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
+        # aggregates that are reset when their rule fires
+        self.own = sum(key.rule_id is not None for key in self.keys)
+
+    @property
+    def _room(self) -> dict[str, int]:
+        """For how many events, groups, lanes and resets there is room."""
+        return {name: len(self.arrays[name]) for name in ("event", "group", "running", "reset")}
+
+    @property
+    def _room_at_first(self) -> dict[str, int]:
+        return {
+            "event": ROOM_AT_FIRST,
+            "group": ROOM_AT_FIRST,
+            "running": max(ROOM_AT_FIRST, self.lanes),
+            "reset": power_of_two(2 * self.own),
+        }
+
+    def _create(self, room: dict[str, int]) -> shared.Arrays:
+        queues = sum(key.has_queue for key in self.keys)
+        distinct = sum(bool(key.unique) for key in self.keys)
+        # a block has more than HALF events, but for one of each group, which has more than LIMIT
+        blocks = 2 * room["event"] // HALF + 1
+        arrays = shared.create(
+            self.path,
+            {
+                "size": ("int64", (layout.RETURNS + 1,)),
+                "newest": ("int64", (self.key_groups,)),
+                "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
+                "queue": ("int32", (room["event"], queues, 2)),
+                "group": ("int64", (room["group"], layout.KEY + len(self.key_columns))),
+                "table": ("int32", (power_of_two(2 * room["group"]),)),
+                "place": ("int32", (room["group"], len(self.keys))),
+                "running": ("int64", (room["running"],)),
+                "counted": ("int32", (power_of_two(2 * room["event"] * distinct), 3)),
+                "reset": ("int64", (room["reset"], 3)),
+                "twin": ("int32", (power_of_two(2 * room["event"]),)),
+                "block": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
+                "total": ("int64", (blocks, len(self.keys), LANES)),
+                "scratch": ("int64", (SCRATCH,)),
+            },
+        )
+        arrays["size"][layout.SALT] = secrets.randbits(63)
+        arrays["size"][layout.RETURNS] = bool(self.schema.taken_back)
+        arrays["newest"].fill(layout.NEVER)
+        for name in ("table", "place", "counted", "reset"):
+            arrays[name].fill(NOTHING)
+        return arrays
+
+    def _lay_out(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
+        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
+
+        Rules that are `gone` leave no resets behind.
+        """
+        old, new = self.arrays, self._create(room)
+        n, g = self.events, self.groups
+        numbers_of = {key: number for number, key in enumerate(self.keys)}
+        renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
+        kept = np.flatnonzero(renamed != NOTHING)
+        new["size"][: layout.LANES] = n, g
+        new["newest"][:] = old["newest"]
+        new["size"][layout.BLOCKS] = old["size"][layout.BLOCKS]
+        new["block"][: len(old["block"])] = old["block"]
+        new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
+        new["group"][:g] = old["group"][:g]
+        if before == self.keys:
+            lanes = new["size"][layout.LANES] = old["size"][layout.LANES]
+            new["place"][:g], new["running"][:lanes] = old["place"][:g], old["running"][:lanes]
+        else:
+            self._keep_running(old, new, kept, renamed[kept])
+        was, becomes = _queues(before), _queues(self.keys)
+        for key in was.keys() & becomes.keys():
+            new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
+        self.arrays = new
+        groups.index_groups(self.store)
+        groups.index_twins(
+            self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
+        )
+        running.index_counted(self.store, self.numbers, old["counted"], renamed)
+        ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
+        groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
+
+    def _keep_running(
+        self, old: shared.Arrays, new: shared.Arrays, kept: np.ndarray, renamed: np.ndarray
+    ) -> None:
+        """The lanes in use of the aggregates that are kept, group by group without gaps."""
+        places = old["place"][: self.groups, kept]
+        group, number = np.nonzero(places != NOTHING)
+        widths = self.numbers.aggregate[renamed[number], layout.WIDTH]
+        ends = np.cumsum(widths)
+        new["place"][group, renamed[number]] = ends - widths
+        rows = np.repeat(places[group, number] - (ends - widths), widths) + np.arange(widths.sum())
+        new["running"][: len(rows)] = old["running"][rows]
+        new["size"][layout.LANES] = len(rows)
+
+    @property
+    def store(self) -> Store:
+        return Store(**self.arrays)
+
+    def _make_room(self, events: int = 0, groups: int = 0, lanes: int = 0, resets: int = 0) -> None:
+        """For so many more; for lanes as for groups, and a table of resets is at most half full."""
+        events_now, groups_now, lanes_now, resets_now = self.arrays["size"][: layout.SALT].tolist()
+        need = {
+            "event": events_now + events,
+            "group": groups_now + groups,
+            "running": lanes_now + lanes,
+            "reset": 2 * (resets_now + resets),
+        }
+        room = self._room
+        if any(need[name] > room[name] for name in need):
+            grown = {name: max(room[name], power_of_two(need[name])) for name in need}
+            of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
+            grown["running"] = max(grown["running"], of_all_groups)
+            self._lay_out(grown, self.keys)
+
+    @property
+    def events(self) -> int:
+        return int(self.arrays["size"][layout.EVENTS])
+
+    @property
+    def groups(self) -> int:
+        return int(self.arrays["size"][layout.GROUPS])
+
+    @property
+    def newest(self) -> np.ndarray:
+        """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
+        return self.arrays["newest"]
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+def _queues(keys: list[Key]) -> dict[Key, int]:
+    """The aggregates that have a queue, and its number."""
+    return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
+
+
+def power_of_two(at_least: int) -> int:
+    """The smallest that is no less."""
+    return 1 << max(at_least - 1, 0).bit_length()

@@ -1,0 +1,131 @@
+"""JSON Schemas of what the engine reads: events and control messages."""
+
+from lab.model.field import MAX_TEXT, Field
+from lab.model.jsonschema import LONG, TEXT, Json, closed, nullable, said, words
+from lab.model.messages import (
+    CONDITION,
+    JOINED,
+    LIMIT_OF,
+    MAX_ALERTS,
+    MAX_CONDITIONS,
+    MAX_DIVIDED_BY,
+    MAX_EVENT_FIELDS,
+)
+from lab.model.rules import (
+    ACTIONS,
+    ATTRIBUTES,
+    CONTROLS,
+    COUNT_WORDS,
+    FUNCTIONS,
+    MAX_KEYS,
+    OPERATOR_ALIASES,
+    OPERATORS,
+    STATES,
+)
+from lab.model.schema import MAX_ID, Schema
+from lab.model.times import NUMBERS, PATTERNS, expected_time
+
+
+def event(schema: Schema) -> Json:
+    """Objects inside each other, as the paths say; id and time are required, and all around them."""
+    top: Json = {"type": "object", "properties": {}, "required": []}
+    for field in schema.fields:
+        required = field.name in (*schema.id_fields, schema.time_field)
+        *around, last = field.keys
+        inside = top
+        for key in around:
+            if required:
+                inside["required"] = sorted({*inside["required"], key})
+            inside = inside["properties"].setdefault(
+                key, {"type": ["object", "null"], "properties": {}, "required": []}
+            )
+            if required:
+                inside["type"] = "object"
+        if required:
+            inside["required"] = [*inside["required"], last]
+        inside["properties"][last] = _value(field, schema, required)
+    return top
+
+
+def _value(field: Field, schema: Schema, required: bool) -> Json:
+    match field.type:
+        case "long":
+            made = dict(LONG)
+        case "string":
+            is_id = field.name in schema.id_fields
+            made = {"type": "string"} | (
+                {"minLength": 1, "maxLength": MAX_ID} if is_id else {"maxLength": MAX_TEXT}
+            )
+        case "boolean":
+            made = {"enum": [True, False, "true", "false"]}
+        case "time" if field.unit not in NUMBERS:
+            made = {"type": "string", "pattern": PATTERNS[field.unit]}
+        case _:
+            made = {"type": ["number", "string"]}
+    said = field.doc or (expected_time(field.unit) if field.type == "time" else field.unit)
+    said = f"{field.type}: {said}" if field.type.startswith("decimal") and said else said or field.type
+    if not required:
+        made = {"anyOf": [made, {"type": "null"}]}
+    return {"description": said, **made}
+
+
+def message(schema: Schema) -> Json:
+    names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
+    keys = names | {"maxItems": MAX_KEYS}
+    window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
+    either: Json = {"type": ["string", "number", "boolean"]}
+    attributes: dict[str, Json] = {
+        "ruleId": {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
+        },
+        "ruleState": words(STATES),
+        "groupingKeyNames": keys,
+        "unique": names,
+        "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
+        "aggregatorFunctionType": words((*FUNCTIONS, *COUNT_WORDS)),
+        "limitOperatorType": words((*OPERATORS, *OPERATOR_ALIASES)),
+        "limit": {"type": ["number", "string"]},
+        "window": window,
+        "windowMinutes": window,
+        "filter": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "propertyNames": {"enum": list(schema.names)},
+                    "additionalProperties": {
+                        "anyOf": [either, {"type": "array", "items": either, "minItems": 1}]
+                    },
+                },
+                TEXT | {"description": "in words: action = login and country in (KR, CN)"},
+            ]
+        },
+        "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
+        "excludeCurrent": {"type": "boolean"},
+        "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
+        "controlType": words(CONTROLS),
+        "version": {"type": "integer"},
+        "action": words(ACTIONS),
+        "ttl": window,
+        **said(),
+        "eventFields": names
+        | {
+            "maxItems": MAX_EVENT_FIELDS,
+            "description": "fields of its event that each alert carries as event",
+        },
+        "changeId": {"type": "string"},
+    }
+    attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
+    attributes["limitOf"] = nullable(attributes, LIMIT_OF) | {
+        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`"
+    }
+    conditions = {"type": "array", "items": nullable(attributes, CONDITION), "minItems": 1}
+    attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
+    most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
+    attributes["atMost"] = {"type": "object", **closed({"alerts": most, "per": window}, {})}
+    attributes["absence"] = {
+        "type": "boolean",
+        "description": "alert at an event after which none that counts is logged within the window",
+    }
+    made = nullable(attributes, ATTRIBUTES)
+    made["properties"]["ruleState"] = attributes["ruleState"]
+    return made | {"required": ["ruleState"]}

@@ -1,0 +1,46 @@
+"""Pieces of which the JSON Schemas of the logs are made."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lab.model.messages import LABEL, MAX_LABELS, MAX_SAID, SEVERITIES
+
+Json = dict[str, Any]
+
+LONG: Json = {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 63) - 1}
+MS: Json = {"type": "integer", "minimum": 0, "description": "ms since the epoch"}
+TEXT: Json = {"type": "string"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+DECIMAL_TEXT: Json = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
+
+
+def words(words: Iterable[str]) -> Json:
+    """Any of the words, in capitals or not."""
+    return {"enum": list(dict.fromkeys(each for word in words for each in (word, word.lower())))}
+
+
+def closed(required: dict[str, Json], optional: dict[str, Json]) -> Json:
+    """What an object has: some properties always, some sometimes, and no others."""
+    properties = required | optional
+    return {"properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def nullable(attributes: dict[str, Json], names: Iterable[str]) -> Json:
+    """An object of some attributes, each of which may be null."""
+    properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def said() -> dict[str, Json]:
+    """What a rule says for readers of its alerts, and they carry."""
+    text: Json = {"type": "string", "maxLength": MAX_SAID}
+    return {
+        "severity": {"enum": list(SEVERITIES)},
+        "title": text | {"minLength": 1},
+        "labels": {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{LABEL}$"},
+            "additionalProperties": text,
+            "maxProperties": MAX_LABELS,
+        },
+    }

@@ -1,0 +1,171 @@
+"""JSON Schemas of what the engine writes: alerts, acknowledgements, dead letters and statistics."""
+
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+from lab.model.alerts import Alert
+from lab.model.group import MAX_KEY
+from lab.model.jsonschema import COUNT, DECIMAL_TEXT, LONG, MS, TEXT, Json, closed, said, words
+from lab.model.messages import (
+    MAX_EVENT_FIELDS,
+)
+from lab.model.rules import (
+    CONTROLS,
+    MAX_KEYS,
+    OPERATORS,
+    STATES,
+)
+from lab.model.schema import Schema
+from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
+
+
+def alert(schema: Schema) -> Json:
+    of_type: dict[Any, Json] = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
+    properties: dict[str, Json] = {
+        "alertId": {"type": "string", "description": "the same for the same alert, however often it comes"}
+    }
+    for field in fields(Alert):
+        first, *rest = field.name.split("_")
+        properties[first + "".join(map(str.title, rest))] = of_type.get(field.type, MS)
+    properties["key"] = TEXT | {
+        "description": f"the group for people, {{name=value;…}}; of more than {MAX_KEY:,} characters the first, and a hash of all"
+    }
+    properties["group"] = {
+        "type": "object",
+        "description": "the group: the rule's fields in its order, whole; values as in events, decimals as text; of the global group {}",
+        "propertyNames": {"enum": list(schema.names)},
+        "additionalProperties": {"anyOf": [LONG, TEXT]},
+        "maxProperties": MAX_KEYS,
+    }
+    ids = [LONG if schema.field(name).numeric else TEXT for name in schema.id_fields]
+    all_of = {"type": "array", "prefixItems": ids, "minItems": len(ids), "maxItems": len(ids)}
+    properties["eventId"] = ids[0] if len(ids) == 1 else all_of | {"description": ", ".join(schema.id_fields)}
+    properties["eventTime"] = MS
+    properties["logTime"] = MS | {
+        "description": "when the event was logged, ms since the epoch; live logs only"
+    }
+    properties["alertTime"] = MS | {
+        "description": "when the alert was made, ms since the epoch; live logs only"
+    }
+    either: Json = {"anyOf": [DECIMAL_TEXT, {"type": "null"}]}
+    told = closed({"aggregate": either, "operator": words(OPERATORS), "limit": either}, {})
+    properties["conditions"] = {
+        "type": "array",
+        "items": {"type": "object", **told},
+        "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
+    }
+    of_rule = said()
+    properties |= {name: of | {"description": "the rule's, if it has one"} for name, of in of_rule.items()}
+    properties["event"] = {
+        "type": "object",
+        "description": "the fields of its event that the rule names in eventFields; decimals as text",
+        "propertyNames": {"enum": list(schema.names)},
+        "additionalProperties": {"anyOf": [LONG, TEXT, {"type": "null"}]},
+        "maxProperties": MAX_EVENT_FIELDS,
+    }
+    optional = ("logTime", "alertTime", "conditions", "event", *of_rule)
+    required = [name for name in properties if name not in optional]
+    alert = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    if not schema.taken_back:
+        return alert
+    of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
+    times = {name: properties[name] for name in ("logTime", "alertTime")}
+    withdrawn = {"type": "object", **closed({"withdrawn": {"const": True}, **of_both}, times)}
+    says = "the event at which there were alerts with this eventId, eventTime and group was taken back"
+    return {"oneOf": [alert, withdrawn | {"description": says}]}
+
+
+def ack() -> Json:
+    place = {"place": TEXT, "logTime": MS}
+    long = {"bytes": COUNT, "sha256": TEXT}
+    about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
+    hint = TEXT | {"description": "why the rule hardly means what it says; it is in force"}
+    about_all: Json = {
+        "controlType": {"enum": list(CONTROLS)},
+        "rules": {"type": "array"},
+        "leftOut": COUNT,
+        "ruleIds": {"type": "array"},
+    }
+    return {
+        "type": "object",
+        "oneOf": [
+            closed({"status": {"const": "accepted"}, **about_rule}, {"hint": hint} | place),
+            closed(
+                {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
+                about_all | place,
+            ),
+            closed({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
+        ],
+    }
+
+
+def dead_letter() -> Json:
+    always, long = {"reason": TEXT, "place": TEXT}, {"bytes": COUNT, "sha256": TEXT}
+    base64 = TEXT | {"contentEncoding": "base64"}
+    return {
+        "type": "object",
+        "oneOf": [closed(always | {"raw": TEXT}, long), closed(always | {"rawBase64": base64}, long)],
+    }
+
+
+def stats() -> Json:
+    counts = dict.fromkeys(
+        (
+            *COUNTS,
+            "nanAsNull",
+            "alerts",
+            "suppressed",
+            "heldEvents",
+            "groups",
+            "memoryBytes",
+            "files",
+            "stateBytes",
+        ),
+        COUNT,
+    )
+    by_name = {"type": "object", "additionalProperties": COUNT}
+    fates = dict.fromkeys(FATES, COUNT)
+    record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
+    example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
+    pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
+    route = closed(
+        {"rule": COUNT, "rules": COUNT, "routed": COUNT},
+        fates | {"example": closed(example | {"records": pair}, {})},
+    )
+    properties = {
+        "batch": COUNT,
+        "keyGroups": {
+            "type": "array",
+            "prefixItems": [COUNT, COUNT],
+            "description": "the first and the last",
+        },
+        **counts,
+        "routes": {
+            "type": "object",
+            "additionalProperties": route,
+            "maxProperties": ROUTES_TOLD,
+            "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
+            "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most",
+        },
+        "otherRoutes": closed({}, fates) | {"description": "the sums of the routes that are not named"},
+        "alertsByRule": by_name
+        | {
+            "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
+        },
+        "suppressedByRule": by_name
+        | {"description": "alerts that were not given, as the rule says `atMost`; like alertsByRule"},
+        "deadLettersBy": by_name | {"description": "by what is bad: a field, or the record"},
+        "stored": by_name | {"description": "events that each key-group has stored"},
+        "engine": {
+            "type": "object",
+            "properties": {"id": TEXT, "since": COUNT},
+            "description": "its checkpoint's id, and since when it runs, ms",
+        },
+        "cut": closed({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
+        | {
+            "description": "what the micro-batch took: up to these ends of each source; none of it counts as logged before `from`, ms"
+        },
+        "times": by_name | {"description": "when each stage began, and the end: ms since the epoch"},
+    }
+    return {"type": "object", "properties": properties, "required": ["batch", "keyGroups", "times"]}

@@ -1,0 +1,123 @@
+"""Two answers compared: what was meant, whether they are the same, and how one differs from what was expected."""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from lab.model.language import say
+from lab.teach.learner import Raised, shown
+
+TRUTHS = {"True": True, "False": False}
+KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
+SHOWN = 3  # differing entries
+NUMBERS = (int, float, Decimal, Fraction)
+
+
+def is_open(answer: object) -> bool:
+    """Whether an answer was not given yet, or not all of it.
+
+    >>> is_open(...), is_open({"a": True, "b": ...}), is_open(0)
+    (True, True, False)
+    """
+    if type(answer) is dict:
+        return any(value is ... for value in answer.values())
+    return answer is ... or answer is None
+
+
+def as_list(answer: object) -> object:
+    """A tuple as a list: what was meant counts."""
+    return list(answer) if isinstance(answer, tuple) else answer
+
+
+def as_meant(answer: object, expected: object) -> tuple[object, str]:
+    """The answer with small slips corrected, and a note about them.
+
+    >>> as_meant("21", 20)
+    (21, ' (A number is written without quotes: 21.)')
+    >>> as_meant((4, 8), [4])
+    ([4, 8], '')
+    >>> as_meant({"a": "True"}, {"a": False})
+    ({'a': True}, ' (True and False are written without quotes.)')
+    """
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        texts = {name: value for name, value in answer.items() if isinstance(value, str)}
+        meant = {name: TRUTHS[text] for name, text in texts.items() if text in TRUTHS}
+        if any(isinstance(expected.get(name), bool) for name in meant):
+            return answer | meant, say(" (True and False are written without quotes.)")
+    if isinstance(expected, int) and isinstance(answer, str):
+        try:
+            number = int(answer.replace(",", "").replace("_", ""))
+        except ValueError:
+            return answer, ""
+        return number, say(" (A number is written without quotes: {number}.)", number=number)
+    return (as_list(answer), "") if isinstance(expected, list) else (answer, "")
+
+
+def same(got: object, expected: object) -> bool:
+    """Equal, also as floats are equal, or as a tuple equals a list.
+
+    >>> same(0.1 + 0.2, 0.3), same((1, 2), [1, 2]), same(True, 1)
+    (True, True, False)
+    """
+    if isinstance(got, bool) != isinstance(expected, bool):
+        return False
+    try:
+        if isinstance(expected, float) and isinstance(got, NUMBERS):
+            return math.isclose(got, expected, rel_tol=1e-9)
+        got, expected = as_list(got), as_list(expected)
+        if isinstance(got, list) and isinstance(expected, list):
+            return len(got) == len(expected) and all(map(same, got, expected))
+        return type(got) in (type(expected), *NUMBERS) and got == expected
+    except (OverflowError, ValueError, ArithmeticError):  # no float is as large as an integer may be
+        return False
+
+
+def difference(got: object, expected: object) -> str:
+    """What a call gave and what was expected; of long lists only what differs.
+
+    >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
+    'gave different entries: at index 2 it has 3, expected 4'
+    >>> difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
+    'gave 5 entries, expected 4: 5 is not expected'
+    >>> difference({8, 4}, [4, 8])
+    'gave {8, 4}, expected a list: [4, 8]'
+    """
+    if isinstance(got, Raised):
+        return f"{got}; expected {shown(expected)}"
+    if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
+        kind = KINDS.get(type(expected))
+        a_kind = f"{say(kind)}: " if kind and kind != KINDS.get(type(got)) else ""
+        return say(
+            "gave {answer}, expected {kind}{expected}",
+            answer=shown(got),
+            kind=a_kind,
+            expected=shown(expected),
+        )
+    if len(got) == len(expected):
+        places = [n for n, (one, other) in enumerate(zip(got, expected)) if not same(one, other)]
+        told = [f"at index {n} it has {shown(got[n])}, expected {shown(expected[n])}" for n in places[:SHOWN]]
+        return f"gave different entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
+    extra = [entry for entry in got if entry not in expected]
+    missing = [entry for entry in expected if entry not in got]
+    parts = [f"{are(extra)} not expected"] * bool(extra) + [f"{are(missing)} missing"] * bool(missing)
+    return f"gave {entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some are repeated'}"
+
+
+def entries(count: int) -> str:
+    """A number of entries, for people."""
+    return f"{count} {'entry' if count == 1 else 'entries'}"
+
+
+def are(some: Sequence) -> str:
+    """The first of some entries, and the verb.
+
+    >>> are([16]), are([1, 2, 3, 4])
+    ('16 is', '1, 2, 3, … are')
+    """
+    return f"{listed(some)} {'is' if len(some) == 1 else 'are'}"
+
+
+def listed(entries: Sequence) -> str:
+    """The first entries, for people."""
+    return ", ".join(map(shown, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)
