@@ -24,6 +24,7 @@ FILTERS = (
     {"action": "login"},
     {"country": ["KR", "CN"]},
     {"amount": [1, "2.50"], "action": ["pay", "login"]},
+    *("amount > 0 or country is null", "country != KR", "ip not in 10.0.0.0/8 and action = login"),
 )
 WHENS = (
     *("amount > 2.50", "amount <= 0 or amount is null", "amount in (1, 2.5) and action = login"),

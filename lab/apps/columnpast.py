@@ -29,9 +29,10 @@ from lab.engine.windows.when import when_columns, with_state
 from lab.model.aggregates import AGGREGATES, root
 from lab.model.alerts import id_text
 from lab.model.field import Id
-from lab.model.rule import Aggregation, Filter, Route, Rule, spoke
+from lab.model.filters import Filter, values_of
+from lab.model.rule import Aggregation, Route, Rule, spoke
 from lab.model.schema import Schema
-from lab.model.when import still_there
+from lab.model.takenback import still_there
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
@@ -165,7 +166,7 @@ class Past:
         if not self._parts:
             return []
         columns, newest = self._columns(), np.arange(len(self))[-RECENT:]
-        wanted = [(name, value) for name, values in filter for value in values][:at_most]
+        wanted = [(name, value) for name, values in values_of(filter) for value in values][:at_most]
         missing = [
             (name, value)
             for name, value in wanted

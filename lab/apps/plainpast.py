@@ -10,10 +10,11 @@ from typing import Any
 
 from lab.apps.inorder import InOrder
 from lab.model.field import Id
+from lab.model.filters import passes, values_of
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
-from lab.model.when import still_there, takes_back
+from lab.model.takenback import still_there, takes_back
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
@@ -135,7 +136,7 @@ class Past:
         """
         if not self._events:
             return []
-        wanted = [(name, value) for name, values in filter for value in values][:at_most]
+        wanted = [(name, value) for name, values in values_of(filter) for value in values][:at_most]
         missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
         newest = list(self._events)[-RECENT:]
         frequent = {
@@ -170,5 +171,5 @@ class Past:
 
 def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:
     """Whether a rule's route has the event, or what takes it back."""
-    fits = all(event[name] in values for name, values in rule.filter)
+    fits = passes(rule.filter, event)
     return (fits or takes_back(event, schema)) and all(event[name] is not None for name in rule.keys)

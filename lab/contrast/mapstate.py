@@ -96,10 +96,13 @@ class MapStateWindow(StatefulProcessor):
 def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
     """A stream of the schema's events -> a stream of the rule's alerts, as the JSON text of `lab.model.alerts.Alert`.
 
-    The rule must have a key: Spark's operator knows no global group. Raises BadRule for a rule with `when`.
+    The rule must have a key: Spark's operator knows no global group. Raises BadRule for a rule with `when`, or with
+    a filter that says more than which values fields have.
     """
     if rule.when:
         raise BadRule("when: the textbook evaluates rules without it")
+    if not isinstance(rule.filter, tuple):
+        raise BadRule("filter: the textbook knows only which values fields have")
     for name, values in rule.filter:
         events = events.where(F.col(name).isin(*values))
     value = schema.field(rule.field or schema.id_fields[0])

@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.filters import values_of
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.words import plain, shown
@@ -62,7 +63,7 @@ def _range(rule: Rule) -> tuple[float, float, str]:
     why = "a rule is evaluated when an event arrives, and that event counts, so "
     if rule.function != "UNIQUE_COUNT":
         return 1, inf, f"{why}{rule.function} is at least 1"
-    values = {name: len(values) for name, values in rule.filter} | dict.fromkeys(rule.keys, 1)
+    values = {name: len(values) for name, values in values_of(rule.filter)} | dict.fromkeys(rule.keys, 1)
     most = prod(values.get(name, inf) for name in rule.unique)
     return (
         1,
@@ -80,8 +81,12 @@ def _step(rule: Rule, schema: Schema) -> Decimal | None:
 
 
 def _of_filter(rule: Rule) -> Iterator[str]:
-    for name, values in rule.filter:
+    left: dict[str, set] = {}
+    for name, values in values_of(rule.filter):
+        left[name] = left.get(name, {*values}) & {*values}
+        if not left[name]:
+            yield f"{name} never has two values at once, so no event passes the filter: for one of several write {name} in (…, …)"
         texts = (value for value in values if isinstance(value, str))
         foreign = (text for text in texts if text.startswith(FOREIGN) or text[1:].endswith("*"))
         if text := next(foreign, ""):
-            yield f"{name} = {shown(text)} is compared literally: a filter has no wildcards and no negation"
+            yield f"{name} = {shown(text)} is compared literally: there are no wildcards; say {name} != … or {name} startsWith …"

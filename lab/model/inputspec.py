@@ -96,7 +96,7 @@ def message(schema: Schema) -> Json:
                         "anyOf": [either, {"type": "array", "items": either, "minItems": 1}]
                     },
                 },
-                TEXT | {"description": "in words: action = login and country in (KR, CN)"},
+                TEXT | {"description": "in the language of when: action = login and amount > 500"},
             ]
         },
         "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
-from lab.model.conditions import BadConditions, parse_conditions
+from lab.model.conditions import BadConditions
 from lab.model.field import Field
+from lab.model.filters import Filter
 from lab.model.jsontext import BadRecord
 from lab.model.rule import (
     FUNCTIONS,
@@ -21,13 +22,13 @@ from lab.model.rule import (
     UNIT_SECONDS,
     Aggregation,
     Condition,
-    Filter,
     Rule,
 )
 from lab.model.schema import Schema
 from lab.model.sentence import read_sentence
 from lab.model.times import duration_ms
-from lab.model.when import When, parse_when
+from lab.model.when import When
+from lab.model.whenreader import parse_filter, parse_when
 from lab.model.words import expected, plain, shown, unknown
 
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
@@ -289,12 +290,12 @@ def _filter(given: dict, schema: Schema) -> Filter:
     wanted = given.get("filter")
     if isinstance(wanted, str):
         try:
-            return parse_conditions(wanted, schema)
+            return parse_filter(wanted, schema)
         except BadConditions as error:
-            other = "a filter has fields and the values that they must have; any other condition goes into where or when"
-            raise BadRule(f"filter: {error}; {other}") from None
+            raise BadRule(f"filter: {error}") from None
     if not isinstance(wanted, dict | None):
-        raise BadRule(expected("filter", wanted, 'an object such as {"action": "login"}'))
+        allowed = f'an object such as {{"action": "login"}}, or a text such as {shown("amount > 500")}'
+        raise BadRule(expected("filter", wanted, allowed))
     filter = []
     for name, value in sorted((wanted or {}).items()):
         field = _field("filter", name, schema)

@@ -14,14 +14,16 @@ from typing import Any, cast
 from lab.model.aggregates import Exact
 from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of
 from lab.model.field import Id
+from lab.model.filters import passes
 from lab.model.group import group_key, group_of
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of_one
 from lab.model.rule import Aggregation
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
+from lab.model.takenback import takes_back
 from lab.model.tallies import COUNTS, Tallies, record_example
-from lab.model.when import is_true, takes_back
+from lab.model.when import is_true
 
 LATE_POLICIES = ("evaluate", "store", "drop")
 
@@ -189,7 +191,7 @@ class Reference:
         routes = [
             route
             for route in self.routes
-            if (returns or all(event[name] in values for name, values in route.filter))
+            if (returns or passes(route.filter, event))
             and all(event[name] is not None for name in route.keys)
         ]
         self.counts["routed" if routes else "unrouted"] += 1

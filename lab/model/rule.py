@@ -5,8 +5,6 @@ SUM(paymentAmount) per payeeId over 20 min > 50    ◄── {"ruleId": 1, "aggr
 A plain rule compares one aggregate with a number. Others have several conditions, or one that says more: `Condition`.
 """
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,10 +13,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from lab.model.aggregates import AGGREGATES, Exact, rounded
-from lab.model.conditions import Filter, conditions_text
+from lab.model.conditions import written
+from lab.model.filters import Filter, filter_text, filter_value, json_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, is_true, when_text
-from lab.model.words import html_table, plain, visible
+from lab.model.words import html_table, plain
 
 SYMBOLS = {
     "EQUAL": "=",
@@ -51,7 +50,9 @@ class Route:
     def id(self) -> str:
         """Short text, the same in every process and different for every route; `{}` stands for no keys."""
         keys = ",".join(self.keys) or "{}"
-        parts = (f"{name}={','.join(map(_word, values))}" for name, values in self.filter)
+        if not isinstance(self.filter, tuple):
+            return f"{keys}|{when_text(self.filter)}"
+        parts = (f"{name}={','.join(map(written, values))}" for name, values in self.filter)
         return f"{keys}|{'&'.join(parts)}" if self.filter else keys
 
 
@@ -166,7 +167,7 @@ class Condition:
             base |= {"dividedBy": self.divided_by}
         return self.aggregation.to_dict() | {
             "limitOperatorType": self.operator,
-            "limit": _json_value(self.limit),
+            "limit": json_value(self.limit),
             "limitOf": base and _given(base),
         }
 
@@ -309,7 +310,7 @@ class Rule:
             "ruleId": self.rule_id,
             "ruleState": self.state,
             "groupingKeyNames": list(self.keys),
-            "filter": filter_object(self.filter) or None,
+            "filter": filter_value(self.filter),
             **self.conditions[0].to_dict(),
             self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
@@ -327,7 +328,7 @@ class Rule:
 
     def describe(self, limit: str | None = None) -> str:
         """The rule in plain English; `limit`: how its limit is written there."""
-        where = f" where {conditions_text(self.filter)}" if self.filter else ""
+        where = f" where {filter_text(self.filter)}" if self.filter else ""
         per = f"{where} per {', '.join(self.keys)}" if self.keys else where
         first, *more = self.conditions
         said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
@@ -363,29 +364,6 @@ def symbol(operator: str) -> str:
     '>='
     """
     return SYMBOLS.get(operator, operator)
-
-
-def _json_value(value: str | int | Decimal) -> str | int:
-    """Ready for `json.dumps`, exactly: a whole number as int, another decimal as text."""
-    if isinstance(value, Decimal):
-        return int(value) if value == int(value) else plain(value)
-    return value
-
-
-def filter_object(filter: Filter) -> dict[str, Any]:
-    """A filter as a message gives it.
-
-    >>> filter_object((("action", ("login",)), ("userId", (7, 8))))
-    {'action': 'login', 'userId': [7, 8]}
-    """
-    lists = {name: [_json_value(value) for value in values] for name, values in filter}
-    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
-
-
-def _word(value: str | int | Decimal) -> str:
-    """As it is when that cannot be misread, else as a JSON string."""
-    text = plain(value)
-    return text if re.fullmatch(r"[\w.-]+", text) else visible(json.dumps(text, ensure_ascii=False))
 
 
 def meaning(rule: Rule) -> str:

@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from lab.model.deadletters import SHOWN, fingerprint
+from lab.model.filters import Filter
 from lab.model.hints import hints
 from lab.model.messages import (
     ACTIONS,
@@ -27,7 +28,7 @@ from lab.model.messages import (
     message_of,
     parse_message,
 )
-from lab.model.rule import FUNCTIONS, OPERATORS, Filter, Route, Rule, meaning, symbol, table
+from lab.model.rule import FUNCTIONS, OPERATORS, Route, Rule, meaning, symbol, table
 from lab.model.schema import Schema
 from lab.model.words import expected
 

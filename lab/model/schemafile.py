@@ -27,7 +27,7 @@ from pathlib import Path
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
-from lab.model.when import taken_back
+from lab.model.takenback import taken_back
 from lab.model.words import expected, unknown, visible
 
 MAX_BYTES = 256 << 10

@@ -18,10 +18,11 @@ import re
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.conditions import parse_conditions
-from lab.model.rule import SYMBOLS, filter_object
+from lab.model.filters import filter_value
+from lab.model.rule import SYMBOLS
 from lab.model.schema import Schema
-from lab.model.when import WhenReader, when_text
+from lab.model.when import when_text
+from lab.model.whenreader import WhenReader
 
 UNITS = {"s": "s", "min": "m", "m": "m", "h": "h", "d": "d"}
 TIMES, DIVIDED = ("×", "*", "x"), ("÷", "/")
@@ -124,7 +125,7 @@ class _SentenceReader(WhenReader):
         of = {}
         if self.next.is_word("where"):
             self.take()
-            of["where"] = when_text(self.any(0))
+            of["where"] = when_text(self.event_condition())
         self._sign(")", "expected where and conditions, or ), after what it is of")
         return of
 
@@ -132,7 +133,10 @@ class _SentenceReader(WhenReader):
         """The filter and the keys."""
         of: dict[str, Any] = {}
         if self.next.is_word("where"):
-            of["filter"] = self._filter()
+            self.take()
+            of["filter"] = filter_value(self.filter())
+            if not self.next.is_word("per", "over", "within"):
+                self.refuse_rest()
         if self.next.is_word("per"):
             self.take()
             of["groupingKeyNames"] = self._names()
@@ -185,21 +189,6 @@ class _SentenceReader(WhenReader):
         if self.next.kind != "word":
             raise self.refuse("expected the name of a field")
         return self._field(self.take()).name
-
-    def _filter(self) -> dict[str, Any]:
-        """Up to `per` or `over`; read by itself, with the places of mistakes as they are in the sentence."""
-        self.take()
-        start = self.next.start
-        while self.next.kind != "end" and not self._ends_filter():
-            self.take()
-        return filter_object(parse_conditions(" " * start + self.text[start : self.next.start], self.schema))
-
-    def _ends_filter(self) -> bool:
-        before = self.tokens[self.place - 1]
-        is_field = self.after(1).is_sign("=") or self.after(1).is_word("in")
-        return (
-            self.next.is_word("per", "over", "within") and not before.is_sign("=", ",", "(") and not is_field
-        )
 
     def limit(self) -> dict[str, Any]:
         number = self._number("a limit")
@@ -264,7 +253,7 @@ class _SentenceReader(WhenReader):
         """What follows a comma: `when`, `at most` or `then`."""
         if self.next.is_word("when") and "when" not in rule:
             self.take()
-            return {"when": when_text(self.any(0))}
+            return {"when": when_text(self.event_condition())}
         if self.next.is_word("at") and self.after(1).is_word("most") and "atMost" not in rule:
             self.take()
             self.take()

@@ -45,6 +45,10 @@ _TITLE = f"title has 1 to {MAX_SAID} characters"
 CHECKS[_TITLE] = func.length(_ROW.title).between(1, MAX_SAID)
 _WHERE = "where_condition has at most 50000 characters"
 CHECKS[_WHERE] = func.length(_ROW.where_condition) <= 50_000
+_FILTER_WORDS = "filter_condition: at most 50000 characters, and no filter"
+CHECKS[_FILTER_WORDS] = _ROW.filter_condition.is_(None) | (
+    (func.length(_ROW.filter_condition) <= 50_000) & _ROW.filter.is_(None)
+)
 _EXCLUDE = "exclude_current is true, false or null"
 CHECKS[_EXCLUDE] = _ROW.exclude_current.in_((True, False))
 _ABSENCE = "absence is true, false or null"
@@ -109,6 +113,12 @@ SQLITE_CHECKS = {
 }
 
 # what a store of an earlier version may lack: the constraint of each column
-ADDED = {"when_condition": _WHEN, "severity": _SEVERITY, "title": _TITLE, "labels": _LABELS}
+ADDED = {
+    "when_condition": _WHEN,
+    "filter_condition": _FILTER_WORDS,
+    "severity": _SEVERITY,
+    "title": _TITLE,
+    "labels": _LABELS,
+}
 ADDED |= {"where_condition": _WHERE, "exclude_current": _EXCLUDE, "absence": _ABSENCE}
 ADDED |= {column: name for name, column, _ in _DOCUMENTS}

@@ -201,7 +201,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "rule_id": rule.rule_id,
         "rule_state": rule.state,
         "grouping_key_names": list(rule.keys),
-        "filter": attributes.get("filter"),
+        "filter": attributes.get("filter") if isinstance(rule.filter, tuple) else None,
         "aggregate_field_name": rule.field,
         "aggregator_function_type": rule.function,
         "unique_fields": list(rule.unique) or None,
@@ -222,6 +222,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "at_most": attributes.get("atMost"),
         "absence": attributes.get("absence"),
         "event_fields": attributes.get("eventFields"),
+        "filter_condition": None if isinstance(rule.filter, tuple) else attributes["filter"],
         "disabled": False,
     }
 
@@ -239,7 +240,7 @@ def message_of(change: Change, identity: str) -> str:
             "ruleId": change.rule_id,
             "ruleState": row["rule_state"],
             "groupingKeyNames": row["grouping_key_names"],
-            "filter": row["filter"],
+            "filter": row["filter"] or row.get("filter_condition"),
             "aggregateFieldName": row["aggregate_field_name"],
             "aggregatorFunctionType": row["aggregator_function_type"],
             "unique": row["unique_fields"],

@@ -65,6 +65,7 @@ RULES = Table(
     Column("at_most", DOCUMENT),
     Column("absence", Boolean),
     Column("event_fields", DOCUMENT),
+    Column("filter_condition", Text),  # a filter that no object can be
 )
 RULE_CHANGES = Table(
     "rule_changes",

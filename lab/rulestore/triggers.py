@@ -15,7 +15,7 @@ _SQLITE_ROW = """json_object('rule_id', NEW.rule_id, 'rule_state', NEW.rule_stat
     'where_condition', NEW.where_condition, 'exclude_current', json(iif(NEW.exclude_current, 'true', iif(NEW.exclude_current = 0, 'false', NULL))),
     'limit_of', json(NEW.limit_of), 'and_conditions', json(NEW.and_conditions), 'or_conditions', json(NEW.or_conditions),
     'at_most', json(NEW.at_most), 'absence', json(iif(NEW.absence, 'true', iif(NEW.absence = 0, 'false', NULL))),
-    'event_fields', json(NEW.event_fields),
+    'event_fields', json(NEW.event_fields), 'filter_condition', NEW.filter_condition,
     'disabled', json(iif(NEW.disabled, 'true', 'false')))"""
 _SQLITE_RECORD = f"""BEGIN INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule)
     VALUES (NEW.rule_id, strftime('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'), NEW.changed_by, {_SQLITE_ROW}); END"""

@@ -13,6 +13,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.alerts import Alert, id_text, utc
+from lab.model.filters import condition_of
 from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import WHERE, Rule, meaning, symbol
@@ -295,7 +296,7 @@ class AlertFeed(Part):
     def _show_events(self, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
         schema = self.past.schema
-        of_filter = (name for name, _ in rule.filter)
+        of_filter = fields_of(condition_of(rule.filter))
         wheres = (name for each in rule.aggregations for name in fields_of(each.where))
         kept = (name for name in rule.needs if not name.startswith(WHERE))
         looked_at = (*kept, *rule.keys, *of_filter, *wheres, *fields_of(rule.when))

@@ -12,16 +12,17 @@ import ipywidgets as widgets
 import traitlets
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.conditions import SYNTAX, BadConditions, conditions_text, example, parse_conditions
+from lab.model.conditions import BadConditions, example
+from lab.model.filters import filter_text, filter_value
 from lab.model.messages import SEVERITIES
-from lab.model.rule import filter_object
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import TIMES, read_at_most, read_limit, read_more
-from lab.model.when import EXAMPLES as WHEN_EXAMPLES
-from lab.model.when import parse_when
+from lab.model.whenreader import EXAMPLES as WHEN_EXAMPLES
+from lab.model.whenreader import parse_filter, parse_when
 
 CONTEXT = 80  # characters shown around a mistake
+ONLY = f"which events the rule sees at all: {WHEN_EXAMPLES}"
 WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
 ABSENCE = "such as no payment within 15 min after an order: the function is COUNT of events, alert if = 0"
 COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
@@ -92,7 +93,7 @@ class RuleForm(widgets.VBox):
         self.state.tooltip = "PAUSE: the rule keeps its events but does not alert"
         self.group_by, self.unique = (Picks(label, schema.names, roles) for label in ("grouped by", "unique"))
         self.filter = widgets.Text(description="only where", placeholder=example(schema))
-        self.filter.tooltip, self.filter_said = SYNTAX, widgets.HTML()
+        self.filter.tooltip, self.filter_said = ONLY, widgets.HTML()
         self.when = widgets.Text(description="and when", placeholder=WHEN_EXAMPLES)
         self.when.tooltip, self.when_said = WHICH_EVENT, widgets.HTML()
         self.where = widgets.Text(description="counting", placeholder=f"only events with {WHEN_EXAMPLES}")
@@ -213,7 +214,7 @@ class RuleForm(widgets.VBox):
             self.group_by.value, self.unique.value = rule.keys, rule.unique
             self.function.value, self.operator.value = rule.function, rule.symbol
             self.field.value = self.field.options[0][1] if rule.unique else rule.field or EVENTS
-            self.filter.value = conditions_text(rule.filter)
+            self.filter.value = filter_text(rule.filter)
             self.when.value = attributes.get("when", "")
             first, *more = rule.conditions
             self.where.value, self.exclude.value = attributes.get("where", ""), rule.exclude_current
@@ -246,12 +247,7 @@ class RuleForm(widgets.VBox):
 
     def message(self) -> str:
         """The form as a control message; what is wrong in it is for `parse_message` to say, of conditions this form as well."""
-        filter: dict | str = self.filter.value
-        try:
-            filter = filter_object(parse_conditions(self.filter.value, self.schema))
-            self.filter_said.value = ""
-        except BadConditions as error:
-            self.filter_said.value = marked(self.filter.value, error)
+        filter = self._read(self.filter, self.filter_said, parse_filter)
         for control, said in ((self.when, self.when_said), (self.where, self.where_said)):
             self._read(control, said, parse_when)
         more = self._read(self.more, self.more_said, read_more)
@@ -267,7 +263,7 @@ class RuleForm(widgets.VBox):
             "ruleId": _number(self.rule_id.value),
             "ruleState": self.state.value,
             "groupingKeyNames": list(self.group_by.value),
-            "filter": filter or None,
+            "filter": filter_value(filter) if filter else self.filter.value.strip() or None,
             "aggregateFieldName": self.field.value or None,
             "aggregatorFunctionType": self.function.value,
             "unique": list(self.unique.value) or None,
@@ -326,7 +322,7 @@ def marked(text: str, error: BadConditions) -> str:
 
     >>> from lab.model.schema import LOGINS
     >>> try:
-    ...     parse_conditions("action = login, country = KR", LOGINS)
+    ...     parse_when("action = login, country = KR", LOGINS)
     ... except BadConditions as error:
     ...     print(marked("action = login, country = KR", error))
     <p class="lab-marked">action = login<mark>,</mark> country = KR</p>

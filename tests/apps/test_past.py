@@ -62,6 +62,25 @@ def test_only_events_of_which_when_is_true_alert(Past, function):
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
 
 
+def test_only_events_that_pass_any_filter_count(Past):
+    lines = lines_of("logins", 6_000)
+    rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "limitOperatorType": ">"}
+    rule |= {"aggregatorFunctionType": "COUNT", "limit": 2, "window": "1h"}
+    text = json.dumps(rule | {"filter": "country not in (KR) and ip not startsWith 1 or amount > 100"})
+    past, reference = Past(LOGINS, at_most=6_000), Reference(LOGINS)
+    past.add(lines)
+    reference.control(text)
+    for line in lines:
+        reference.event(line)
+    rule = parse_message(text, LOGINS).rule
+    found = past.aggregates(rule)
+    alerting = compress(found.ids.tolist(), found.over(rule, 2))
+    assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
+    last = reference.alerts[-1]
+    assert len(past.window(rule, last.event_id, last.event_time)) == last.aggregate
+    assert past.absent(rule.filter) == []
+
+
 def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
     lines = lines_of("payments", 28_000)
     past, reference = Past(PAYMENTS, at_most=28_000), Reference(PAYMENTS)

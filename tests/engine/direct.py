@@ -28,13 +28,15 @@ from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import id_text
 from lab.model.field import Id
+from lab.model.filters import passes
 from lab.model.keygroups import digest
 from lab.model.reference import LATE_POLICIES, key_group_of, run
 from lab.model.rule import WHERE, spoke
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
+from lab.model.takenback import taken_back
 from lab.model.tallies import FATES
-from lab.model.when import is_true, taken_back
+from lab.model.when import is_true
 from tests.strategies import PAIRS, RETURNS, WHENS
 
 Entry = tuple[str, bytes]
@@ -123,8 +125,9 @@ class Direct:
         return condition is not None and is_true(condition, event)
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:
-        passes = all(event[name] in values for name, values in route.filter)
-        return (passes or self._takes_back(event)) and all(event[name] is not None for name in route.keys)
+        return (passes(route.filter, event) or self._takes_back(event)) and all(
+            event[name] is not None for name in route.keys
+        )
 
     def columns(self, events: list[dict[str, Value]], held: RouteStore) -> Columns:
         groups = [tuple(event[name] for name in held.route.keys) for event in events]
@@ -309,7 +312,7 @@ def random_log(rng: random.Random, short: bool) -> list[Entry]:
     every_route = [
         (keys, filter)
         for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
-        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]})
+        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]}, "amount <= 1 or ip is null")
     ]
     routes = rng.sample(every_route, rng.choice([1, 1, 2, 4]))
     amounts, users = rng.choice(AMOUNTS), rng.choice(USERS)

@@ -15,7 +15,8 @@ from lab.engine.windows.when import when_columns
 from lab.model.field import Field
 from lab.model.rules import parse_message
 from lab.model.schema import LOGINS, Schema
-from lab.model.when import is_true, parse_when
+from lab.model.when import is_true
+from lab.model.whenreader import parse_when
 from tests.model.test_when import conditions
 from tests.strategies import WHENS
 

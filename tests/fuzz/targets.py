@@ -22,6 +22,7 @@ from lab.engine.windows.statefiles import StateFiles, table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
 from lab.model.deadletters import dead_letter, kind_of
+from lab.model.filters import passes
 from lab.model.jsontext import BadRecord
 from lab.model.messages import parse_message
 from lab.model.rules import BadRule, RuleBook
@@ -157,8 +158,7 @@ def filters(inputs: Sequence[bytes]) -> None:
         wanted = [
             row
             for row, event in enumerate(events)
-            if all(event[name] in values for name, values in rule.filter)
-            and all(event[name] is not None for name in rule.keys)
+            if passes(rule.filter, event) and all(event[name] is not None for name in rule.keys)
         ]
         assert matching(_with_log(columns), rule.route, LOGINS).tolist() == wanted
 
@@ -346,7 +346,7 @@ TARGETS = {
         Target("visits", lines(VISITS), [VISIT, b"V-1,2012-12-31T10:00:00Z,7,KR,a,true,2.5"], [*names(VISITS), *TIMES]),
         Target("infer", inferred, [PAYMENT, LOGIN, VISIT], [*names(VISITS, LOGINS), *TIMES], at_once=5),
         Target("messages", message, [RULE, RULE.replace(b'"action": "block', b'"when": "amount > 5 and (country not in (KR, \\"a b\\") or ip in 10.0.0.0/8 and ip startsWith 1)", "action": "block'), b"1,(active),(userId&ip),,(amount),(SUM),(>),(50),(20)", b'{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}', *(make(300) for make in hostile.MESSAGES.values())], RULE_WORDS),
-        Target("filters", filters, [b'"filter": {"action": ["login", ""], "amount": "1"}}', b'"groupingKeyNames": ["amount"], "filter": {"userId": [1, -1], "ip": "\\u0000"}}'], [*names(LOGINS), *RULE_WORDS[:4]]),
+        Target("filters", filters, [b'"filter": {"action": ["login", ""], "amount": "1"}}', b'"groupingKeyNames": ["amount"], "filter": {"userId": [1, -1], "ip": "\\u0000"}}', b'"filter": "amount >= 0 and (ip in (10.0.0.0/8, ::/0) or action not in (login) and ip is not null)"}'], [*names(LOGINS), *RULE_WORDS[:4]]),
         Target("schemas", schemas, [ORDERS, schemafile.to_toml(VISITS).encode(), *(schemafile.to_toml(each).encode() for each in SCHEMAS.values()), *(make(300) for make in hostile.SCHEMAS.values())], TOML_WORDS, at_once=10, most=schemafile.MAX_BYTES, line_end=b"\n"),
         Target("alerts", alerts, [ALERT], [b'"eventId":"', b'"aggregate":"1E+999999"', b'"key":', b'"eventTime":']),
         Target("restrictions", restrictions, [RESTRICTION, LIFT], [b'"lift":', b'"until":', b'"subject":']),

@@ -218,6 +218,27 @@ def test_rules_that_differ_only_in_when_share_a_route():
     assert [alert.rule_id for alert in reference.alerts] == [1, 2]
 
 
+# -- filters that are any condition ------------------------------------------------------------------------------------
+
+
+def test_a_filter_is_any_condition_of_when():
+    log = [rule(filter="amount > 5 or ip in 10.0.0.0/8"), login(1, 20, amount=6), login(2, 21, amount=5)]
+    assert aggregates([*log, login(3, 22, ip="10.1.2.3"), login(4, 23, ip="11.1.2.3")]) == [(1, 1), (3, 2)]
+
+
+def test_an_event_with_null_in_a_comparison_does_not_pass_a_filter():
+    log = [rule(1, filter="country != KR"), rule(2, filter="country != KR or country is null")]
+    reference = evaluated([*log, login(1, 20), login(2, 21, country="US"), login(3, 22, country="KR")])
+    assert [(alert.rule_id, alert.event_id) for alert in reference.alerts] == [(2, 1), (1, 2), (2, 2)]
+    assert reference.counts["unrouted"] == 1
+
+
+def test_a_filter_is_decided_by_the_event_as_it_arrives_whatever_the_route_keeps_of_it():
+    reference = evaluated([rule(filter="device startsWith curl"), login(1, 20, device="curl/8.0")])
+    (held,) = reference.held.values()
+    assert [event.fields for event in held] == [{}] and len(reference.alerts) == 1
+
+
 # -- routes ------------------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,10 @@ def test_how_many_different_values_there_can_be_is_known_from_keys_and_filter():
 @pytest.mark.parametrize("value", ["!root", "~adm", "*", "*.example.org", "Chrome*"])
 def test_a_value_that_looks_like_an_operator_is_said(value):
     hint = hinted("COUNT", ">", 5, filter={"device": ["phone", value]})
-    assert hint == f'device = "{value}" is compared literally: a filter has no wildcards and no negation'
+    assert (
+        hint
+        == f'device = "{value}" is compared literally: there are no wildcards; say device != … or device startsWith …'
+    )
 
 
 def test_hints_stay_short_whatever_a_rule_holds():
@@ -130,3 +133,8 @@ def test_reference_and_engine_give_the_same_hint_with_the_acceptance():
     ack = RuleBook(LOGINS).apply(message)
     assert ack["status"] == "accepted" and "is never true" in ack["hint"]
     assert Ledger(RuleBook(LOGINS)).apply(message) == Reference(LOGINS).control(message) == ack
+
+
+def test_a_filter_that_no_event_passes_is_said():
+    hint = hinted("COUNT", ">", 5, filter="country = KR and amount > 5 and country = CN")
+    assert hint.startswith("country never has two values at once, so no event passes the filter")

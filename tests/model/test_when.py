@@ -12,19 +12,15 @@ from lab.model.field import Field
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import LOGINS, Schema
 from lab.model.when import (
-    MAX_BRACKETS,
-    MAX_COMPARISONS,
-    MAX_VALUES,
     RELATIONS,
     AllOf,
     AnyOf,
     Comparison,
     Other,
     is_true,
-    parse_when,
     when_text,
 )
-from tests.model.test_conditions import texts
+from lab.model.whenreader import MAX_BRACKETS, MAX_COMPARISONS, MAX_VALUES, parse_when
 from tests.strategies import WHENS
 
 EVENT = {
@@ -49,6 +45,17 @@ TYPES = Schema(
 )
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "aggregateFieldName": "COUNT"}
 RULE |= {"limitOperatorType": ">", "limit": 1, "window": "1m"}
+
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) a=b, 'c' | \"d\" & \\e"
+
+
+def texts():
+    """Texts of valid Unicode, and those that a grammar stumbles over."""
+    signs = st.sampled_from(
+        ["and", "in", "OR", "not", "", " ", "a b", "'", '"', "a|b", "a;b=c", "\\", "(", AGENT, "\n"]
+    )
+    return signs | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def conditions():

@@ -195,7 +195,7 @@ def test_hostile_text_in_any_column_is_refused_or_stays_text(store):
             assert len(store.rows()) == before
         else:
             assert store.rows()[-1][name] == value == store.history(number)[0].row[name]
-    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12, *range(14, 21)], (
+    assert [row["rule_id"] for row in store.rows()] == [2, 3, 4, 6, 12, *range(14, 21), 22], (
         "keys, filter, field, unique, when, title, labels and what follows are free text"
     )
 
@@ -218,6 +218,23 @@ def test_a_filter_and_a_name_may_hold_any_text(store):
     store.put(json.dumps(given), by=HOSTILE)
     (change,) = store.history(1)
     assert parse_message(message_of(change, "s"), PAYMENTS).rule.filter == (("paymentType", ("a", HOSTILE)),)
+
+
+def test_a_filter_in_words_has_a_column_of_its_own_and_a_row_has_one_filter(store):
+    given = parse_message(RULE, PAYMENTS).rule.to_dict()
+    store.put(json.dumps(given | {"filter": "paymentAmount > 5 or paymentType is null"}))
+    (row,) = store.rows()
+    words = "paymentAmount > 5.00 or paymentType is null"
+    assert (row["filter"], row["filter_condition"]) == (None, words)
+    (change,) = store.history(1)
+    assert parse_message(message_of(change, "s"), PAYMENTS).rule.to_dict()["filter"] == words
+    for both in ({"filter": {"paymentType": "CSH"}}, {"filter_condition": "x" * 50_001}):
+        with pytest.raises(DatabaseError, match="filter_condition: at most 50000 characters, and no filter"):
+            edit(store, update(RULES).values(both))
+    store.put(json.dumps(given | {"filter": "paymentType = CSH"}))
+    assert [(row["filter"], row["filter_condition"]) for row in store.rows()] == [
+        ({"paymentType": "CSH"}, None)
+    ]
 
 
 # -- who may do what, in PostgreSQL ------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ SKEWS = (0, 0, 0, -1, 1, 5, -5000, 5000, 60_000, -60_000, -60_000)  # of the eng
 ROUTES = [
     (keys, filter)
     for keys in ([], ["userId"], ["userId"], ["userId", "country"], ["country"])
-    for filter in (None, None, {"action": "login"})
+    for filter in (None, None, {"action": "login"} if keys != ["country"] else "amount > 0 or action = pay")
 ]
 
 Action = tuple  # ("append", log, source, log time, line) and so on, see `SHOWN`

@@ -30,9 +30,10 @@ from lab.engine.records.columns import (
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import halves
-from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, where_column, with_state
+from lab.engine.windows.when import STATE, TAKES_BACK, Given, when_columns, where_column, with_state
+from lab.model.filters import FieldValues, Filter
 from lab.model.keygroups import digest, key_groups_of
-from lab.model.rule import WHERE, Filter, Route, Rule
+from lab.model.rule import WHERE, Route, Rule
 from lab.model.schema import Schema
 
 
@@ -115,30 +116,41 @@ def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
 
 
 class Found:
-    """The rows that pass filters. A column is looked through once for all filters that begin with it, not once for each."""
+    """The rows that pass filters. Of those that say which values fields must have, a column is looked through once for all that
+    begin with it, not once for each; any other is evaluated as a condition.
+    """
 
     def __init__(self, events: Columns, filters: Iterable[Filter], schema: Schema):
         self.events, self.schema = events, schema
         wanted: dict[str, dict] = {}
-        for (name, values), *_ in (list(_stored(filter, schema)) for filter in filters if filter):
+        of_values = (filter for filter in filters if filter and isinstance(filter, tuple))
+        for (name, values), *_ in (list(_stored(filter, schema)) for filter in of_values):
             wanted.setdefault(name, {}).update(dict.fromkeys(values))
         self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
+        self._given = Given(events, None, schema)
 
     def rows(self, route: Route) -> np.ndarray:
         """Those that pass the route's filter or take an event back, and have a group, in order."""
+        if isinstance(route.filter, tuple):
+            rows = self._with_values(route.filter)
+        else:
+            rows = np.flatnonzero(self._given.true_of(route.filter))
+        if STATE in self.events:  # what takes an event back need not look like it
+            rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
+        for name in route.keys:
+            if isinstance(self.events[name], pa.Array):
+                rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
+        return rows
+
+    def _with_values(self, filter: FieldValues) -> np.ndarray:
         rows = np.arange(len(self.events[LOG_TIME]))
-        for number, (name, values) in enumerate(_stored(route.filter, self.schema)):
+        for number, (name, values) in enumerate(_stored(filter, self.schema)):
             if number == 0:
                 parts = [self._by_value[name][value] for value in values]
                 rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
             else:
                 column = pa.array(take(self.events[name], rows))
                 rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
-        if STATE in self.events:  # what takes an event back need not look like it
-            rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
-        for name in route.keys:
-            if isinstance(self.events[name], pa.Array):
-                rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
         return rows
 
 
@@ -156,7 +168,7 @@ def _rows_by_value(column: np.ndarray | pa.Array, values: list) -> dict[int | st
     return {value: rows[first:end] for value, (first, end) in zip(values, pairwise(ends))}
 
 
-def _stored(filter: Filter, schema: Schema) -> Iterator[tuple[str, list]]:
+def _stored(filter: FieldValues, schema: Schema) -> Iterator[tuple[str, list]]:
     """A filter's values as columns hold them."""
     for name, values in filter:
         scale = schema.field(name).scale

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, different_whens, when_column
-from lab.engine.records.columns import LOG_TIME, Columns, take
+from lab.engine.records.columns import Columns, take
 from lab.model.rule import WHERE, Rule
 from lab.model.schema import Schema
+from lab.model.takenback import taken_back
 from lab.model.when import (
     RELATIONS,
     AllOf,
@@ -28,9 +29,8 @@ from lab.model.when import (
     When,
     address_of,
     are_networks,
-    parse_when,
-    taken_back,
 )
+from lab.model.whenreader import parse_when
 
 TEXT_RELATIONS: dict[str, Callable] = {
     "=": pc.equal,
@@ -47,7 +47,7 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
     columns: Columns = {}
     whens = different_whens(rules)
     if whens:
-        given = _Given(events, rows, schema)
+        given = Given(events, rows, schema)
         for number, when in enumerate(whens):
             name, bit = when_column(number)
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
@@ -60,13 +60,13 @@ def with_state(events: Columns, schema: Schema) -> Columns:
     condition = taken_back(schema)
     if condition is None:
         return events
-    true = _Given(events, np.arange(len(events[LOG_TIME])), schema).true_of(condition)
+    true = Given(events, None, schema).true_of(condition)
     return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
 
 
 def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
     """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
-    true = _Given(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    true = Given(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
     return pa.array(np.ones(len(rows), np.int64), mask=~true)
 
 
@@ -75,10 +75,10 @@ def _parsed(words: str, schema: Schema) -> When:
     return parse_when(words, schema)
 
 
-class _Given:
-    """Some rows of events; each of their columns is looked up once."""
+class Given:
+    """Some rows of events, all if None; each of their columns is looked up once."""
 
-    def __init__(self, events: Columns, rows: np.ndarray, schema: Schema):
+    def __init__(self, events: Columns, rows: np.ndarray | None, schema: Schema):
         self._events, self._rows, self._schema = events, rows, schema
         self._taken: dict[str, Any] = {}
 
@@ -100,7 +100,8 @@ class _Given:
 
     def _column(self, name: str) -> np.ndarray | pa.Array:
         if name not in self._taken:
-            self._taken[name] = take(self._events[name], self._rows)
+            values = self._events[name]
+            self._taken[name] = values if self._rows is None else take(values, self._rows)
         return self._taken[name]
 
     def _valid(self, name: str) -> np.ndarray:

@@ -14,6 +14,7 @@ from html import escape
 from random import Random
 from typing import Any, NamedTuple
 
+from lab.model.filters import values_of
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from lab.teach.attack.search import ENDLESS, Difference, limited
@@ -204,7 +205,7 @@ def _in_force(history: History) -> list[list[Rule]]:
             Rule(
                 r.rule_id,
                 tuple(r.keys),
-                {name: list(map(str, v)) for name, v in r.filter},
+                {name: list(map(str, v)) for name, v in values_of(r.filter)},
                 tuple(r.needs),
                 r.state,
             )

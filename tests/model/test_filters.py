@@ -1,4 +1,4 @@
-"""Conditions in words: what they mean, what is refused and where, and that they read back."""
+"""Filters: what they mean, what is refused and where, that they read back, and which of them are the same."""
 
 import json
 from decimal import Decimal
@@ -8,28 +8,32 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.conditions import (
-    BadConditions,
-    conditions_text,
-    parse_conditions,
-    tokens,
-)
+from lab.model.conditions import BadConditions, tokens
 from lab.model.conditions import example as example_of
 from lab.model.field import Field
-from lab.model.rule import filter_object
+from lab.model.filters import canonical, condition_of, filter_text, filter_value, passes
 from lab.model.rules import parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
+from lab.model.when import is_true
+from lab.model.whenreader import parse_filter
+from tests.model.test_when import AGENT, conditions, texts
 from tests.strategies import FILTERS
 
-AGENT = "Mozilla/5.0 (X11; Linux x86_64) a=b, 'c' | \"d\" & \\e"
-
-
-def texts():
-    """Texts of valid Unicode, and those that a grammar stumbles over."""
-    signs = st.sampled_from(
-        ["and", "in", "OR", "not", "", " ", "a b", "'", '"', "a|b", "a;b=c", "\\", "(", AGENT, "\n"]
+RULE = {"ruleId": 1, "ruleState": "ACTIVE", "aggregatorFunctionType": "COUNT", "limitOperatorType": ">"}
+RULE |= {"limit": 1, "window": 1}
+EVENTS = [
+    {"eventId": 1, "eventTime": 5, "device": None}
+    | dict(zip(("userId", "action", "ip", "country", "amount"), values))
+    for values in (
+        (7, "login", "10.1.2.3", "KR", Decimal("500.01")),
+        (None, None, None, None, None),
+        (-1, "", "::1", "ip", Decimal("0.00")),
     )
-    return signs | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+]
+
+
+def rule_of(filter):
+    return parse_message(json.dumps(RULE | {"filter": filter}), LOGINS).rule
 
 
 def filters():
@@ -47,24 +51,22 @@ def filters():
 @given(filters())
 @example((("device", (AGENT,)),))
 def test_a_filter_in_words_reads_back_as_itself(filter):
-    assert parse_conditions(conditions_text(filter), LOGINS) == filter
+    assert parse_filter(filter_text(filter), LOGINS) == filter
 
 
 @pytest.mark.parametrize("given_filter", FILTERS)
 def test_words_mean_what_the_object_of_a_message_means(given_filter):
-    rule = {"ruleId": 1, "ruleState": "ACTIVE", "aggregatorFunctionType": "COUNT", "limitOperatorType": ">"}
-    message = json.dumps(rule | {"limit": 1, "window": 1, "filter": given_filter})
-    parsed = parse_message(message, LOGINS).rule
-    assert parse_conditions(conditions_text(parsed.filter), LOGINS) == parsed.filter
-    described = f" where {conditions_text(parsed.filter)} over" if parsed.filter else "COUNT(events) over"
+    parsed = rule_of(given_filter)
+    assert parse_filter(filter_text(parsed.filter), LOGINS) == parsed.filter
+    described = f" where {filter_text(parsed.filter)} over" if parsed.filter else "COUNT(events) over"
     assert described in parsed.describe()
 
 
 @pytest.mark.parametrize(
     ("text", "filter"),
     [
-        ("", {}),
-        ("  ", {}),
+        ("", None),
+        ("  ", None),
         ("action=login", {"action": "login"}),
         ("action = login AND country = KR", {"action": "login", "country": "KR"}),
         ("country in (KR,CN)", {"country": ["CN", "KR"]}),
@@ -78,49 +80,48 @@ def test_words_mean_what_the_object_of_a_message_means(given_filter):
         ("device = Mozilla/5.0", {"device": "Mozilla/5.0"}),
         ("device = wow!", {"device": "wow!"}),
         ("amount in (-1, 2.5)", {"amount": [-1, "2.50"]}),
-        # as the form wrote it before
-        ("action=login|payment; country=KR", {"action": ["login", "payment"], "country": "KR"}),
-        ("country=KR|CN", {"country": ["CN", "KR"]}),
-        ("country=KR;", {"country": "KR"}),
+        ("country = KR and (action = login)", {"action": "login", "country": "KR"}),
+        # any other condition stays in words
+        ("amount > 500", "amount > 500.00"),
+        ("country != KR and action = login", 'action = "login" and country != "KR"'),
+        ("country = KR or country = CN", 'country = "CN" or country = "KR"'),
+        ("country = ip", "country = ip"),
+        ("ip in 10.0.0.0/8", "ip in 10.0.0.0/8"),
+        ("ip is null", "ip is null"),
     ],
 )
 def test_conditions_mean(text, filter):
-    assert filter_object(parse_conditions(text, LOGINS)) == filter
+    assert filter_value(parse_filter(text, LOGINS)) == filter
 
 
 @pytest.mark.parametrize(
     ("text", "at", "says"),
     [
-        # what was one value before, and never fired
-        ("action=login, country=KR", ",", "joined by and: action = login and country …"),
-        ("action=login&country=KR", "&", "joined by and: action = login and country …"),
-        ("action=login && country=KR", "&&", "joined by and: action = login and country …"),
-        ("action=login country=KR", "country", "joined by and: action = login and country …"),
-        ("country=New York", "York", 'in quotes: country = "New York"'),
-        ("country=New York and ip=x", "York", 'in quotes: country = "New York"'),
-        ("device=Mozilla/5.0 (X11; Linux)", "(", 'in quotes: device = "Mozilla/5.0 (X11; Linux)"'),
-        ("device=a;b", ";", 'in quotes: device = "a;b"'),
-        ("country=KR, CN", ",", "country in (KR, …)"),
-        ("country=KR or country=CN", "or", "country in (KR, …)"),
-        ("country=KR || CN", "||", "country in (KR, …)"),
-        ("country=KR|CN and action=login", "and", "; and | do not go with and"),
+        ("action=login, country=KR", ",", "write and between two conditions"),
+        ("action=login&country=KR", "&", "write and between two conditions"),
+        ("action=login || country=KR", "||", "write or between two conditions"),
+        ("action=login country=KR", "country", "write and between two conditions: … and country = …"),
+        ("country=New York", "York", 'in quotes, such as country = "New York"'),
+        ("device=Mozilla/5.0 (X11; Linux)", "(", 'in quotes, such as device = "Mozilla/5.0 (X11; Linux)"'),
+        ("country=KR, CN", ",", "one of several values: country in (KR, …)"),
+        ("country=KR || CN", "||", "one of several values: country in (KR, …)"),
+        ("country=KR|CN", "|", "one of several values: country in (KR, …)"),
+        ("ip is null, amount > 5", ",", "write and between two conditions"),
+        ("ip is null 5", "5", "expected and or or"),
         ("country in KR, CN", "KR", "country in (…, …)"),
         ("country in (KR CN)", "CN", "expected , or )"),
         ("country in (KR, CN", "", "expected , or )"),
-        ("country in ()", ")", "expected a value of country"),
-        ("country == KR", "==", "write one =: country = …"),
-        ("country != KR", "!=", "only = and in compare so far"),
-        ("country not in (KR)", "not", "only = and in compare so far"),
-        ("amount > 500", ">", "only = and in compare so far"),
-        ("country KR", "KR", "expected = or in"),
-        ("country", "", "expected = or in"),
-        ("country =", "", "expected a value of country"),
+        ("country in ()", ")", "expected a value for country"),
+        ("country == KR", "==", "write =: country = …"),
+        ("country KR", "KR", "expected =, !=,"),
+        ("country", "", "expected =, !=,"),
+        ("country =", "", "expected a value for country"),
         ("= KR", "=", "expected the name of a field"),
         ("action = login and", "", "expected the name of a field"),
-        ("action = login and and country = KR", "country", "expected = or in"),
+        ("action = login and and country = KR", "and", "unknown logins field"),
+        ("country = amount", "amount", "a text goes in quotes"),
         ("contry = KR", "contry", "did you mean country?"),
         ("action = login and contry in (KR)", "contry", "did you mean country?"),
-        ("country = KR and country = CN", "country", "country in (…, …)"),
         ("userId = seven", "seven", "integer of signed 64 bit"),
         ('userId = ""', '""', "not an empty text"),
         ("amount in (1, 2.505)", "2.505", "2 after it"),
@@ -132,7 +133,7 @@ def test_conditions_mean(text, filter):
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_its_place_and_what_would_be_right(text, at, says):
     with pytest.raises(BadConditions) as refused:
-        parse_conditions(text, LOGINS)
+        parse_filter(text, LOGINS)
     assert says in str(refused.value)
     assert text[refused.value.start : refused.value.end] == at
     if at:
@@ -141,10 +142,34 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_what_would_be_right(t
         assert str(refused.value).endswith("(at the end)")
 
 
-def test_the_second_of_two_conditions_on_a_field_is_pointed_at():
-    with pytest.raises(BadConditions) as refused:
-        parse_conditions("country = KR and country = CN", LOGINS)
-    assert refused.value.start == len("country = KR and ")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("amount > 500 and ip is null", "ip is null and amount > 500.0"),
+        ("amount > 500 or amount > 500", "(amount > 500)"),
+        ("action = a and (amount > 5 or ip is null)", "(ip is null or amount > 5) and action in (a)"),
+        ("country not in (KR)", "country != KR"),
+        ("country in (KR, CN) and action = a", "action = a and country in (CN, KR, KR)"),
+    ],
+)
+def test_what_differs_only_in_the_order_of_its_parts_is_one_filter_and_shares_a_route(one, other):
+    rules = [rule_of(text) for text in (one, other)]
+    assert rules[0].filter == rules[1].filter and rules[0].route == rules[1].route
+
+
+@given(conditions())
+def test_a_filter_passes_the_events_of_which_its_condition_is_true_and_reads_back(when):
+    filter = canonical(when)
+    assert parse_filter(filter_text(filter), LOGINS) == filter == canonical(condition_of(filter))
+    given_value = filter_value(filter)
+    assert rule_of(given_value).filter == filter
+    for event in EVENTS:
+        assert passes(filter, event) == is_true(when, event)
+
+
+def test_each_filter_has_a_route_of_its_own():
+    texts = ("action = a", "action != a", "amount > 5", "amount > 5 and action = a", 'action = "a != b"', "")
+    assert len({rule_of(text).route.id for text in texts}) == len(texts)
 
 
 @given(
@@ -153,7 +178,7 @@ def test_the_second_of_two_conditions_on_a_field_is_pointed_at():
 )
 def test_any_text_is_read_or_refused_within_it(text):
     try:
-        parse_conditions(text, LOGINS)
+        parse_filter(text, LOGINS)
     except BadConditions as error:
         assert 0 <= error.start <= error.end <= len(text)
 
@@ -170,17 +195,17 @@ def test_a_long_text_is_read_once_from_left_to_right(part):
     except BadConditions:
         pass
     with pytest.raises(BadConditions) as refused:
-        parse_conditions(text, LOGINS)
+        parse_filter(text, LOGINS)
     assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize("schema", [PAYMENTS, LOGINS, FLIGHTS])
 def test_the_example_of_a_schema_can_be_read(schema):
-    assert parse_conditions(example_of(schema), schema)
+    assert parse_filter(example_of(schema), schema)
 
 
 def test_a_schema_without_texts_or_examples_has_an_example_too():
     id, at = Field("id", "long"), Field("at", "time", unit="s")
     for more, text in ((), "id = 7"), ((Field("city", "string"),), 'city = "some text"'):
         schema = Schema("visits", (id, at, *more), ("id",), "at")
-        assert example_of(schema) == text and parse_conditions(text, schema)
+        assert example_of(schema) == text and parse_filter(text, schema)

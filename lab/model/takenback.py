@@ -1,0 +1,39 @@
+"""Events that are taken back: which records of a schema say so, and what is left of some records."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from lab.model.schema import Schema
+from lab.model.when import When, is_true
+from lab.model.whenreader import parse_when
+
+
+def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
+    """Whether a record takes back an event that came before.
+
+    >>> from dataclasses import replace
+    >>> from lab.model.schema import LOGINS
+    >>> takes_back({"action": "returned"}, replace(LOGINS, taken_back="action = returned"))
+    True
+    """
+    condition = taken_back(schema)
+    return condition is not None and is_true(condition, event)
+
+
+def still_there(events: Iterable[dict[str, Any]], schema: Schema) -> list[dict[str, Any]]:
+    """Of the records of one group, in order of arrival, the events that count: without duplicates, and what was taken back."""
+    there: dict[tuple, dict[str, Any]] = {}
+    for event in events:
+        same = schema.id_of(event), event[schema.time_field]
+        if takes_back(event, schema):
+            there.pop(same, None)
+        else:
+            there.setdefault(same, event)
+    return list(there.values())
+
+
+@lru_cache(maxsize=100)
+def taken_back(schema: Schema) -> When | None:
+    """Which of its events take one back that came before; None if none do. Raises BadConditions."""
+    return parse_when(schema.taken_back, schema) if schema.taken_back else None

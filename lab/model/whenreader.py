@@ -1,0 +1,262 @@
+"""Reads a condition on an event: text ──parse_when──► the tree of `lab.model.when`
+
+any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
+comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field ["not"] "startsWith" value
+             field ["not"] "in" (network | "(" value {"," value} ")")         field "is" ["not"] "null"
+"""
+
+import sys
+from ipaddress import ip_network
+from typing import NoReturn
+
+from lab.model.conditions import BadConditions, Reader, Token, value_of, written
+from lab.model.field import Field, Value
+from lab.model.filters import Filter, canonical
+from lab.model.schema import Schema
+from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, Other, When, joined
+from lab.model.words import shown
+
+# comparisons of one condition; brackets in brackets; values of one list
+MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
+WORDS = ("in", "not", "is", "startswith")  # that compare
+EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null'
+
+
+def parse_when(text: str, schema: Schema) -> When:
+    """The condition that a text means. Raises BadConditions, which says where, and what would be right.
+
+    >>> from lab.model.schema import LOGINS
+    >>> parse_when("amount > 500", LOGINS)
+    Comparison(field='amount', operator='>', operand=Decimal('500.00'))
+    >>> parse_when("amount > 500 and contry = KR", LOGINS)
+    Traceback (most recent call last):
+    lab.model.conditions.BadConditions: unknown logins field "contry", did you mean country? ... (at "contry", character 18)
+    """
+    reader = WhenReader(text, schema)
+    when = reader.event_condition()
+    if reader.next.kind != "end":
+        reader.refuse_rest()
+    return when
+
+
+def parse_filter(text: str, schema: Schema) -> Filter:
+    """The filter that a condition in words means; none: (). Raises BadConditions.
+
+    >>> from lab.model.schema import LOGINS
+    >>> parse_filter('country in (KR, CN) and device = "Mozilla/5.0 (X11; Linux)"', LOGINS)
+    (('country', ('CN', 'KR')), ('device', ('Mozilla/5.0 (X11; Linux)',)))
+    """
+    if not text.strip():
+        return ()
+    reader = WhenReader(text, schema)
+    filter = reader.filter()
+    if reader.next.kind != "end":
+        reader.refuse_rest()
+    return filter
+
+
+class WhenReader(Reader):
+    """Reads a condition from left to right, each token once."""
+
+    def __init__(self, text: str, schema: Schema):
+        super().__init__(text)
+        self.schema, self.comparisons, self.most_values = schema, 0, MAX_VALUES
+        self.last: tuple[Token, Token] | None = None  # the field and the last value of the comparison before
+
+    def event_condition(self) -> When:
+        """A whole condition, as far as it goes."""
+        self.comparisons = 0
+        return self._any(0)
+
+    def filter(self) -> Filter:
+        """A filter, whose lists are as long as a message has room for."""
+        self.most_values = sys.maxsize
+        filter = canonical(self.event_condition())
+        self.most_values = MAX_VALUES
+        return filter
+
+    def _any(self, brackets: int) -> When:
+        parts = [self._all(brackets)]
+        while self.next.is_word("or"):
+            self.take()
+            parts.append(self._all(brackets))
+        return joined(AnyOf, parts)
+
+    def _all(self, brackets: int) -> When:
+        parts = [self._term(brackets)]
+        while self.next.is_word("and"):
+            self.take()
+            parts.append(self._term(brackets))
+        return joined(AllOf, parts)
+
+    def _term(self, brackets: int) -> When:
+        if not self.next.is_sign("("):
+            return self._comparison()
+        opened = self.take()
+        if brackets == MAX_BRACKETS:
+            raise self.refuse(f"expected at most {MAX_BRACKETS} brackets in each other", opened)
+        when = self._any(brackets + 1)
+        if not self.next.is_sign(")"):
+            if self.next.kind == "end":
+                raise self.refuse("this bracket is not closed", opened)
+            self.refuse_rest()
+        self.take()
+        return when
+
+    def _comparison(self) -> Comparison:
+        if self.next.is_word("not") and self.after(1).kind in ("word", "sign"):
+            either = "write field not in (…), field not startsWith …, field != …, field is not null"
+            raise self.refuse(f"not stands beside the comparison: {either}")
+        if self.next.kind != "word":
+            raise self.refuse(f"expected the name of a field, as in {EXAMPLES}")
+        name = self.take()
+        field = self._field(name)
+        self.comparisons += 1
+        if self.comparisons > MAX_COMPARISONS:
+            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", name)
+        sign = self.take()
+        negated = sign.is_word("not")
+        if negated:
+            sign = self.take()
+        prefix = "not " if negated else ""
+        if sign.is_word("in"):
+            return Comparison(field.name, f"{prefix}in", self._values(field, name))
+        if sign.is_word("startswith"):
+            if field.type != "string":
+                raise self.refuse(f"{field.name} is no text: startsWith is for texts", sign)
+            return Comparison(field.name, f"{prefix}startsWith", value_of(self.text, field, self._one(name)))
+        if sign.is_word("is") and not negated:
+            return self._null(field)
+        if sign.kind == "sign" and sign.text in RELATIONS and not negated:
+            return Comparison(field.name, sign.text, self._operand(field, name, sign))
+        self._refuse_sign(field, sign, negated)
+
+    def _refuse_sign(self, field: Field, sign: Token, negated: bool) -> NoReturn:
+        instead = {"==": "=", "<>": "!="}.get(sign.text) if sign.kind == "sign" else None
+        if instead:
+            raise self.refuse(f"write {instead}: {field.name} {instead} …", sign)
+        if negated:
+            raise self.refuse(f"expected in or startsWith after {field.name} not", sign)
+        allowed = "=, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null"
+        raise self.refuse(f"expected {allowed} after {field.name}", sign)
+
+    def _field(self, name: Token) -> Field:
+        try:
+            return self.schema.field(name.text)
+        except ValueError as error:
+            raise self.refuse(str(error), name) from None
+
+    def _null(self, field: Field) -> Comparison:
+        negated = self.next.is_word("not")
+        if negated:
+            self.take()
+        if not self.next.is_word("null"):
+            raise self.refuse(f"expected null: {field.name} is null, {field.name} is not null")
+        self.take()
+        return Comparison(field.name, "is not null" if negated else "is null")
+
+    def _one(self, name: Token) -> Token:
+        if not self.next.is_value:
+            raise self.refuse(f"expected a value for {name.text}; one with signs goes in quotes")
+        if self.next.is_word("null"):
+            raise self.refuse(f"nothing equals null: write {name.text} is null or {name.text} is not null")
+        self.last = name, self.next
+        return self.take()
+
+    def _operand(self, field: Field, name: Token, sign: Token) -> Value | Other:
+        if field.type == "boolean" and sign.text not in ("=", "!="):
+            raise self.refuse(f"{field.name} is true or false: compare it with = or !=", sign)
+        token = self._one(name)
+        if other := self._other(field, token):
+            return other
+        if field.type == "time":
+            raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", token)
+        if token.kind == "word" and field.type == "string" and _network(token.text):
+            raise self.refuse(
+                f"a network is compared with in: {field.name} {'not ' * (sign.text == '!=')}in {token.text}",
+                token,
+            )
+        return value_of(self.text, field, token)
+
+    def _other(self, field: Field, token: Token) -> Other | None:
+        """The field that a word names, if it does not read as a number where a number is expected."""
+        if token.kind != "word" or token.text not in self.schema.names:
+            return None
+        if field.numeric and field.type != "time":
+            try:
+                value_of(self.text, field, token)
+                return None
+            except BadConditions:
+                pass
+        other = self.schema.field(token.text)
+        if _kind(field) != _kind(other):
+            also = '; a text goes in quotes: "' + token.text + '"' if _kind(field) == "text" else ""
+            raise self.refuse(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}{also}", token)
+        return Other(other.name)
+
+    def _values(self, field: Field, name: Token) -> tuple:
+        if field.type == "time":
+            raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", name)
+        if self.next.kind == "word" and field.type == "string" and _network(self.next.text):
+            return (self._exact_network(self.take()),)
+        if not self.next.is_sign("("):
+            raise self.refuse(f"the values of in stand in brackets: {name.text} in (…, …)")
+        self.take()
+        tokens = [self._one(name)]
+        while not (sign := self.take()).is_sign(")"):
+            if not sign.is_sign(","):
+                raise self.refuse(
+                    "expected , or ) after a value; one with blanks or signs goes in quotes", sign
+                )
+            tokens.append(self._one(name))
+            if len(tokens) > self.most_values:
+                raise self.refuse(f"expected at most {MAX_VALUES:,} values", tokens[-1])
+        bare = (token for token in tokens if token.kind == "word")
+        if field.type == "string" and any(_network(token.text) for token in bare):
+            networks = {self._exact_network(token) for token in tokens}
+            return tuple(sorted(networks, key=lambda each: (each.version, each)))
+        return tuple(sorted({value_of(self.text, field, token) for token in tokens}))
+
+    def _exact_network(self, token: Token) -> Network:
+        try:
+            return ip_network(token.text)
+        except ValueError:
+            network = _network(token.text)
+        right = f"write {network}" if network else "networks and other texts do not go into one list"
+        raise self.refuse(f"expected a network such as 10.0.0.0/8: {right}", token)
+
+    def refuse_rest(self) -> NoReturn:
+        """Says what is wrong with the token after a complete condition, and what is probably meant."""
+        sign, compares = self.next, self.after(2)
+        if sign.is_sign(")"):
+            raise self.refuse("no bracket is open here")
+        goes_on = self.after(1).kind == "word" and (compares.is_sign(*RELATIONS) or compares.is_word(*WORDS))
+        for word, signs in (("and", ("&", "&&", ",", ";")), ("or", ("|", "||"))):
+            if sign.is_sign(*signs) and (goes_on or not self.last):
+                raise self.refuse(f"write {word} between two conditions")
+        if sign.kind == "word" and self.after(1).is_sign(*RELATIONS):
+            raise self.refuse(f"write and between two conditions: … and {sign.text} {self.after(1).text} …")
+        if not self.last:
+            raise self.refuse("expected and or or")
+        name, value = self.last
+        if sign.is_sign(",", ";", "|", "||", "&", "&&"):
+            several = f"{name.text} in ({written(value.text)}, …)"
+            raise self.refuse(f"write and or or between two conditions; one of several values: {several}")
+        both = shown(self.text[value.start :].strip())
+        raise self.refuse(
+            f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
+        )
+
+
+def _kind(field: Field) -> str:
+    if field.type in ("time", "boolean"):
+        return field.type
+    return "number" if field.numeric else "text"
+
+
+def _network(text: str) -> Network | None:
+    """What a word with a / in it is, if that is a network, be it with bits that the network does not have."""
+    try:
+        return ip_network(text, strict=False) if "/" in text else None
+    except ValueError:
+        return None
