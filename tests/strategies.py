@@ -31,6 +31,11 @@ WHENS = (
     *("amount not in (1, -3.25)", "amount < userId", "userId >= amount", "eventId != userId"),
     *("country not in (KR, CN)", 'country > "KR"', "country <= ip", 'country = "K,R" or country is null'),
     *('ip startsWith "a;"', "ip not startsWith a", "ip in (10.0.0.0/8, ::1/128)", "ip not in 10.0.0.0/8"),
+    *(
+        "hour(eventTime) = 2",
+        'hour(eventTime, "-01:30") in (0, 1, 23)',
+        'weekday(eventTime, "Asia/Seoul") not in (4, 7)',
+    ),
     *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
 )
 TITLES = (None, "Too much", 'an "é" \\ \u2028 \U0001f600 <b>')

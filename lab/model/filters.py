@@ -6,6 +6,7 @@ amount > 500 or ip is null    ──►  any other condition, as `lab.model.when
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -40,12 +41,14 @@ def _in_order(when: When) -> When:
         distinct = {when_text(part): part for part in map(_in_order, when.parts)}
         return joined(type(when), (distinct[text] for text in sorted(distinct)))
     if isinstance(when.operand, tuple) and len(when.operand) == 1 and not are_networks(when.operand):
-        return Comparison(when.field, ONE_OF[when.operator], when.operand[0])
+        return replace(when, operator=ONE_OF[when.operator], operand=when.operand[0])
     return when
 
 
 def _values(of: Comparison) -> tuple:
     """The values of which the field must have one; () if the comparison says something else."""
+    if of.clock:
+        return ()
     if of.operator == "=" and not isinstance(of.operand, Other):
         return (of.operand,)
     is_list = of.operator == "in" and isinstance(of.operand, tuple) and not are_networks(of.operand)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
+from lab.model.clock import Clock
 from lab.model.conditions import written
 from lab.model.field import Value
 from lab.model.words import plain, visible
@@ -38,11 +39,15 @@ class Other:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A field of the event compared with a value, several values or networks, another field, or null."""
+    """A field of the event compared with a value, several values or networks, another field, or null.
+
+    `clock`: what is compared is what it shows at the field's time.
+    """
 
     field: str
     operator: str
     operand: Value | Other | tuple = None
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
             return all(is_true(part, event) for part in parts)
         case AnyOf(parts):
             return any(is_true(part, event) for part in parts)
+        case Comparison(field, operator, operand, Clock() as clock):
+            return event[field] is not None and _compares(operator, clock.at(event[field]), operand)
         case Comparison(field, "is null"):
             return event[field] is None
         case Comparison(field, "is not null"):
@@ -163,6 +170,8 @@ def when_text(when: When) -> str:
             )
         case AnyOf(parts):
             return " or ".join(map(when_text, parts))
+        case Comparison(field, operator, operand, Clock() as clock):
+            return when_text(Comparison(clock.text(field), operator, operand))
         case Comparison(field, "is null" | "is not null" as operator):
             return f"{field} {operator}"
         case Comparison(field, operator, Other(name)):

@@ -3,12 +3,15 @@
 any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
 comparison:  field ("=" | "!=" | "<" | "<=" | ">" | ">=") (value | field)     field ["not"] "startsWith" value
              field ["not"] "in" (network | "(" value {"," value} ")")         field "is" ["not"] "null"
+field: name | ("hour" | "weekday") "(" name of a time ["," zone] ")", which is compared with numbers
 """
 
 import sys
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import NoReturn
 
+from lab.model.clock import SHOWS, Clock
 from lab.model.conditions import BadConditions, Reader, Token, value_of, written
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical
@@ -110,10 +113,39 @@ class WhenReader(Reader):
         if self.next.kind != "word":
             raise self.refuse(f"expected the name of a field, as in {EXAMPLES}")
         name = self.take()
-        field = self._field(name)
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
             raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", name)
+        if self.next.is_sign("(") and name.is_word(*SHOWS):
+            return self._clock_comparison(name)
+        return self._compared(name, self._field(name))
+
+    def _clock_comparison(self, name: Token) -> Comparison:
+        """What a clock shows, compared with numbers."""
+        self.take()
+        field = self._field(of := self.take())
+        if field.type != "time" and field.name != self.schema.time_field:
+            raise self.refuse(f"{field.name} is no time: {name.text} is of a time", of)
+        zone = ["UTC"]
+        if self.next.is_sign(","):
+            self.take()
+            zone = [self._one(name).text]
+        if not (closed := self.take()).is_sign(")"):
+            raise self.refuse(f"expected ) after {name.text}({field.name}, zone", closed)
+        try:
+            clock = Clock(name.text.lower(), *zone)
+        except ValueError as error:
+            raise self.refuse(str(error), self.tokens[self.place - 2]) from None
+        least, most = SHOWS[clock.shows]
+        sign = self.next
+        compared = self._compared(name, Field(clock.shows, "long"))
+        operand = compared.operand
+        values = operand if isinstance(operand, tuple) else (operand,)
+        if not all(isinstance(value, int) and least <= value <= most for value in values):
+            raise self.refuse(f"{clock.shows} is compared with numbers from {least} to {most}", sign)
+        return replace(compared, field=field.name, clock=clock)
+
+    def _compared(self, name: Token, field: Field) -> Comparison:
         sign = self.take()
         negated = sign.is_word("not")
         if negated:

@@ -17,6 +17,7 @@ from lab.model.rules import parse_message
 from lab.model.schema import LOGINS, Schema
 from lab.model.when import is_true
 from lab.model.whenreader import parse_when
+from tests.model.test_clock import AUTUMN, SPRING
 from tests.model.test_when import conditions
 from tests.strategies import WHENS
 
@@ -110,6 +111,17 @@ def test_two_fields_with_other_digits_after_the_point_are_compared_exactly(one, 
     ]
     by_engine, by_reference = truth(rules, lines, schema)
     assert by_engine == by_reference
+
+
+@pytest.mark.parametrize("zone", ["UTC", "-03:30", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Monrovia"])
+def test_clocks_show_what_they_show_in_the_reference(zone):
+    changes = [SPRING, AUTUMN, 63_593_070_000, 1_728_142_200_000]  # Berlin, Monrovia, Lord Howe Island
+    times = [change + off for change in changes for off in (-3_600_001, -1, 0, 1, 1_800_000, 86_400_000)]
+    lines = [json.dumps({"eventId": n, "eventTime": time}) for n, time in enumerate(times)]
+    rules = [rule_of(f'hour(eventTime, "{zone}") = {hour}') for hour in range(24)]
+    rules += [rule_of(f'weekday(eventTime, "{zone}") in ({day})') for day in range(1, 8)]
+    by_engine, by_reference = truth(rules, lines, LOGINS)
+    assert by_engine == by_reference and all(sum(row) == 2 for row in by_engine)
 
 
 def test_each_different_condition_is_evaluated_once_and_rules_without_one_need_no_column():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.model.clock import Clock
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.rules import BadRule, RuleBook, parse_message
@@ -83,6 +84,13 @@ def conditions():
         st.builds(Comparison, st.sampled_from(["ip", "device"]), starts, texts()),
         st.builds(Comparison, st.sampled_from(LOGINS.names), nulls),
         st.builds(lambda pair, by: Comparison(pair[0], by, Other(pair[1])), others, relation),
+        st.builds(
+            Comparison,
+            st.just("eventTime"),
+            relation,
+            st.integers(1, 7),
+            st.sampled_from([Clock("hour"), Clock("weekday", "-03:30"), Clock("hour", "Europe/Berlin")]),
+        ),
         st.sampled_from(["ip in 10.0.0.0/8", "ip not in (10.0.0.0/8, 192.168.0.0/16, ::/0)"]).map(
             lambda text: parse_when(text, LOGINS)
         ),

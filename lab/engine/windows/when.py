@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, different_whens, when_column
 from lab.engine.records.columns import Columns, take
+from lab.model.clock import Clock
 from lab.model.rule import WHERE, Rule
 from lab.model.schema import Schema
 from lab.model.takenback import taken_back
+from lab.model.times import HOUR_MS
 from lab.model.when import (
     RELATIONS,
     AllOf,
@@ -117,6 +119,8 @@ class Given:
 
     def _numbers(self, when: Comparison) -> np.ndarray:
         values, scale = self._whole(when.field), self._schema.field(when.field).scale
+        if when.clock:
+            values = when.clock.shown(values + _offsets(when.clock, values))
         match when.operand:
             case Other(name):
                 return RELATIONS[when.operator](
@@ -142,6 +146,19 @@ class Given:
             true = pc.is_in(column, pa.array(operand, column.type))
         true = pc.fill_null(true, False).to_numpy(zero_copy_only=False)
         return ~true if when.operator.startswith("not ") else true.copy()
+
+
+def _offsets(clock: Clock, times: np.ndarray) -> np.ndarray | int:
+    """The difference to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
+    if clock.fixed_ms is not None:
+        return clock.fixed_ms
+    hours, which = np.unique(times // HOUR_MS, return_inverse=True)
+    first = [clock.offset_ms(hour * HOUR_MS) for hour in hours.tolist()]
+    last = [clock.offset_ms((hour + 1) * HOUR_MS - 1) for hour in hours.tolist()]
+    offsets = np.array(first, np.int64)[which]
+    changing = np.flatnonzero((np.array(first) != np.array(last))[which])
+    offsets[changing] = [clock.offset_ms(time) for time in times[changing].tolist()]
+    return offsets
 
 
 def _minor(value: Any, scale: int) -> int:

@@ -1,0 +1,104 @@
+"""What a clock on the wall shows at a time: the hour, or the day of the week, in a time zone.
+
+    hour(eventTime) >= 22        hour(eventTime, "+09:00") < 6        weekday(eventTime, "Europe/Berlin") in (6, 7)
+
+Zones by name are those of the package tzdata, whatever the machine has, so that a rule means the same everywhere.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from importlib import resources
+from zoneinfo import ZoneInfo
+
+from lab.model.conditions import written
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
+from lab.model.words import shown
+
+SHOWS = {"hour": (0, 23), "weekday": (1, 7)}  # the smallest and the largest number; 1 is Monday
+FIRST_WEEKDAY = 3  # days from a Monday to 1970-01-01
+EARLIEST, LATEST = (
+    -60_000_000_000,
+    253_000_000_000,
+)  # s; before and after, the difference to UTC stays what it is then
+_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """`shows`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
+
+    >>> Clock("hour").at(82_800_000), Clock("hour", "+09:00").at(82_800_000), Clock("weekday", "+09:00").at(82_800_000)
+    (23, 8, 5)
+    >>> Clock("hour", "Europe/Belrin")
+    Traceback (most recent call last):
+    ValueError: unknown time zone "Europe/Belrin", did you mean Europe/Berlin?...
+    """
+
+    shows: str
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.fixed_ms is None:
+            _zone(self.zone)
+
+    @property
+    def fixed_ms(self) -> int | None:
+        """The difference to UTC, None if it changes."""
+        if self.zone == "UTC":
+            return 0
+        match = _OFFSET.fullmatch(self.zone)
+        if not match:
+            return None
+        ms = int(match[2]) * HOUR_MS + int(match[3]) * MINUTE_MS
+        return -ms if match[1] == "-" else ms
+
+    def offset_ms(self, time_ms: int) -> int:
+        """The difference to UTC at a time in ms since the epoch."""
+        fixed = self.fixed_ms
+        return _offset_ms(self.zone, time_ms // 1000) if fixed is None else fixed
+
+    def at(self, time_ms: int) -> int:
+        """What it shows at a time in ms since the epoch."""
+        return self.shown(time_ms + self.offset_ms(time_ms))
+
+    def shown(self, local_ms):
+        """What it shows where clocks are so far, in ms: an integer, or a NumPy array of them."""
+        if self.shows == "hour":
+            return local_ms // HOUR_MS % 24
+        return (local_ms // DAY_MS + FIRST_WEEKDAY) % 7 + 1
+
+    def text(self, field: str) -> str:
+        """How a condition names what it shows at the time in a field."""
+        zone = "" if self.zone == "UTC" else f", {written(self.zone)}"
+        return f"{self.shows}({field}{zone})"
+
+
+@lru_cache(maxsize=10_000)
+def _offset_ms(zone: str, time_s: int) -> int:
+    at = datetime.fromtimestamp(min(max(time_s, EARLIEST), LATEST), UTC)
+    offset = at.astimezone(_zone(zone)).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds() * 1000)
+
+
+@cache
+def _names() -> frozenset[str]:
+    try:
+        return frozenset((resources.files("tzdata") / "zones").read_text().split())
+    except ModuleNotFoundError:
+        return frozenset()
+
+
+@cache
+def _zone(name: str) -> ZoneInfo:
+    if name not in _names():
+        close = get_close_matches(name, _names(), n=1)
+        guess = f", did you mean {close[0]}?" if close else ""
+        allowed = "UTC, a difference such as +09:00, or a name such as Europe/Berlin"
+        without = "" if _names() else "; names need the package tzdata"
+        raise ValueError(f"unknown time zone {shown(name)}{guess} (known: {allowed}{without})")
+    file = resources.files("tzdata") / "zoneinfo" / name
+    with file.open("rb") as data:
+        return ZoneInfo.from_file(data, name)

@@ -1,0 +1,90 @@
+"""What a clock shows: the hour and the day of the week in a time zone, in a condition on an event."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from importlib import resources
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lab.model.clock import Clock
+from lab.model.conditions import BadConditions
+from lab.model.schema import LOGINS, MAX_TIME
+from lab.model.when import is_true, when_text
+from lab.model.whenreader import parse_when
+from tests.model.test_when import TYPES
+
+ZONES = ("UTC", "+09:00", "-03:30", "Asia/Seoul", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe")
+# clocks in Berlin go from 2:00 to 3:00, and from 3:00 to 2:00
+SPRING, AUTUMN = 1_711_846_800_000, 1_729_990_800_000
+
+
+def local(time_ms: int, zone: str) -> datetime:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
+    sign = zone[0] + "1"
+    if zone[0] in "+-":
+        hours, minutes = zone[1:].split(":")
+        return at.astimezone(timezone(int(sign) * timedelta(hours=int(hours), minutes=int(minutes))))
+    return at.astimezone(ZoneInfo(zone))
+
+
+@given(st.integers(0, MAX_TIME - 1), st.sampled_from(ZONES))
+@example(SPRING - 1, "Europe/Berlin")
+@example(SPRING, "Europe/Berlin")
+@example(AUTUMN - 1, "Europe/Berlin")
+@example(AUTUMN, "Europe/Berlin")
+def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
+    at = local(time_ms, zone)
+    assert (Clock("hour", zone).at(time_ms), Clock("weekday", zone).at(time_ms)) == (at.hour, at.isoweekday())
+
+
+@pytest.mark.parametrize("time_ms", [-(10**13), 2 * 10**14, 253_402_300_799_999])
+def test_no_time_that_a_field_can_have_is_too_far(time_ms):
+    assert 0 <= Clock("hour", "Europe/Berlin").at(time_ms) <= 23
+
+
+def test_zones_are_those_of_the_package(monkeypatch):
+    monkeypatch.setattr("zoneinfo.TZPATH", ())
+    names = (resources.files("tzdata") / "zones").read_text().split()
+    assert len(names) > 500 and all(Clock("hour", name).at(0) in range(24) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("hour(eventTime) >= 22", "hour(eventTime) >= 22"),
+        ("HOUR(eventTime, UTC) in (22, 23)", "hour(eventTime) in (22, 23)"),
+        ("hour(eventTime, +09:00) < 6", 'hour(eventTime, "+09:00") < 6'),
+        ("weekday(eventTime, 'Europe/Berlin') = 7", 'weekday(eventTime, "Europe/Berlin") = 7'),
+    ],
+)
+def test_a_condition_on_a_clock_reads_back(text, zone):
+    when = parse_when(text, LOGINS)
+    assert when_text(when) == zone and parse_when(zone, LOGINS) == when
+
+
+@pytest.mark.parametrize("text", ["hour(seen) != 3", "hour(seen) not in (3)", "weekday(seen) >= 1"])
+def test_a_time_that_is_null_is_at_no_hour(text):
+    assert not is_true(parse_when(text, TYPES), {"seen": None})
+    assert is_true(parse_when(text, TYPES), {"seen": 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "reason"),
+    [
+        ("hour(amount) > 5", "amount", "amount is no time"),
+        ("hour(eventTme) > 5", "eventTme", "did you mean eventTime?"),
+        ("hour(eventTime) > 24", ">", "numbers from 0 to 23"),
+        ("weekday(eventTime) = 0", "=", "numbers from 1 to 7"),
+        ("hour(eventTime) = userId", "=", "numbers from 0 to 23"),
+        ("hour(eventTime) is null", "is", "numbers from 0 to 23"),
+        ("hour(eventTime, Europe/Belrin) > 5", "Europe/Belrin", "did you mean Europe/Berlin?"),
+        ("hour(eventTime, +25:00) > 5", "+25:00", "a difference such as +09:00"),
+        ("hour(eventTime > 5", ">", "expected )"),
+    ],
+)
+def test_what_cannot_be_read_says_where(text, wrong, reason):
+    with pytest.raises(BadConditions) as refused:
+        parse_when(text, LOGINS)
+    assert reason in str(refused.value) and text[refused.value.start : refused.value.end] == wrong
