@@ -11,18 +11,19 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from lab.model.conditions import written
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 from lab.model.words import shown
 
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
 SHOWS = {"hour": (0, 23), "weekday": (1, 7)}  # the smallest and the largest number; 1 is Monday
 FIRST_WEEKDAY = 3  # days from a Monday to 1970-01-01
-EARLIEST, LATEST = (
-    -60_000_000_000,
-    253_000_000_000,
-)  # s; before and after, the difference to UTC stays what it is then
+# in s: before and after, the difference to UTC stays what it is then
+EARLIEST, LATEST = -60_000_000_000, 253_000_000_000
 _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
@@ -92,7 +93,9 @@ def _names() -> frozenset[str]:
 
 
 @cache
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str) -> "ZoneInfo":
+    from zoneinfo import ZoneInfo  # only where a rule needs it: few do
+
     if name not in _names():
         close = get_close_matches(name, _names(), n=1)
         guess = f", did you mean {close[0]}?" if close else ""
