@@ -18,7 +18,7 @@ NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
 TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
-# a language that the lessons are translated into: make lab LANGUAGE=ko
+# a language that the lessons are translated into: make lab LANGUAGE=ko, or zh
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list

@@ -5,21 +5,19 @@ import re
 
 import nbformat
 import pytest
+from markdown_it import MarkdownIt
 
 import lab
 from lab.model import language as speaking
 from lab.teach import translations
 from lab.teach.lessons import ENGLISH, FOLDER, built, languages_of, notebook_of, prediction, sources, texts
 
-COMPLETE = {
-    "ko": [
-        "00-start-here",
-        "01-dynamic-partitioning",
-        "03-custom-windows",
-        "05-rescaling-keyed-state",
-        "words",
-    ]
-}
+LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
+COMPLETE = {"ko": [*LESSONS, "words"], "zh": LESSONS}
+HAN, WIDE = "[\u4e00-\u9fff]", "[\uff01-\uff1f\u3001\u3002]"
+UNCHINESE = re.compile(
+    f"{HAN}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN}|{HAN}[,;:?!()]|[,;:?!()]{HAN}| {WIDE}|{WIDE} (?![ |*`])"
+)
 files = pytest.mark.parametrize(
     "language, name",
     [
@@ -43,6 +41,25 @@ def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(la
         if (found := list(translations.faults(text, translation, terms, expected[text])))
     }
     assert not wrong
+
+
+@files
+def test_emphasis_in_a_translation_is_rendered(language, name):
+    """Markdown leaves *값(value)*은 as it is: behind punctuation, a closing asterisk needs a space."""
+    for text, translation in translations.pairs(language, name).items():
+        if texts(name)[text] == "markdown":
+            html = MarkdownIt().enable("table").render(translation)
+            assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", COMPLETE["zh"])
+def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
+    for text, translation in translations.pairs("zh", name).items():
+        if texts(name)[text] == "code":
+            parts = re.findall(r"\"[^\"\n]*\"|#.*", translation)
+        else:
+            parts = [translations.FENCED.sub("", translation)]
+        assert not [found[0] for part in parts for found in UNCHINESE.finditer(part)]
 
 
 def test_what_must_be_translated_is():
