@@ -29,7 +29,7 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"``.+?``|`[^`\n]+`")
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 SENSES = " / "
-SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
+SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 
 
 def languages() -> list[str]:

@@ -88,6 +88,12 @@ def test_a_fault_of_a_translation_is_named(text, translation, kind, fault):
     assert list(translations.faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
 
 
+def test_a_word_beside_a_value_is_translated_and_a_name_is_not():
+    assert translations.has_words('f"{count:4} alerts"', "code")
+    assert translations.has_words('print("Monday: ", total)', "code")
+    assert not translations.has_words('lab.dataset("payments") / "rules.json"', "code")
+
+
 def test_strings_comments_and_the_order_within_a_sentence_are_the_translators():
     code = 'x = f"{a} of {b}"  # all'
     assert not list(translations.faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
