@@ -3,7 +3,7 @@
     events ──► where paymentAmount > 15 ──► large      trigger(processingTime="0 seconds"): plan, run, commit, again
                                                        trigger(realTime="5 seconds"): one long batch; rows flow through it
 
-Real-time mode came with Spark 4.1. It takes Kafka as a source, and operators that keep no state and call no Python.
+Real-time mode came with Spark 4.1. It takes Kafka as a source, and operators that call no Python; aggregations since Spark 4.3.
 """
 
 import tempfile
