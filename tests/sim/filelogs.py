@@ -36,7 +36,7 @@ class Appending(Context):
 
 
 class FileLogsInMemory:
-    """`ends.FileLogs` as far as the engine reads it; in place of `world.SimLogs`."""
+    """`ends.FileLogs` as far as the engine reads it; in place of `tests.sim.topics.SimLogs`."""
 
     divisible = True
 
