@@ -226,3 +226,15 @@ def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     file = tmp_path / FOLDER / "000000001.jsonl"
     file.write_bytes(file.read_bytes()[: -torn or None])
     assert newest(folder) == mark(5 if torn else 7) == max(written(folder).items())[1]
+
+
+def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_path):
+    cuts = attempt(tmp_path)
+    cuts.add(mark(5))
+    for wrong in (lambda: cuts.add(mark(4)), cuts.saved, cuts.next):
+        with pytest.raises(AssertionError):
+            wrong()
+    cuts.end()
+    with pytest.raises(AssertionError, match="no cut comes after the end"):
+        cuts.add(mark(6))
+    assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]

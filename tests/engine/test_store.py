@@ -205,3 +205,18 @@ def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
         direct.flush()
     (held,) = direct.stores.values()
     assert held.arrays["size"][layout.RESETS] == users <= len(held.arrays["reset"]) // 2
+
+
+def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 5 * MINUTE)
+    for kind, text in (maximum(1, "5m"), login(1, 100, 1), login(2, 101, 1)):
+        (direct.event if kind == "event" else direct.control)(text)
+    direct.flush()
+    (held,) = direct.stores.values()
+    assert held.last_seq == 1
+    direct.seq = 1
+    direct.event(login(3, 102, 1)[1])
+    with pytest.raises(AssertionError, match="events come after those that are stored"):
+        direct.flush()
+    with pytest.raises(AssertionError, match="in order of seq"):
+        held.load(*held.export(0, 2, 5 * MINUTE), {}, 5 * MINUTE)

@@ -146,6 +146,8 @@ class Cuts:
 
     def add(self, end: Mark) -> Cut:
         """Writes a cut ahead. Raises TakenOver, and writes nothing, if another attempt has taken the epoch over."""
+        assert not self.ended, "no cut comes after the end of an epoch"
+        assert end["cut"] >= self.mark["cut"], "a cut ends no earlier than it begins"
         self._add({"cut": end})
         return self._follow(end)
 
@@ -165,11 +167,13 @@ class Cuts:
 
     def saved(self) -> None:
         """The state file of the epoch is there: nobody carries out its cuts again."""
+        assert self.ended, "an epoch is saved after its end"
         self._add({"saved": True})
         self.is_saved = True
 
     def next(self) -> None:
         """Begins the epoch after this one, which is saved. Raises TakenOver if somebody else has."""
+        assert self.is_saved, "an epoch begins after the one before is saved"
         if not self._begin(self.mark):
             raise self._taken_over()
         self._tidy()

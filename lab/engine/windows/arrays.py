@@ -171,6 +171,11 @@ class StoreArrays:
         return int(self.arrays["size"][layout.GROUPS])
 
     @property
+    def last_seq(self) -> int:
+        """The seq of the event that was stored last; -1 before the first event."""
+        return int(self.arrays["event"][self.events - 1, layout.SEQ]) if self.events else -1
+
+    @property
     def newest(self) -> np.ndarray:
         """The newest event time of each key-group, ms; `layout.NEVER` before the first event."""
         return self.arrays["newest"]

@@ -120,6 +120,7 @@ class RouteStore(StoreArrays):
         Where events can be taken back, the columns get TAKEN.
         Row i gets seq first_seq + i, so the next call's first_seq must be greater than all of these.
         """
+        assert first_seq > self.last_seq, "events come after those that are stored"
         batch = self.batch(columns)
         self._prepare(batch, max_out_of_orderness_ms)
         fate = np.empty(len(batch.time), np.uint8)
@@ -142,7 +143,9 @@ class RouteStore(StoreArrays):
                 taken,
                 alerts,
             )
+            assert fired <= len(alerts), "one event has no more alerts than there is room for"
             found.append(alerts[:fired])
+        assert self.events <= len(self.arrays["event"]) and self.groups <= len(self.arrays["group"])
         if self.schema.taken_back:
             columns[TAKEN] = taken
         alerts = np.concatenate(found)
@@ -203,14 +206,16 @@ class RouteStore(StoreArrays):
         """
         batch = self.batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
-        groups.load(self.store, batch, writable(events["seq"]), self.widest_ms + max_out_of_orderness_ms)
+        seq = writable(events["seq"])
+        assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
+        groups.load(self.store, batch, seq, self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
         pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
         rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
         self._make_room(groups=len(rows), resets=len(rows))
         key = self.key(resets, len(resets["seq"]))
-        key_group, rule, seq = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
-        groups.load_resets(self.store, key, key_group, rule, seq, rows)
+        key_group, rule, reset_seq = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        groups.load_resets(self.store, key, key_group, rule, reset_seq, rows)
 
     def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
         """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""

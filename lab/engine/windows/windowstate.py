@@ -168,6 +168,7 @@ class WindowState:
                 max((each.last for each in self.windows.awaiting), default=BEFORE_ALL),
             ),
         ]
+        assert all(file.last < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
         # the epoch that made it so is saved, and what is written tells who may still want to read it that it is late
         for name in self.garbage:
             self.files.folder.remove(name)
@@ -182,7 +183,9 @@ class WindowState:
         end = first_seq(self.number + 1)
 
         def export(number: int) -> tuple[int, Columns, Columns]:
-            events, resets = self.windows.stores[number].export(start, end, self.windows.late_ms)
+            store = self.windows.stores[number]
+            assert store.last_seq < end, "a store has no event of a later epoch than its state file"
+            events, resets = store.export(start, end, self.windows.late_ms)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
