@@ -181,11 +181,3 @@ def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> Costs
     """A snapshot at `before`, restored at `after` in all three ways."""
     snapshot = Snapshot(folder, keys, before)
     return Costs(snapshot.restore(way, after) for way in WAYS)
-
-
-def keys_of(checkpoint: Path, key_groups: int = 128) -> Keys:
-    """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
-    from lab.state.read import sizes_by_group
-
-    hashes, sizes = sizes_by_group(checkpoint)
-    return Keys.of(hashes, sizes, key_groups)

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lab.contrast.restore import compare_restores, keys_of
+from lab.contrast.restore import Keys, compare_restores
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark import pipeline
 from lab.machine.session import session
+from lab.state.read import sizes_by_group
 from lab.state.rescale import rescale
 from tests.bench.data import Payments, logs_of, rule
 
@@ -30,6 +31,12 @@ GROUPINGS = (
 )
 RULES = [rule(number, keys, "90d", 10**6) for number, keys in enumerate(GROUPINGS, 1)]
 BATCH = 400_000  # events
+
+
+def keys_of(checkpoint: Path, key_groups: int = 128) -> Keys:
+    """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
+    hashes, sizes = sizes_by_group(checkpoint)
+    return Keys.of(hashes, sizes, key_groups)
 
 
 def run(spark: SparkSession, logs: FileLogs, folder: Path, parallelism: int) -> float:
