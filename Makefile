@@ -104,9 +104,10 @@ browser: setup ## the lessons and the control room in a real browser (Chromium; 
 pictures: setup ## make the pictures of docs/pictures anew, with the browser
 	@mkdir -p docs/pictures && LAB_PICTURES=docs/pictures $(PY) -m pytest -m browser tests/browser $(ARGS)
 
-soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, and the window loop with every array index checked
+soak: setup ## the long tests: kills of engine and broker while logs grow, a long log rescaled, all random examples, and the window loop with every array index checked
 	@$(PY) -m pytest -m soak -o faulthandler_timeout=0 -s --ignore=tests/browser $(ARGS)
-	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py
+	@LAB_ALL_EXAMPLES=1 $(PY) -m pytest $$(grep -l 'tests.examples' -r tests --include='test_*.py')
+	@LAB_EXAMPLES=500 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/numba-checked $(PY) -m pytest tests/engine/test_stages.py tests/engine/test_blocks.py
 
 chaos: setup ## real kills of worker, Java, parent and broker while events flow: what is lost, and for how long (ARGS="--kills 1000 --kafka")
 	@$(PY) -m tests.soak.chaos $(ARGS)

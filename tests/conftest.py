@@ -14,7 +14,13 @@ from lab.machine import broker, jars
 from lab.machine.session import session
 
 collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
-LONGEST = ("runs_and_every_check_says_right", "test_run_kafka.py", "test_kills.py", "engine/test_kafka.py")
+LONGEST = (
+    "test_run_kafka.py",
+    "runs_and_every_check_says_right",
+    "test_kills.py",
+    "::test_run_answers",
+    "engine/test_kafka.py",
+)
 JIT = "NUMBA_DISABLE_JIT"
 jit = os.environ.get(JIT)
 data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own progress; gone at the end

@@ -29,6 +29,7 @@ from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS, Schema
+from tests.examples import examples
 
 RULES = ["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"]
 ORDERS = Schema(
@@ -271,7 +272,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), json_values, max_size=3), max_size=5), st.integers(0, 3))
 def test_whatever_the_records_of_a_list_each_stands_on_a_line_of_its_own(records, indent):
     class Opened(io.BytesIO):
@@ -332,7 +333,7 @@ def test_parquet_of_any_type_is_exact(name, tmp_path):
     assert (len(source), source.format, source.place(1)) == (2, "Parquet", "events.parquet:row 2")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(width=32) | st.floats(), min_size=1))
 def test_a_double_is_the_shortest_text_that_gives_it_back(numbers):
     from lab.apps.parquet import _float

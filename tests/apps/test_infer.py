@@ -12,6 +12,7 @@ from lab.apps.inferredfields import fits_long
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schemafile import from_toml
+from tests.examples import examples
 from tests.orders import orders
 
 ORDERS = [line.encode() for line in orders(500)]
@@ -211,7 +212,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=6), values, max_size=5), min_size=1, max_size=6))
 def test_whatever_the_records_the_proposal_is_a_schema(records):
     lines = [

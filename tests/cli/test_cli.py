@@ -249,61 +249,33 @@ def test_what_cannot_work_is_refused_in_one_line_before_spark_starts(words, says
     assert says in err and len(err.strip().splitlines()) == 1 and not Path("logs").exists()
 
 
-@pytest.mark.slow
-def test_a_second_engine_is_refused_and_a_killed_one_leaves_nothing_behind(files):
-    def held(process: psutil.Process) -> set[Path]:
-        """The folders of shared memory that an engine holds on to."""
-        opened: list[str] = []
-        for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # it has just ended
-                opened += [file.path for file in each.open_files()]
-        return {Path(path).parent for path in opened if path.endswith("/held")}
+def shared_memory(process: psutil.Process) -> set[Path]:
+    """The folders of shared memory that an engine has open."""
+    opened: list[str] = []
+    for each in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            opened += [file.path for file in each.open_files()]
+    return {Path(path).parent for path in opened if path.endswith("/held")}
 
-    def reading(number: int) -> subprocess.Popen:
-        command = [sys.executable, "-m", "lab", "run", "--logs", "logs"]
-        with Path("screen").open("w") as screen:
-            engine = subprocess.Popen(command, stdout=screen, stderr=screen, start_new_session=True)
-        stats = FileLogs(Path("logs")).log("stats")
-        wait_until(
-            lambda: sum(json.loads(line).get("records", 0) for line in stats.read()) >= number,
-            alive=lambda: engine.poll() is None,
-            said=Path("screen").read_text,
-        )
-        return engine
 
-    events = FileLogs(Path("logs")).log("events")
-    events.append(LINES[:150])
-    first = reading(150)
-    assert (left := held(psutil.Process(first.pid))) and all(folder.exists() for folder in left)
-    done = subprocess.run(
-        [sys.executable, "-m", "lab", "run", "--logs", "logs", "--checkpoint", "other"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == FAILED, done.stderr
-    assert re.search(
-        r"lab: log .*/alerts is in use by an engine \(process \d+\)", done.stderr.splitlines()[-1]
-    )
-    family = [psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)]
-    for process in family:
+def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) -> list[psutil.Process]:
+    """Sends a signal to an engine, or to everybody of its family, Java and the workers, too."""
+    family = [process, *process.children(recursive=True)]
+    for each in family if everybody else family[:1]:
         with suppress(psutil.NoSuchProcess):
-            process.kill()
-    first.wait()
-    psutil.wait_procs(family, PATIENCE_S)
-    events.append(LINES[150:])
-    second = reading(len(LINES))
-    assert not any(folder.exists() for folder in left)
-    left = held(psutil.Process(second.pid))
-    second.send_signal(signal.SIGTERM)
-    assert second.wait(PATIENCE_S) == OK and not any(folder.exists() for folder in left)
+            each.send_signal(number)
+    return family
 
 
-def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):
-    """One engine in a process of its own, stopped by a signal and started again; each log where it was told to be."""
+@pytest.mark.slow
+def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(files, tmp_path):
+    """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager, which signals the whole family.
+
+    Each log is where it was told to be. No shared memory is left, what a killed engine left is removed by the next one.
+    """
     logs = FileLogs(tmp_path / "out", {"events": tmp_path / "in", "control": tmp_path / "rules"})
     where = ["--events", "in", "--rules", "rules", "--alerts", "out/alerts"]
+    run = [sys.executable, "-m", "lab", "run", *where]
     expected = [alert.alert_id for alert in replay("events.jsonl", [RULE], engine="reference").alerts]
 
     def seen() -> int:
@@ -311,26 +283,33 @@ def test_run_answers_rules_alerts_and_continues_after_a_stop(files, tmp_path):
 
     control = ["--rules", "rules", "--acks", "out/acks"]
     assert main(["rules", "add", RULE, *control, "--timeout", "0"]) == OK
-    for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
-        logs.log("events").append(LINES[150 * number : 150 * (number + 1)])
-        command = [sys.executable, "-m", "lab", "run", *where]
-        with program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as engine:
+    left: set[Path] = set()
+    for number, stop in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM)):
+        logs.log("events").append(LINES[100 * number : 100 * (number + 1)])
+        with program(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as engine:
             wait_until(
-                lambda: seen() == 150 * (number + 1),  # noqa: B023
+                lambda: seen() == 100 * (number + 1),  # noqa: B023
                 alive=lambda: engine.poll() is None,
                 said=lambda: engine.communicate(timeout=1),
             )
-            if number:
+            assert not any(folder.exists() for folder in left)
+            process = psutil.Process(engine.pid)
+            assert (left := shared_memory(process)) and all(folder.exists() for folder in left)
+            if stop is signal.SIGINT:
+                second = [*run, "--checkpoint", "other"]
+                done = subprocess.run(second, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+                assert done.returncode == FAILED, done.stderr
+                in_use = r"lab: log .*/alerts is in use by an engine \(process \d+\)"
+                assert re.search(in_use, done.stderr.splitlines()[-1])
+            if stop is signal.SIGTERM:
                 assert main(["rules", "pause", "1", *control, "--timeout", str(PATIENCE_S)]) == OK
                 assert main(["rules", "pause", "7", *control, "--timeout", str(PATIENCE_S)]) == USAGE
-            family = [psutil.Process(engine.pid)]
-            if stop is signal.SIGTERM:  # a service manager's way: to Java and the workers, too
-                family += family[0].children(recursive=True)
-            for process in family:
-                with suppress(psutil.NoSuchProcess):
-                    process.send_signal(stop)
+            family = signalled(process, stop, everybody=stop is not signal.SIGINT)
             out, err = engine.communicate(timeout=PATIENCE_S)
-        assert engine.returncode == OK and "150 events, " in err and out == ""
+            psutil.wait_procs(family, PATIENCE_S)
+        if stop is not signal.SIGKILL:
+            assert engine.returncode == OK and "100 events, " in err and out == ""
+            assert not any(folder.exists() for folder in left)
         assert not [word for word in NOISE if word in err], err
     found = [json.loads(line)["alertId"] for line in logs.log("alerts").read()]
     assert sorted(found) == sorted(expected)

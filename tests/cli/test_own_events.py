@@ -2,8 +2,8 @@
 
 import json
 import re
+import shlex
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from lab.engine.checkpoint.settings import Settings, saved_schema
 from lab.model.reference import run
 from lab.model.schema import Schema
 from tests.orders import orders
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import wait_until
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SECTION = README.partition("## Your own events\n")[2].partition("\n## ")[0]
@@ -34,26 +34,22 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def shell(command: str) -> str:
-    command = command.replace(".venv/bin/lab", f"{sys.executable} -m lab")
-    done = subprocess.run(
-        command, shell=True, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def test_from_my_file_of_events_to_my_rules_alerts(spark, folder, capsys):
+    """The commands as a shell splits them, in this process: they share its Spark."""
 
+    def lab_says(command: str) -> str:
+        assert main(shlex.split(command.removeprefix(".venv/bin/lab"))) == OK, capsys.readouterr().err
+        return capsys.readouterr().out
 
-@pytest.mark.slow
-def test_from_my_file_of_events_to_my_rules_alerts(folder):
     infer, backtest, write, replay = COMMANDS
-    shell(infer)
+    lab_says(infer)
     toml = Path("orders.toml").read_text()
     (shown,) = (block for kind, block in BLOCKS if kind == "toml")
     for part in shown.split("\n\n"):
         assert part.strip() in toml
-    assert "alerts, " in shell(backtest)
-    shell(write)
-    summary = json.loads(shell(replay).splitlines()[-1])
+    assert "alerts, " in lab_says(backtest)
+    subprocess.run(write, shell=True, check=True)
+    summary = json.loads(lab_says(replay).splitlines()[-1])
     lines = Path("orders.jsonl").read_bytes().splitlines()
     log = [("control", read_rules("rules.txt")[0]), *(("event", line) for line in lines)]
     expected = [alert.to_json() for alert in run(lab.schema("orders.toml"), log).alerts]

@@ -14,6 +14,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.reference import run
 from lab.model.schema import LOGINS
 from tests.engine.direct import Direct
+from tests.examples import examples
 
 KEYS = ["ip", "userId", "amount", "country"]
 NOW = 1_700_000_000_000
@@ -36,7 +37,7 @@ def events(draw):
     }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events(), min_size=1, max_size=12, unique_by=lambda event: event["eventId"]), st.data())
 def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
     ids = data.draw(

@@ -19,6 +19,7 @@ from lab.engine.records.feeds import Loose
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import NAN, PAYMENTS, Schema
+from tests.examples import examples
 
 NUMBERS = [
     "1",
@@ -96,7 +97,7 @@ def as_rows(columns, schema) -> list[dict]:
     return rows
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(lines(), min_size=1, max_size=4), st.sampled_from([b"", b"\n"]))
 def test_a_segment_reads_as_its_lines_do(parts, end):
     data = b"\n".join(parts) + end
@@ -192,7 +193,7 @@ def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypa
     assert columns["transactionId"].to_pylist() == kept.tolist() == [n for n in range(10_000) if n != 7_777]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         lines()

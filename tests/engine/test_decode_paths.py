@@ -13,6 +13,7 @@ from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
 from lab.model.times import UNITS
+from tests.examples import examples
 
 ORDERS = Schema(
     "orders",
@@ -182,7 +183,7 @@ def agree(data: bytes, schema: Schema) -> None:
     assert [reason for reason, *_ in bad] == reasons
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_nested_records_read_as_their_lines_do(lines):
     agree(b"\n".join(lines), ORDERS)

@@ -22,6 +22,7 @@ from lab.model.reference import run
 from lab.model.rules import OPERATORS
 from lab.model.schema import Schema
 from tests.engine.direct import Direct, Entry
+from tests.examples import examples
 
 SCHEMA = Schema(
     "exact",
@@ -88,7 +89,7 @@ def twelve_places(value: Fraction) -> int:
     return floor(value * 10**12)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(data=st.data())
 def test_limits_beside_an_aggregate_are_decided_exactly(data):
     function = data.draw(st.sampled_from(MEASURED))

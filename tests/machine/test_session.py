@@ -60,9 +60,18 @@ print(f"PYTHON {mine.sparkContext.pythonExec == sys.executable}")
 
 
 @pytest.mark.slow
-def test_java_ends_with_the_last_session():
+def test_java_ends_with_the_last_session_also_on_a_machine_whose_name_nobody_knows():
+    """Only root can rename a machine for a test; elsewhere it keeps its name."""
+    can_rename = os.getuid() == 0 and shutil.which("unshare")
+    renamed = ["unshare", "--uts", "sh", "-c", 'hostname nobody-knows-me && exec "$@"', "sh"]
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=PATIENCE_S
+        [*(renamed if can_rename else []), sys.executable, "-c", SCRIPT],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment,
     )
     assert done.stdout.endswith("none is left\n"), done.stderr
 
@@ -92,23 +101,3 @@ def test_workers_run_the_python_that_they_are_told(told, conf, found, monkeypatc
     if told:
         monkeypatch.setenv("PYSPARK_PYTHON", told)
     assert python_of_workers(conf) == found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    os.getuid() != 0 or not shutil.which("unshare"), reason="only root can rename a machine for a test"
-)
-def test_spark_starts_on_a_machine_whose_name_nobody_knows():
-    program = (
-        "from lab.machine.session import session\nwith session() as spark: assert spark.range(3).count() == 3"
-    )
-    renamed = ["unshare", "--uts", "sh", "-c", 'hostname nobody-knows-me && exec "$@"', "sh"]
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
-    done = subprocess.run(
-        [*renamed, sys.executable, "-c", program],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lab.model.reference import LATE_POLICIES, Reference, run
 from lab.model.schema import LOGINS
+from tests.examples import examples
 from tests.strategies import MINUTE as MINUTE_MS
 from tests.strategies import logs
 
@@ -356,7 +357,7 @@ def test_a_key_group_of_which_nothing_is_held_after_a_window_grew_begins_anew():
     assert evaluated([*WIDENED, old], key_groups=16).counts["droppedLate"] == 0
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_of_a_log_in_order_the_alerts_do_not_depend_on_the_number_of_key_groups(data):
     slack = data.draw(st.sampled_from([0, MINUTE_MS // 2, 5 * MINUTE_MS]))

@@ -6,7 +6,7 @@ import pytest
 from tests.bench.policy import measured
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_row_is_in_force_and_abuse_is_refused_soon(needs_loop):
     edits, abuse = measured(rate=500, edits=10, attacks=5, warm_up_s=2)
     for took, total in ((edits, "in force"), (abuse, "refused")):

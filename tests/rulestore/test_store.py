@@ -24,6 +24,7 @@ from lab.rulestore import constraints, triggers
 from lab.rulestore.store import Change, RuleStore, message_of, row_of
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
+from tests.examples import examples
 from tests.rulestore.conftest import new_database
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
@@ -36,7 +37,7 @@ def edit(store: RuleStore, statement) -> None:
         connection.execute(statement)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=strategies.rules())
 def test_every_rule_comes_back_from_its_row_as_it_was(message):
     rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
