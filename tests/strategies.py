@@ -150,6 +150,7 @@ def more_said(draw, function: str | None = None):
     }
     if function != "STDDEV" and draw(st.booleans()):
         base = draw(aggregations(comparable=True)) | {"dividedBy": draw(st.sampled_from([None, 1, 3, 60]))}
+        base |= {"plus": draw(st.sampled_from([None, None, "0", "1", "-3.25", "0.000000000001"]))}
         said |= {
             "limitOf": base,
             "limit": draw(st.sampled_from(["1", "2", "0.5", "1.000000000001", "1000000"])),

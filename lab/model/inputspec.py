@@ -115,8 +115,9 @@ def message(schema: Schema) -> Json:
         "changeId": {"type": "string"},
     }
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
+    attributes["plus"] = attributes["limit"]
     attributes["limitOf"] = nullable(attributes, LIMIT_OF) | {
-        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`"
+        "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plus` more"
     }
     conditions = {"type": "array", "items": nullable(attributes, CONDITION), "minItems": 1}
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})

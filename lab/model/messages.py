@@ -47,7 +47,7 @@ _PLAIN_CELLS = (
 )
 AGGREGATION = ("aggregateFieldName", "aggregatorFunctionType", "unique", "window", "where", "excludeCurrent")
 CONDITION = (*AGGREGATION, "limitOperatorType", "limit", "limitOf")  # attributes of one in `and` or `or`
-LIMIT_OF = (*AGGREGATION, "dividedBy")
+LIMIT_OF = (*AGGREGATION, "dividedBy", "plus")
 JOINED = ("and", "or")
 MAX_CONDITIONS, MAX_MULTIPLE, MAX_DIVIDED_BY = 4, 1_000_000, 1_000_000
 ABSENCE = {"aggregatorFunctionType": "COUNT", "limitOperatorType": "EQUAL", "limit": 0}
@@ -186,6 +186,7 @@ def message_of(given: dict, schema: Schema) -> Message:
         exclude_current=of.exclude_current,
         limit_of=own.limit_of,
         divided_by=own.divided_by,
+        plus=own.plus,
         absence=absence,
     )
     for joined in JOINED:
@@ -331,7 +332,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
     """The condition that a rule has itself, or one of those in `and` or `or`."""
     function, field, unique = _aggregation(given, schema)
     operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
-    limit, window_ms = _limit(given), _window_ms(given)
+    limit, window_ms = _decimal("limit", given), _window_ms(given)
     of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
     if given.get("limitOf") is None:
         return Condition(of, operator, limit)
@@ -367,14 +368,14 @@ def _of_absence(given: dict) -> dict:
     function = _one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
     operator = _one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     counts_all = said.get("aggregateFieldName") in (None, "COUNT", "COUNT_FLINK")
-    if (function, operator, counts_all, _limit(said)) != ("COUNT", "EQUAL", True, 0):
+    if (function, operator, counts_all, _decimal("limit", said)) != ("COUNT", "EQUAL", True, 0):
         raise BadRule(
             "absence: COUNT = 0 is all that such a rule can say; leave out function, field, operator and limit"
         )
     return said
 
 
-def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int]:
+def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
     function, field, unique = _aggregation(given, schema)
     if function in ("STDDEV", "COUNT_WITH_RESET"):
         raise BadRule(
@@ -386,7 +387,7 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int]:
     divided_by = given.get("dividedBy")
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
         raise BadRule(expected("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}"))
-    return of, divided_by or 1
+    return of, divided_by or 1, Decimal(0) if given.get("plus") is None else _decimal("plus", given)
 
 
 def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
@@ -453,12 +454,13 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     return function, name, ()
 
 
-def _limit(given: dict) -> Decimal:
-    limit = jsontext.exact_decimal(given.get("limit"), precision=36, scale=12)
-    if limit is None:
+def _decimal(name: str, given: dict) -> Decimal:
+    """`limit` or `plus`."""
+    number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
+    if number is None:
         allowed = "a decimal number below 10^24, with at most 12 digits after the point"
-        raise BadRule(expected("limit", given.get("limit"), allowed))
-    return Decimal(plain(limit).rstrip("0").rstrip("."))
+        raise BadRule(expected(name, given.get(name), allowed))
+    return Decimal(plain(number).rstrip("0").rstrip("."))
 
 
 def _window_ms(given: dict) -> int:

@@ -124,7 +124,7 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Condition:
-    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by`.
+    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by` + `plus`.
 
     >>> sum_of_hour = Aggregation("SUM", "amount", (), 3_600_000)
     >>> of_month = Aggregation("SUM", "amount", (), 30 * 86_400_000)
@@ -137,12 +137,15 @@ class Condition:
     limit: Decimal
     limit_of: Aggregation | None = None
     divided_by: int = 1
+    plus: Decimal = Decimal(0)
 
     def limit_at(self, base: Exact | None) -> Fraction | None:
         """The limit where `limit_of` measures `base`."""
         if self.limit_of is None:
             return Fraction(self.limit)
-        return None if base is None else Fraction(self.limit) * Fraction(base) / self.divided_by
+        if base is None:
+            return None
+        return Fraction(self.limit) * Fraction(base) / self.divided_by + Fraction(self.plus)
 
     def holds(self, measure: Exact | None, base: Exact | None = None) -> bool:
         """Whether it is true, exactly, of what its aggregation measures and what `limit_of` does; not if either has no value."""
@@ -165,6 +168,8 @@ class Condition:
         base = self.limit_of and self.limit_of.to_dict()
         if base and self.divided_by > 1:
             base |= {"dividedBy": self.divided_by}
+        if base and self.plus:
+            base |= {"plus": json_value(self.plus)}
         return self.aggregation.to_dict() | {
             "limitOperatorType": self.operator,
             "limit": json_value(self.limit),
@@ -177,8 +182,12 @@ class Condition:
     def describe_limit(self, limit: str | None = None) -> str:
         """The limit in words; `limit`: how its number is written there."""
         limit = plain(self.limit) if limit is None else limit
+        if self.limit_of is None:
+            return limit
+        times = "" if self.limit == 1 else f"{limit} × "
         divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
-        return f"{limit} × {self.limit_of.describe()}{divided}" if self.limit_of else limit
+        plus = f" {'+' if self.plus > 0 else '-'} {plain(abs(self.plus))}" if self.plus else ""
+        return f"{times}{self.limit_of.describe()}{divided}{plus}"
 
 
 class Told(NamedTuple):
@@ -194,7 +203,7 @@ class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
-    `where` … `divided_by`: as in its first `Condition`. `more`: further conditions, `joined` to the first by "and" or "or".
+    `where` … `plus`: as in its first `Condition`. `more`: further conditions, `joined` to the first by "and" or "or".
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
     `at_most`: alerts of a group at events within `per_ms`; others are suppressed.
@@ -233,6 +242,7 @@ class Rule:
     exclude_current: bool = False
     limit_of: Aggregation | None = None
     divided_by: int = 1
+    plus: Decimal = Decimal(0)
     joined: str | None = None
     more: tuple[Condition, ...] = ()
     at_most: int | None = None
@@ -248,7 +258,9 @@ class Rule:
     def conditions(self) -> tuple[Condition, ...]:
         """All its conditions, the one that it has itself first."""
         of = (self.function, self.field, self.unique, self.window_ms, self.where, self.exclude_current)
-        own = Condition(Aggregation(*of), self.operator, self.limit, self.limit_of, self.divided_by)
+        own = Condition(
+            Aggregation(*of), self.operator, self.limit, self.limit_of, self.divided_by, self.plus
+        )
         return (own, *self.more)
 
     @cached_property

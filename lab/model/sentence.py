@@ -6,7 +6,7 @@
 
 sentence:    (condition [joined] | absence) ["," "when" when] ["," "at" "most" number "per" duration] ["," "then" action "for" duration]
 joined:      "and" condition {"and" condition} | "or" condition {"or" condition}
-condition:   aggregation operator limit          limit: number ["×" aggregation] ["÷" number]
+condition:   aggregation operator limit          limit: number | [number "×"] aggregation ["÷" number] ["+" | "-" number]
 aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
              "over" duration ["without the current event"]          filter and per: of the first condition
 absence:     "NO" "(" "events" ["where" when] ")" ["where" filter] ["per" field {"," field}] "within" duration "after"
@@ -191,18 +191,27 @@ class _SentenceReader(WhenReader):
         return self._field(self.take()).name
 
     def limit(self) -> dict[str, Any]:
-        number = self._number("a limit")
+        limit: dict[str, Any] = {"limit": "1"}
+        if not self.after(1).is_sign("("):
+            limit = {"limit": self._amount("a limit")}
+            if not self.next.is_word(*TIMES):
+                return limit
+            self.take()
+        of = limit["limitOf"] = self.aggregation()
+        if self.next.is_word(*DIVIDED):
+            self.take()
+            of["dividedBy"] = self._whole("a divisor")
+        if self.next.is_word("+", "-"):
+            minus = self.take().text.strip("+")
+            of["plus"] = minus + self._amount("a number")
+        return limit
+
+    def _amount(self, what: str) -> str:
+        number = self._number(what)
         while self._is_thousands():
             self.take()
             number += self.take().text
-        limit: dict[str, Any] = {"limit": number}
-        if self.next.is_word(*TIMES):
-            self.take()
-            limit["limitOf"] = self.aggregation()
-            if self.next.is_word(*DIVIDED):
-                self.take()
-                limit["limitOf"]["dividedBy"] = self._whole("a divisor")
-        return limit
+        return number
 
     def _whole(self, what: str) -> int:
         number = self._number(f"{what}, a whole number")

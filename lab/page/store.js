@@ -89,7 +89,7 @@ class Route {
     this.asArrays = new Arrays(memory, {
       aggregate: [8, aggregates, LAYOUT.places.EXCLUDES + 1], needs: [8, needs.length / 2, 2], unique: [8, unique.length],
       limit: [8, limit.length / 4, 4], upto: [8, upto.length / 6, 6], firing: [8, firing.length], when: [8, when.length / 2, 2],
-      condition: [8, 0, LAYOUT.places.TENS + 1], joined: [8, 0, LAYOUT.places.SPOKE_BIT + 1], measured: [8, aggregates, 4],
+      condition: [8, 0, LAYOUT.places.CONDITION_COLUMNS], joined: [8, 0, LAYOUT.places.SPOKE_BIT + 1], measured: [8, aggregates, 4],
     });
     for (const [name, values] of Object.entries({ aggregate, needs, unique, limit, upto, firing, when })) this.asArrays.i64(name).set(values);
     this.batch?.release();

@@ -28,7 +28,9 @@ ABSENCE = "such as no payment within 15 min after an order: the function is COUN
 COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
 MORE = "further conditions: and UNIQUE_COUNT(ip) over 1 d >= 3, or SUM(amount) over 1 h > 500"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
-MULTIPLE = "a number, or a multiple of another aggregate: 5 × SUM(amount) over 30 d ÷ 30"
+MULTIPLE = (
+    "a number, or what another aggregate says: 5 × SUM(amount) over 30 d ÷ 30, or MIN(amount) over 10 min + 5"
+)
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
@@ -257,7 +259,7 @@ class RuleForm(widgets.VBox):
         if at_most is None:
             at_most = {"atMost": self.at_most.value.strip() or None}
         limit: dict = {"limit": _number(self.limit.value)}
-        if any(sign in self.limit.value.split() for sign in TIMES):
+        if "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES):
             limit = self._read(self.limit, self.limit_said, read_limit) or {"limit": self.limit.value}
         message = {
             "ruleId": _number(self.rule_id.value),

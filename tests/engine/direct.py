@@ -270,7 +270,10 @@ def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
     )
     if rng.random() < 0.4:
         comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
-        said["limitOf"] = _aggregation(rng, comparable) | {"dividedBy": rng.choice([None, 1, 2, 3, 60])}
+        said["limitOf"] = _aggregation(rng, comparable) | {
+            "dividedBy": rng.choice([None, 1, 2, 3, 60]),
+            "plus": rng.choice([None, None, "1", "-2.5", "0.000000000001"]),
+        }
     if rng.random() < 0.5:
         joined = rng.choice(["and", "or"])
         said[joined] = [_condition(rng, functions) for _ in range(rng.choice([1, 1, 2, 3]))]

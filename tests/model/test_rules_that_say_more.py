@@ -93,6 +93,20 @@ def test_a_limit_is_a_multiple_of_another_aggregate_exactly():
     ]
 
 
+def test_a_limit_is_another_aggregate_and_something_more_exactly():
+    lowest = {"aggregatorFunctionType": "MIN", "aggregateFieldName": "amount", "window": "10m", "plus": 5}
+    largest = {"aggregatorFunctionType": "MAX", "aggregateFieldName": "amount", "window": "10m"}
+    message = rule(**SUM | largest | {"limit": 1, "limitOf": lowest})
+    events = [{"at": at, "amount": amount} for at, amount in ((0, 20), (1, 25), (2, "25.01"), (11, "25.01"))]
+    assert [(alert.event_id, alert.limit) for alert in alerts(message, events)] == [(2, Decimal(25))]
+    said = parse_message(message, LOGINS).rule
+    assert "MAX(amount) per userId over 10 min > MIN(amount) over 10 min + 5" == said.describe()
+    half = lowest | {"plus": "-0.000000000001", "dividedBy": 2}
+    message = rule(**SUM | largest | {"limitOperatorType": "<=", "limit": 2, "limitOf": half})
+    assert ids(message, [{"at": 0, "amount": 5}]) == []
+    assert ids(message.replace("-0.0", "0.0"), [{"at": 0, "amount": 5}]) == [0]
+
+
 def test_all_or_any_of_several_conditions_and_the_alert_has_each():
     devices = {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["ip"], "window": "1d"}
     devices |= {"limitOperatorType": ">=", "limit": 2}
@@ -194,6 +208,11 @@ def test_what_is_wrong_inside_a_condition_says_where():
             {"limitOf": {"aggregatorFunctionType": "COUNT", "window": "1h", "dividedBy": 0}},
             "limitOf: dividedBy: 0, expected a whole number from 1 to 1,000,000",
         ),
+        (
+            {"limitOf": {"aggregatorFunctionType": "COUNT", "window": "1h", "plus": "1e24"}},
+            'limitOf: plus: "1e24", expected a decimal number below 10^24',
+        ),
+        ({"plus": 5}, 'unknown attribute "plus"'),
         (
             {"aggregatorFunctionType": "STDDEV", "aggregateFieldName": "amount", "limitOf": COUNT},
             "limitOf: not for STDDEV",

@@ -36,6 +36,8 @@ def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
         EXAMPLE,
         'count(events where action = "failed") per userId over 10m >= 5, when action = "login"',
         "SUM(amount) per userId over 1 h > 5 * SUM(amount) over 30 d / 30 and COUNT(events) over 30 d >= 10",
+        "MAX(amount) over 10 min > MIN(amount) over 10 min + 1,000.5",
+        "MAX(amount) over 10 min > 2 * MIN(amount) over 10 min without the current event / 3 - 5 or COUNT(events) over 1 h = 7",
         "UNIQUE_COUNT(ip, country) where action = pay over 1 d > 3, then notify for 24 h",
     ],
 )
@@ -65,6 +67,7 @@ def test_people_write_a_little_otherwise(text):
         ),
         ("COUNT(events) over 1 h > 3, if amount > 3", "if", "expected when and a condition"),
         ("COUNT(events) over 1 h > 3 when amount > 3", "when", "expected and, or, a comma with when"),
+        ("SUM(amount) over 1 h > MIN(amount) over 1 d + much", "much", "expected a number, such as 500"),
         ("COUNT(events) over 1 h > 2 × SUM(amount) over 1 d ÷ 1.5", "1.5", "expected a whole number"),
     ],
 )

@@ -73,7 +73,7 @@ RUNNING = {
 }
 LANES = max(running.lanes for running in RUNNING.values())
 HUGE = LIMBS + LANES  # where in the scratch numbers of many limbs are, see `lab.engine.compiled.conditions`
-SCRATCH = HUGE + 32
+SCRATCH = HUGE + 48
 
 
 @bare

@@ -34,6 +34,7 @@ from lab.engine.compiled.layout import (
     OF_RULE,
     PART,
     PARTS,
+    PLUS,
     RELATION,
     RESET,
     RETURNS,
@@ -53,9 +54,11 @@ from lab.engine.compiled.layout import (
     N,
     bare,
 )
-from lab.engine.compiled.limits import Measure, compared
+from lab.engine.compiled.limits import FRACTION, Measure, compared
 
-HALF_LIMBS = 16  # of 32 bits: room for 127 bits · 10^36 · three numbers of 60 bits
+# of 32 bits, in two's complement: room for 127 bits · 10^36 · three numbers of 60 bits · 10^12, and for 10^72 · three · 10^36
+HUGE_LIMBS = 16
+TWO_32 = 4294967296.0
 TWO_64 = 18446744073709551616.0
 NEARLY = 1e-9  # far more than what floats are wrong by
 
@@ -178,6 +181,7 @@ def holds_at(store, rules, c):
         rules.condition[c, TIMES],
         rules.condition[c, BY],
         rules.condition[c, TENS],
+        rules.condition[c, PLUS:],
     )
     return in_relation(rules.condition[c, RELATION], sign)
 
@@ -209,53 +213,82 @@ def nearly(measure):
 
 
 @bare
-def compared_with(scratch, measure, other, times, by, tens):
-    """-1, 0 or 1: the measure is less than other · times / by · 10^tens, equal to it, greater.
+def nearly_plus(plus):
+    """What is added to a limit as a float."""
+    more = 0.0
+    for limb in range(len(plus) - 1, 0, -1):
+        more = more * TWO_32 + plus[limb]
+    return plus[0] * more / FRACTION
+
+
+@bare
+def compared_with(scratch, measure, other, times, by, tens, plus):
+    """-1, 0 or 1: the measure is less than other · times / by · 10^tens + plus, equal to it, greater.
 
     Floats say so where they are far apart; else both sides are multiplied out, to the last digit.
     """
     factor = np.float64(times) / np.float64(by)
     for _ in range(abs(tens)):  # no power: a page has none
         factor = factor * 10.0 if tens > 0 else factor / 10.0
-    one, two = nearly(measure), nearly(other) * factor
-    if abs(one - two) > NEARLY * (abs(one) + abs(two) + factor + 1.0):
-        return 1 if one > two else -1
-    left, right = scratch[HUGE : HUGE + HALF_LIMBS], scratch[HUGE + HALF_LIMBS : HUGE + 2 * HALF_LIMBS]
-    sign, other_sign = numerator(left, measure), numerator(right, other)
-    if sign != other_sign:
-        return 1 if sign > other_sign else -1
+    one, two, more = nearly(measure), nearly(other) * factor, nearly_plus(plus)
+    if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + factor + 1.0):
+        return 1 if one > two + more else -1
+    left, right = scratch[HUGE : HUGE + HUGE_LIMBS], scratch[HUGE + HUGE_LIMBS : HUGE + 2 * HUGE_LIMBS]
+    numerator(left, measure)
+    numerator(right, other)
     multiply(left, other.parts)
     multiply(left, by)
     multiply(right, measure.parts)
     multiply(right, times)
     for _ in range(abs(tens)):
         multiply(right if tens > 0 else left, 10)
-    for limb in range(HALF_LIMBS - 1, -1, -1):
-        if left[limb] != right[limb]:
-            return sign if left[limb] > right[limb] else -sign
-    return 0
+    if plus[0] != 0:
+        added = scratch[HUGE + 2 * HUGE_LIMBS : HUGE + 3 * HUGE_LIMBS]
+        added[:] = 0
+        for limb in range(1, len(plus)):
+            added[limb - 1] = plus[limb]
+        multiply(added, measure.parts)
+        multiply(added, other.parts)
+        multiply(added, by)
+        for _ in range(-tens):
+            multiply(added, 10)
+        multiply(left, FRACTION)
+        multiply(right, FRACTION)
+        combine(left, added, -plus[0])
+    combine(left, right, -1)
+    return sign_of(left)
 
 
 @bare
 def numerator(limbs, measure):
-    """Fills limbs of 32 bits with |whole · parts + part| of a measure, and returns the sign."""
-    high, low, part = measure.high, np.uint64(measure.low), np.uint64(measure.part)
-    negative = high < 0
-    if negative:  # -(whole · parts + part) is (-whole) · parts - part
-        low = ~low + np.uint64(1)
-        high = ~high + (low == 0)
-    limbs[:] = 0
+    """Fills limbs of 32 bits with whole · parts + part of a measure."""
+    low, high = np.uint64(measure.low), measure.high
+    limbs[:] = LOW_BITS if high < 0 else 0
     limbs[0], limbs[1] = np.int64(low & np.uint64(LOW_BITS)), np.int64(low >> np.uint64(32))
-    limbs[2], limbs[3] = high & LOW_BITS, high >> 32
+    limbs[2], limbs[3] = high & LOW_BITS, (high >> 32) & LOW_BITS
     multiply(limbs, measure.parts)
-    if negative:
-        subtract(limbs, part)
+    add(limbs, 0, np.uint64(measure.part))
+
+
+@bare
+def sign_of(limbs):
+    """-1, 0 or 1."""
+    if limbs[len(limbs) - 1] >> 31:
         return -1
-    add(limbs, 0, part)
     for limb in limbs:
         if limb != 0:
             return 1
     return 0
+
+
+@bare
+def combine(limbs, others, sign):
+    """Adds other limbs (sign 1), or subtracts them (-1)."""
+    carry = np.int64(0)
+    for at in range(len(limbs)):
+        total = limbs[at] + sign * others[at] + carry
+        limbs[at] = total & LOW_BITS
+        carry = total >> 32
 
 
 @bare
@@ -267,17 +300,6 @@ def add(limbs, at, value):
         limbs[at] = np.int64(total & np.uint64(LOW_BITS))
         carry = (carry >> np.uint64(32)) + (total >> np.uint64(32))
         at += 1
-
-
-@bare
-def subtract(limbs, value):
-    """Subtracts an unsigned number of 64 bits, which is not greater."""
-    rest, borrow = value, np.int64(0)
-    for at in range(len(limbs)):
-        limb = limbs[at] - np.int64(rest & np.uint64(LOW_BITS)) - borrow
-        borrow = np.int64(limb < 0)
-        limbs[at] = limb & LOW_BITS
-        rest >>= np.uint64(32)
 
 
 @bare

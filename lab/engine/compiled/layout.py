@@ -52,8 +52,11 @@ COMPARED, EXCLUDES = 12, 13
 HIGH_HALF, LOW_HALF, DIGITS, MORE_DIGITS = range(4)
 EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(6)  # columns of Rules.upto
 # columns of Rules.condition: aggregate, one of EQUAL … LESS_EQUAL, and as in Rules.limit the limit from LIMIT on; or the
-# aggregate BASE, of which TIMES / BY · 10^TENS is the limit; of Rules.joined: the rule, its conditions from FIRST_OF up to LAST_OF
-MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS = 0, 1, 2, 6, 7, 8, 9
+# aggregate BASE, of which TIMES / BY · 10^TENS is the limit, and from PLUS on what is added: its sign, and limbs of 32 bits in
+# units of 10^-12; of Rules.joined: the rule, its conditions from FIRST_OF up to LAST_OF
+MEASURES, RELATION, LIMIT, BASE, TIMES, BY, TENS, PLUS = 0, 1, 2, 6, 7, 8, 9, 10
+PLUS_LIMBS = 8  # 10^24 with 12 digits after the point, in units of 10^-36
+CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
 # ANY: one of them is enough; COUNTED_BY: an aggregate for which the event must count; SPOKEN: the aggregate that counts alerts,
 # of which there are fewer than AT_MOST before another; SPOKE_COLUMN and SPOKE_BIT: where an event keeps that the rule alerted at it
 OF_RULE, FIRST_OF, LAST_OF, ANY, COUNTED_BY, SPOKEN, AT_MOST, SPOKE_COLUMN, SPOKE_BIT = range(9)
@@ -119,7 +122,7 @@ class Rules(NamedTuple):
     firing: np.ndarray
     # [rules, 2] int64: the column of Batch.when and its bit that must be set for the rule to alert; NOTHING: any event may
     when: np.ndarray
-    # [conditions, 10] int64: of the rules that are not plain
+    # [conditions, 19] int64: of the rules that are not plain
     condition: np.ndarray
     # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
     joined: np.ndarray

@@ -8,7 +8,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from lab.engine.compiled import layout
 from lab.engine.compiled.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
-from lab.engine.compiled.layout import NOTHING, Rules
-from lab.engine.compiled.limits import limit_row
+from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
+from lab.engine.compiled.limits import PLACES, limit_row
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
 from lab.model.rule import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition, Rule
@@ -193,6 +193,17 @@ def _limit(of: Condition, schema: Schema) -> Fraction:
     return limit * 10 ** scale_of(aggregation, schema)
 
 
+def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
+    """What is added to a limit, as `Rules.condition` has it; `scale`: digits after the point of what is measured.
+
+    >>> plus_columns(Decimal("-0.5"), 1)[:4]
+    (-1, 1316134912, 1164, 0)
+    """
+    whole = int(abs(plus).scaleb(PLACES + scale, Context(prec=100)))
+    limbs = tuple(whole >> 32 * limb & LOW_BITS for limb in range(layout.PLUS_LIMBS))
+    return ((plus > 0) - (plus < 0), *limbs)
+
+
 def _conditions(
     rules: tuple[Rule, ...], keys: list[Key], fields: list[str], schema: Schema
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -207,12 +218,13 @@ def _conditions(
         for of in rule.conditions:
             a = place_of[Key.of(of.aggregation, rule.rule_id)]
             relation, limit = OPERATORS.index(of.operator), limit_row(_limit(of, schema))
-            base = (NOTHING, 1, 1, 0)
+            base = (NOTHING, 1, 1, 0, *plus_columns(Decimal(0), 0))
             if of.limit_of:
                 multiple = Fraction(of.limit) / of.divided_by
                 tens = scale_of(of.aggregation, schema) - scale_of(of.limit_of, schema)
                 place = place_of[Key.of(of.limit_of, rule.rule_id)]
-                base = (place, multiple.numerator, multiple.denominator, tens)
+                plus = plus_columns(of.plus, scale_of(of.aggregation, schema))
+                base = (place, multiple.numerator, multiple.denominator, tens, *plus)
             conditions.append((a, relation, *limit, *base))
         must_count = conditions[first][0] if rule.is_plain else NOTHING
         most: tuple[int, ...] = (NOTHING, 0, 0, 0)
@@ -222,6 +234,6 @@ def _conditions(
             most = (place_of[alerts], rule.at_most or 0, at, bit)
         joined.append((row, first, len(conditions), rule.joined == "or", must_count, *most))
     return (
-        np.array(conditions, np.int64).reshape(-1, layout.TENS + 1),
+        np.array(conditions, np.int64).reshape(-1, layout.CONDITION_COLUMNS),
         np.array(joined, np.int64).reshape(-1, layout.SPOKE_BIT + 1),
     )
