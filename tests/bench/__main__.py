@@ -31,6 +31,7 @@ TARGETS = {
     "three rules": 200_000,
     "hundred rules": 30_000,
     "thousand rules": 50_000,
+    "joined rules": 50_000,
     "ten thousand rules": 10_000,
 }
 LONG_TO_SHORT = 0.75  # the rate must not fall further for windows 43,200 times as long
@@ -157,6 +158,7 @@ class Bench:
             "short windows": engine("1k × 1k keys, 1 min windows", narrow, short),
             "hundred rules": engine("100 rules on 5 routes", self.many, data.hundred_rules()),
             "thousand rules": engine("1,000 rules, 120 aggregates", self.many, data.many_rules(1_000)),
+            "joined rules": engine("1,000 rules of 3 conditions", self.many, data.joined_rules(1_000)),
             **({"ten thousand rules": ten_thousand} if self.ten_thousand_rules else {}),
             "duckdb": Case("DuckDB, the same 3 rules", self._duckdb),
             **{

@@ -11,6 +11,7 @@ import numpy as np
 from lab.engine.loop.ends import FileLogs
 from lab.engine.records.feeds import BYTES_A_RECORD
 from lab.logs.files import FileLog
+from lab.model.messages import CONDITION
 from lab.model.rules import rule_message
 from lab.model.times import DAY_MS
 from lab.stream.simulate import START_MS, write_payments
@@ -155,6 +156,20 @@ FUNCTIONS = {
 def hundred_rules() -> list[str]:
     """Twenty rules on each of five routes: five functions, four windows."""
     return _on_five_routes(100, FUNCTIONS)
+
+
+def joined_rules(count: int) -> list[str]:
+    """Rules of three conditions each, over the 100 different aggregates of `hundred_rules`: on each route any three of its twenty."""
+    plain = [json.loads(text) for text in hundred_rules()]
+    rules = []
+    for number in range(count):
+        turn, route = divmod(number, 5)
+        first, apart = turn % 20, turn // 20 % 9
+        places = (first, first + 1 + apart, first + 10 + apart)
+        own, *others = (plain[20 * route + place % 20] for place in places)
+        further = [{name: of[name] for name in CONDITION if name in of} for of in others]
+        rules.append(json.dumps(own | {"ruleId": number + 1, "and": further}))
+    return rules
 
 
 def many_rules(count: int) -> list[str]:
