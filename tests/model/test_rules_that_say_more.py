@@ -62,6 +62,35 @@ def test_a_sequence_is_where_for_what_came_before_and_when_for_what_follows():
     assert ids(rule(**COUNT | said | resetting), events) == [2]
 
 
+SEQUENCE = COUNT | {"where": "action = failed", "when": "action = login"}
+
+
+def test_a_sequence_is_in_the_order_of_event_times_whatever_the_order_of_arrival():
+    events = actions((5, "failed"), (3, "login"), (5, "login"), (15, "login"), (16, "login"))
+    assert ids(rule(**SEQUENCE), events) == [2, 3], (
+        "a login before the failure is no sequence; both ends count"
+    )
+    events = actions((20, "login"), (18, "failed"), (21, "login"))
+    assert ids(rule(**SEQUENCE), events) == [2], "a login is judged once, by what has arrived until then"
+
+
+@pytest.mark.parametrize(("policy", "found"), [("evaluate", [2]), ("store", [2]), ("drop", [])])
+def test_a_first_event_that_is_late_counts_as_the_late_policy_says(policy, found):
+    reference = Reference(LOGINS, late_policy=policy)
+    reference.control(rule(**SEQUENCE))
+    for number, (minute, action) in enumerate(((20, "login"), (14, "failed"), (21, "login"))):
+        event = {"eventId": number, "userId": 7, "eventTime": NOW + minute * MINUTE, "action": action}
+        reference.event(json.dumps(event).encode())
+    assert [alert.event_id for alert in reference.alerts] == found
+
+
+def test_with_a_reset_an_alert_uses_up_all_first_events_that_came_before_it():
+    resetting = SEQUENCE | {"aggregatorFunctionType": "COUNT_WITH_RESET"}
+    events = actions((0, "failed"), (1, "failed"), (2, "login"), (3, "login"), (4, "failed"), (5, "login"))
+    assert ids(rule(**resetting), [dict(event) for event in events]) == [2, 5]
+    assert ids(rule(**SEQUENCE), events) == [2, 3, 5]
+
+
 def test_the_first_time_is_a_count_of_0_without_the_current_event():
     first = COUNT | {"limitOperatorType": "=", "limit": 0, "window": "30m", "excludeCurrent": True}
     message = rule(**first | {"groupingKeyNames": ["userId", "country"]})
