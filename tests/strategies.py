@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.messages import SEVERITIES
+from lab.model.attributes import SEVERITIES
 from lab.model.rules import ACTIONS, CONTROLS, OPERATORS
 from lab.model.schema import LOGINS
 

@@ -17,8 +17,8 @@ from lab.apps.report import Report
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
-from lab.model.keygroups import digest, key_groups_of
-from lab.model.reference import key_group_of, run
+from lab.model.keygroups import digest, key_group_of, key_groups_of
+from lab.model.reference import run
 from lab.model.schema import PAYMENTS
 from lab.model.tallies import COUNTS
 from lab.stream.simulate import payments, to_json

@@ -27,10 +27,11 @@ from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.engine.windows.when import when_columns, with_state
 from lab.model.aggregates import AGGREGATES, root
+from lab.model.aggregation import Aggregation
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.filters import Filter, values_of
-from lab.model.rule import Aggregation, Route, Rule, spoke
+from lab.model.rule import Route, Rule, spoke
 from lab.model.schema import Schema
 from lab.model.takenback import still_there
 

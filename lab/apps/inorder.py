@@ -8,8 +8,10 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import Any
 
-from lab.model.reference import Reference, StoredEvent, key_group_of
+from lab.model.keygroups import key_group_of
+from lab.model.reference import Reference
 from lab.model.rules import Route, Rule
+from lab.model.stored import StoredEvent
 
 TIME = attrgetter("time")
 

@@ -22,9 +22,9 @@ from lab.apps.replay import check_rules
 from lab.contrast.parts import Parts
 from lab.model.alerts import Alert
 from lab.model.group import group_key, group_of
-from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
+from lab.model.stored import StoredEvent, aggregate_of
 
 OUTPUT = "alert string"
 SECOND_MS = 1000

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from lab.model.aggregation import Told, symbol
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_hash, group_json, short_hash
 from lab.model.jsontext import compact_json, is_text
-from lab.model.rule import Rule, Told, symbol
+from lab.model.rule import Rule
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain, shown
 

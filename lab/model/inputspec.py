@@ -1,16 +1,9 @@
 """JSON Schemas of what the engine reads: events and control messages."""
 
+from lab.model.attributes import MAX_EVENT_FIELDS
 from lab.model.field import MAX_TEXT, Field
 from lab.model.jsonschema import LONG, TEXT, Json, closed, nullable, said, words
-from lab.model.messages import (
-    CONDITION,
-    JOINED,
-    LIMIT_OF,
-    MAX_ALERTS,
-    MAX_CONDITIONS,
-    MAX_DIVIDED_BY,
-    MAX_EVENT_FIELDS,
-)
+from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_CONDITIONS, MAX_DIVIDED_BY
 from lab.model.rules import (
     ACTIONS,
     ATTRIBUTES,

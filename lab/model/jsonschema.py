@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lab.model.messages import LABEL, MAX_LABELS, MAX_SAID, SEVERITIES
+from lab.model.attributes import LABEL, MAX_LABELS, MAX_SAID, SEVERITIES
 
 Json = dict[str, Any]
 

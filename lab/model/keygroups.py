@@ -9,6 +9,7 @@ changes hands by key-group. Idea: "A Deep Dive into Rescalable State"; Flink's `
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,19 @@ def key_groups_of(columns: "list[np.ndarray]", rows: int, key_groups: int) -> "n
     import numpy as np
 
     return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
+
+
+def key_group_of(group: tuple, key_groups: int) -> int:
+    """The key-group of one group's values, see `lab.model.keygroups`."""
+    numbers: list[int] = []
+    for value in group:
+        if isinstance(value, str):
+            numbers += digest(value)
+        else:
+            numbers.append(
+                int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
+            )
+    return key_group_of_one(numbers, key_groups)
 
 
 # -- the same in Flink -------------------------------------------------------------------------------------------------

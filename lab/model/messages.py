@@ -11,36 +11,37 @@ from typing import Any, TypeVar
 
 from lab.model import jsontext
 from lab.model.aggregates import AGGREGATES
-from lab.model.conditions import BadConditions
-from lab.model.field import Field
-from lab.model.filters import Filter
-from lab.model.jsontext import BadRecord
-from lab.model.rule import (
-    FUNCTIONS,
-    OPERATORS,
-    SYMBOLS,
-    UNIT_SECONDS,
-    Aggregation,
-    Condition,
-    Rule,
+from lab.model.aggregation import FUNCTIONS, OPERATORS, SYMBOLS, Aggregation, Condition
+from lab.model.attributes import (
+    MAX_EVENT_FIELDS,
+    MAX_KEYS,
+    BadRule,
+    is_given,
+    one_of,
+    read_action,
+    read_condition,
+    read_decimal,
+    read_field,
+    read_fields,
+    read_filter,
+    read_labels,
+    read_seconds,
+    read_severity,
+    read_title,
+    read_window_ms,
 )
+from lab.model.conditions import BadConditions
+from lab.model.jsontext import BadRecord
+from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.sentence import read_sentence
-from lab.model.times import duration_ms
 from lab.model.when import When
-from lab.model.whenreader import parse_filter, parse_when
-from lab.model.words import expected, plain, shown, unknown
+from lab.model.words import expected, shown, unknown
 
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
-ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
-MAX_KEYS = 16  # grouping keys; see MAX_TEXT
-SEVERITIES = ("low", "medium", "high", "critical")
-MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
-LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
-MAX_EVENT_FIELDS = 16
 _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
     *("aggregatorFunctionType", "limitOperatorType", "limit", "window"),
@@ -64,17 +65,10 @@ COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
-MAX_WINDOW_SECONDS = 3660 * 86_400
 _SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
-_AROUND = "without blanks before and after it"
-_WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
 
 
 T = TypeVar("T")
-
-
-class BadRule(ValueError):
-    """A control message that is refused; its text names the attribute, its value and what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
     Decimal('50')
     >>> parse_message('{"ruleId": 1, "windowMinuts": 5}', PAYMENTS)
     Traceback (most recent call last):
-    lab.model.messages.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
+    lab.model.attributes.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
         text = jsontext.read_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
@@ -148,9 +142,9 @@ def message_of(given: dict, schema: Schema) -> Message:
     for name in given:
         if name not in ATTRIBUTES:
             raise BadRule(unknown("attribute", name, ATTRIBUTES))
-    state = _one_of(given, "ruleState", STATES)
+    state = one_of(given, "ruleState", STATES)
     if state == "CONTROL":
-        return Message("control", state=state, control=_one_of(given, "controlType", CONTROLS))
+        return Message("control", state=state, control=one_of(given, "controlType", CONTROLS))
     rule_id = given.get("ruleId")
     if isinstance(rule_id, str) and re.fullmatch("[0-9]{1,19}", rule_id):  # as the demo's backend sends it
         rule_id = int(rule_id)
@@ -162,11 +156,11 @@ def message_of(given: dict, schema: Schema) -> Message:
         raise BadRule(expected("controlType", given["controlType"], "nothing unless ruleState is CONTROL"))
     if all(given.get(name) is None for name in _DEFINITION):
         return Message("state", rule_id=rule_id, state=state)
-    keys = _field_names(given, "groupingKeyNames", schema)
+    keys = read_fields(given, "groupingKeyNames", schema)
     if len(keys) > MAX_KEYS:
         raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
-    filter = _filter(given, schema)
-    absence = _is_given("absence", given)
+    filter = read_filter(given, schema)
+    absence = is_given("absence", given)
     own = _condition(_of_absence(given) if absence else given, schema)
     of = own.aggregation
     rule = Rule(
@@ -192,137 +186,19 @@ def message_of(given: dict, schema: Schema) -> Message:
     for joined in JOINED:
         if given.get(joined) is not None:
             rule = replace(rule, joined=joined, more=_more(given, joined, schema))
-    rule = replace(rule, when=_true_of_event("when", given, schema))
+    rule = replace(rule, when=read_condition("when", given, schema))
     if given.get("atMost") is not None:
         at_most, per_ms = _inside("atMost", given["atMost"], AT_MOST, _at_most, schema)
         rule = replace(rule, at_most=at_most, per_ms=per_ms)
     if any(given.get(name) is not None for name in ("action", "ttl")):
-        rule = replace(rule, action=_action(given, keys), ttl_ms=1000 * _seconds("ttl", given.get("ttl")))
-    rule = replace(rule, severity=_severity(given), title=_title(given), labels=_labels(given))
-    rule = replace(rule, event_fields=_field_names(given, "eventFields", schema))
+        rule = replace(
+            rule, action=read_action(given, keys), ttl_ms=1000 * read_seconds("ttl", given.get("ttl"))
+        )
+    rule = replace(rule, severity=read_severity(given), title=read_title(given), labels=read_labels(given))
+    rule = replace(rule, event_fields=read_fields(given, "eventFields", schema))
     if len(rule.event_fields) > MAX_EVENT_FIELDS:
         raise BadRule(f"eventFields: {len(rule.event_fields)} fields, expected at most {MAX_EVENT_FIELDS}")
     return Message("rule", rule, rule_id, state)
-
-
-def _one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
-    """The attribute as one of the words, whatever its case."""
-    known = {word: word for word in words} | (aliases or {})
-    word = given.get(name)
-    if not isinstance(word, str) or word.upper() not in known:
-        raise BadRule(expected(name, word, f"one of {', '.join(known)}"))
-    return known[word.upper()]
-
-
-def _action(given: dict, keys: tuple[str, ...]) -> str:
-    action = given.get("action")
-    if action not in ACTIONS:
-        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
-    if action != "notify" and not keys:
-        raise BadRule(
-            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
-        )
-    return action
-
-
-def _severity(given: dict) -> str | None:
-    severity = given.get("severity")
-    if severity is not None and severity not in SEVERITIES:
-        raise BadRule(expected("severity", severity, f"one of {', '.join(SEVERITIES)}"))
-    return severity
-
-
-def _title(given: dict) -> str | None:
-    title = given.get("title")
-    if title is not None and not (_is_said(title) and title):
-        raise BadRule(expected("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
-    return title
-
-
-def _labels(given: dict) -> tuple[tuple[str, str], ...]:
-    labels = given.get("labels")
-    if labels is None:
-        return ()
-    if not isinstance(labels, dict) or len(labels) > MAX_LABELS:
-        raise BadRule(
-            expected(
-                "labels", labels, f'an object of at most {MAX_LABELS} texts, such as {{"team": "fraud"}}'
-            )
-        )
-    for name, value in labels.items():
-        if not re.fullmatch(LABEL, name):
-            allowed = "1 to 64 letters, digits and _ . -, the first a letter or _"
-            raise BadRule(expected("labels", name, f"names of {allowed}"))
-        if not _is_said(value):
-            allowed = f"a text of at most {MAX_SAID} characters, {_AROUND}"
-            raise BadRule(expected(f"labels.{name}", value, allowed))
-    return tuple(sorted(labels.items()))
-
-
-def _is_said(value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) <= MAX_SAID
-        and value == value.strip(" ")
-        and jsontext.is_text(value)
-    )
-
-
-def _field(attribute: str, name: object, schema: Schema) -> Field:
-    if not isinstance(name, str):
-        raise BadRule(expected(attribute, name, "the name of an event field"))
-    try:
-        return schema.field(name)
-    except ValueError as error:
-        raise BadRule(f"{attribute}: {error}") from None
-
-
-def _field_names(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
-    listed = given.get(attribute)
-    if not isinstance(listed, list | None):
-        raise BadRule(expected(attribute, listed, "a list of event fields"))
-    names = tuple(_field(attribute, name, schema).name for name in listed or ())
-    if len(set(names)) < len(names):
-        raise BadRule(f"{attribute}: {shown(', '.join(names))}, expected each field once")
-    return names
-
-
-def _filter(given: dict, schema: Schema) -> Filter:
-    wanted = given.get("filter")
-    if isinstance(wanted, str):
-        try:
-            return parse_filter(wanted, schema)
-        except BadConditions as error:
-            raise BadRule(f"filter: {error}") from None
-    if not isinstance(wanted, dict | None):
-        allowed = f'an object such as {{"action": "login"}}, or a text such as {shown("amount > 500")}'
-        raise BadRule(expected("filter", wanted, allowed))
-    filter = []
-    for name, value in sorted((wanted or {}).items()):
-        field = _field("filter", name, schema)
-        if field.type == "time":
-            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
-        try:
-            values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
-        except BadRecord as error:
-            raise BadRule(f"filter.{error}") from None
-        if not values or None in values:
-            raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
-        filter.append((name, tuple(sorted(values))))
-    return tuple(filter)
-
-
-def _true_of_event(name: str, given: dict, schema: Schema) -> When | None:
-    """`when` or `where`."""
-    words = given.get(name)
-    if words is None:
-        return None
-    if not isinstance(words, str):
-        raise BadRule(expected(name, words, f"a text such as {shown('amount > 500')}"))
-    try:
-        return parse_when(words, schema)
-    except BadConditions as error:
-        raise BadRule(f"{name}: {error}") from None
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -331,8 +207,8 @@ def _true_of_event(name: str, given: dict, schema: Schema) -> When | None:
 def _condition(given: dict, schema: Schema) -> Condition:
     """The condition that a rule has itself, or one of those in `and` or `or`."""
     function, field, unique = _aggregation(given, schema)
-    operator = _one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
-    limit, window_ms = _decimal("limit", given), _window_ms(given)
+    operator = one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    limit, window_ms = read_decimal("limit", given), read_window_ms(given)
     of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
     if given.get("limitOf") is None:
         return Condition(of, operator, limit)
@@ -346,15 +222,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
 
 def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
     """Which events count: `where`, `excludeCurrent`."""
-    return _true_of_event("where", given, schema), _is_given("excludeCurrent", given)
-
-
-def _is_given(name: str, given: dict) -> bool:
-    """Whether an attribute is true; it may be missing."""
-    value = given.get(name)
-    if not isinstance(value, bool | None):
-        raise BadRule(expected(name, value, "true or false"))
-    return bool(value)
+    return read_condition("where", given, schema), is_given("excludeCurrent", given)
 
 
 def _of_absence(given: dict) -> dict:
@@ -365,10 +233,10 @@ def _of_absence(given: dict) -> dict:
                 f"{name}: not beside absence, which is about the events after one, and has no other condition"
             )
     said = ABSENCE | {name: value for name, value in given.items() if value is not None}
-    function = _one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
-    operator = _one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    function = one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+    operator = one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     counts_all = said.get("aggregateFieldName") in (None, "COUNT", "COUNT_FLINK")
-    if (function, operator, counts_all, _decimal("limit", said)) != ("COUNT", "EQUAL", True, 0):
+    if (function, operator, counts_all, read_decimal("limit", said)) != ("COUNT", "EQUAL", True, 0):
         raise BadRule(
             "absence: COUNT = 0 is all that such a rule can say; leave out function, field, operator and limit"
         )
@@ -383,18 +251,18 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
             )
         )
-    of = Aggregation(function, field, unique, _window_ms(given), *_which_events(given, schema))
+    of = Aggregation(function, field, unique, read_window_ms(given), *_which_events(given, schema))
     divided_by = given.get("dividedBy")
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
         raise BadRule(expected("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}"))
-    return of, divided_by or 1, Decimal(0) if given.get("plus") is None else _decimal("plus", given)
+    return of, divided_by or 1, Decimal(0) if given.get("plus") is None else read_decimal("plus", given)
 
 
 def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
     alerts = given.get("alerts")
     if type(alerts) is not int or not 0 < alerts <= MAX_ALERTS:
         raise BadRule(expected("alerts", alerts, f"a whole number from 1 to {MAX_ALERTS:,}"))
-    return alerts, 1000 * _seconds("per", given.get("per"))
+    return alerts, 1000 * read_seconds("per", given.get("per"))
 
 
 def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:
@@ -432,14 +300,14 @@ def _inside(
 def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[str, ...]]:
     """The function, its field and its unique fields."""
     name: Any = given.get("aggregateFieldName")
-    unique = _field_names(given, "unique", schema)
+    unique = read_fields(given, "unique", schema)
     counts = COUNT_WORDS.get(name, "") if isinstance(name, str) else ""
     function = counts
     if not counts or given.get("aggregatorFunctionType") is not None:
-        function = _one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+        function = one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
-    field = None if name is None else _field("aggregateFieldName", name, schema)
+    field = None if name is None else read_field("aggregateFieldName", name, schema)
     if AGGREGATES[function].of == "unique":
         if field and given.get("unique") is None:
             unique = (name,)
@@ -452,33 +320,3 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
         numeric = ", ".join(each.name for each in schema.fields if each.numeric)
         raise BadRule(expected("aggregateFieldName", name, f"a numeric field for {function}: {numeric}"))
     return function, name, ()
-
-
-def _decimal(name: str, given: dict) -> Decimal:
-    """`limit` or `plus`."""
-    number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
-    if number is None:
-        allowed = "a decimal number below 10^24, with at most 12 digits after the point"
-        raise BadRule(expected(name, given.get(name), allowed))
-    return Decimal(plain(number).rstrip("0").rstrip("."))
-
-
-def _window_ms(given: dict) -> int:
-    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
-    if not names:
-        raise BadRule(expected("window", None, _WINDOW_ALLOWED))
-    if len(seconds := {_seconds(name, given[name]) for name in names}) > 1:
-        windows = " and ".join(f"{name}: {shown(given[name])}" for name in names)
-        raise BadRule(f"{windows} differ, expected one of them or the same in both")
-    return 1000 * seconds.pop()
-
-
-def _seconds(name: str, window: object) -> int:
-    text = str(window) if isinstance(window, int | str) else ""
-    try:
-        seconds = duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds <= MAX_WINDOW_SECONDS:
-        raise BadRule(expected(name, window, _WINDOW_ALLOWED))
-    return seconds

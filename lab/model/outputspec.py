@@ -5,11 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from lab.model.alerts import Alert
+from lab.model.attributes import MAX_EVENT_FIELDS
 from lab.model.group import MAX_KEY
 from lab.model.jsonschema import COUNT, DECIMAL_TEXT, LONG, MS, TEXT, Json, closed, said, words
-from lab.model.messages import (
-    MAX_EVENT_FIELDS,
-)
 from lab.model.rules import (
     CONTROLS,
     MAX_KEYS,

@@ -7,64 +7,26 @@ Source of the idea: `DynamicAlertFunction` of the Flink demo, "Advanced Flink Ap
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from lab.model.aggregates import Exact
+from lab.model.aggregation import Aggregation
 from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of
 from lab.model.field import Id
 from lab.model.filters import passes
 from lab.model.group import group_key, group_of
 from lab.model.jsontext import BadRecord
-from lab.model.keygroups import digest, key_group_of_one
-from lab.model.rule import Aggregation
+from lab.model.keygroups import key_group_of
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
+from lab.model.stored import StoredEvent, Wait
 from lab.model.takenback import takes_back
 from lab.model.tallies import COUNTS, Tallies, record_example
 from lab.model.when import is_true
 
+Compared = tuple[Decimal, str, Decimal]  # aggregate, operator, limit
 LATE_POLICIES = ("evaluate", "store", "drop")
-
-
-@dataclass
-class StoredEvent:
-    """An event as a group keeps it: only what its route's rules needed when it arrived."""
-
-    arrival: int
-    time: int
-    id: Id
-    fields: dict[str, Any]
-    spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
-    alerted: bool = False  # whether any rule did
-    taken_back: bool = False
-
-
-@dataclass(frozen=True)
-class Wait:
-    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`.
-
-    `event`: the fields of the event that an alert tells.
-    """
-
-    heard: int
-    rule: Rule
-    group: tuple
-    id: Id
-    time: int
-    live: bool
-    event: tuple
-
-    def is_after(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
-        """Whether it is after the event of a route with this id and time, in the group of `event`."""
-        group = tuple(event[name] for name in self.rule.keys)
-        return (self.rule.route, self.group, self.id, self.time) == (route, group, event_id, time)
-
-    @property
-    def until(self) -> int:
-        """What is logged then is the last that counts."""
-        return self.heard + self.rule.window_ms
 
 
 class Reference:
@@ -284,26 +246,27 @@ class Reference:
         if rule.at_most and not self._may_speak(rule, held, current):
             self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
             return
-        (aggregate, operator, limit), conditions = cast(tuple[tuple[Decimal, str, Decimal], Any], told)
+        of_first, conditions = cast(tuple[Compared, Any], told)
         values = tuple(event[name] for name in rule.keys)
-        alert = Alert(
-            rule.rule_id,
-            rule.version,
-            group_key(rule.keys, values),
-            aggregate,
-            operator,
-            limit,
-            current.id,
-            current.time,
-            group=group_of(rule.keys, values),
-            severity=rule.severity,
-            title=rule.title,
-            labels=rule.labels,
+        self._alert(
+            *(rule, values, of_first, (current.id, current.time)),
             conditions=conditions,
             event=event_of(rule.event_fields, event),
         )
-        self.alerts.append(alert)
         current.alerted = True
+
+    def _alert(self, rule: Rule, values: tuple, told: Compared, at: tuple[Id, int], **more: Any) -> None:
+        """Raises an alert of a group at an event with this id and time."""
+        key, group = group_key(rule.keys, values), group_of(rule.keys, values)
+        alert = Alert(
+            *(rule.rule_id, rule.version, key, *told, *at),
+            group=group,
+            severity=rule.severity,
+            title=rule.title,
+            labels=rule.labels,
+            **more,
+        )
+        self.alerts.append(alert)
 
     def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
@@ -355,24 +318,10 @@ class Reference:
         self.heard = max(self.heard, time)
         for wait in [wait for wait in self.waits if wait.until < self.heard]:
             self.waits.remove(wait)
-            rule = wait.rule
-            alert = Alert(
-                rule.rule_id,
-                rule.version,
-                group_key(rule.keys, wait.group),
-                Decimal(0),
-                rule.operator,
-                rule.limit,
-                wait.id,
-                wait.time,
-                log_time=wait.until if wait.live else None,
-                group=group_of(rule.keys, wait.group),
-                severity=rule.severity,
-                title=rule.title,
-                labels=rule.labels,
-                event=wait.event,
-            )
-            self.alerts.append(alert)
+            told = Decimal(0), wait.rule.operator, wait.rule.limit
+            log_time = wait.until if wait.live else None
+            at = wait.id, wait.time
+            self._alert(wait.rule, wait.group, told, at, log_time=log_time, event=wait.event)
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
@@ -389,29 +338,6 @@ class Reference:
 
 def _widest_ms(rules: tuple[Rule, ...]) -> int:
     return max(rule.widest_ms for rule in rules)
-
-
-def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
-    """The aggregate of a plain rule over the events of a window, as an alert tells it, and whether it holds against the limit."""
-    own = rule.conditions[0]
-    with localcontext(prec=100):
-        measure = own.aggregation.measure([event.fields for event in window])
-        aggregate = own.told(measure).aggregate
-        assert aggregate is not None, "a window has the event with which it ends"
-        return aggregate, own.holds(measure)
-
-
-def key_group_of(group: tuple, key_groups: int) -> int:
-    """The key-group of one group's values, see `lab.model.keygroups`."""
-    numbers: list[int] = []
-    for value in group:
-        if isinstance(value, str):
-            numbers += digest(value)
-        else:
-            numbers.append(
-                int(value.scaleb(-int(value.as_tuple().exponent))) if isinstance(value, Decimal) else value
-            )
-    return key_group_of_one(numbers, key_groups)
 
 
 def run(schema: Schema, log: Iterable[tuple[str, bytes]], **settings) -> Reference:

@@ -10,29 +10,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from lab.model.aggregates import AGGREGATES, Exact, rounded
+from lab.model.aggregates import AGGREGATES, Exact
+from lab.model.aggregation import SPOKE, Aggregation, Condition, Told, given_only, symbol
 from lab.model.conditions import written
-from lab.model.filters import Filter, filter_text, filter_value, json_value
+from lab.model.filters import Filter, filter_text, filter_value
 from lab.model.times import duration_text, duration_words
-from lab.model.when import RELATIONS, When, is_true, when_text
+from lab.model.when import RELATIONS, When, when_text
 from lab.model.words import html_table, plain
 
-SYMBOLS = {
-    "EQUAL": "=",
-    "NOT_EQUAL": "!=",
-    "GREATER": ">",
-    "GREATER_EQUAL": ">=",
-    "LESS": "<",
-    "LESS_EQUAL": "<=",
-}
-OPERATORS = tuple(SYMBOLS)
-FUNCTIONS = tuple(AGGREGATES)
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-# begin the names under which an event keeps whether a `where` is true of it, and whether a rule alerted at it; no field is called so
-WHERE, SPOKE = "?", "!"
-ONE_BIT = (WHERE, SPOKE)
 
 
 @dataclass(frozen=True)
@@ -54,148 +42,6 @@ class Route:
             return f"{keys}|{when_text(self.filter)}"
         parts = (f"{name}={','.join(map(written, values))}" for name, values in self.filter)
         return f"{keys}|{'&'.join(parts)}" if self.filter else keys
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """`function` of `field` over the last `window_ms` of a group. `field` None: it counts; `unique` is for UNIQUE_COUNT only.
-
-    `where`: which events of the group count for it, all if None. `exclude_current`: the event that is judged does not.
-    """
-
-    function: str
-    field: str | None
-    unique: tuple[str, ...]
-    window_ms: int
-    where: When | None = None
-    exclude_current: bool = False
-
-    @cached_property
-    def needs(self) -> tuple[str, ...]:
-        """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
-        return tuple(sorted(filter(None, {*self.unique, self.field, self.kept_where})))
-
-    @cached_property
-    def kept_where(self) -> str | None:
-        """The name under which an event keeps whether `where` is true of it."""
-        return WHERE + when_text(self.where) if self.where else None
-
-    def kept(self, event: dict[str, Any]) -> dict[str, Any]:
-        """What it needs of an event; None where `where` is not true, as of a null, does not count."""
-        fields = {name: event[name] for name in self.needs if name != self.kept_where}
-        if self.where and self.kept_where:
-            fields[self.kept_where] = is_true(self.where, event) or None
-        return fields
-
-    def counts(self, event: dict[str, Any]) -> bool:
-        """Whether an event counts for it, as far as the event itself says."""
-        return all(value is not None for value in self.kept(event).values())
-
-    def measure(self, events: list[dict[str, Any]]) -> Exact | None:
-        """What it measures over the events that count, exactly; None if there are none and it is no count."""
-        aggregate = AGGREGATES[self.function]
-        if aggregate.of == "field":
-            return (
-                aggregate.measure([event[self.field] for event in events]) if events and self.field else None
-            )
-        return aggregate.measure([tuple(event[name] for name in self.unique) for event in events])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its attributes in a message."""
-        return {
-            "aggregateFieldName": self.field,
-            "aggregatorFunctionType": self.function,
-            "unique": list(self.unique) or None,
-            "window": duration_text(self.window_ms),
-            "where": when_text(self.where) if self.where else None,
-            "excludeCurrent": self.exclude_current or None,
-        }
-
-    def describe(self, per: str = "") -> str:
-        without = " without the current event" if self.exclude_current else ""
-        return f"{self.function}{self.describe_of()}{per} over {duration_words(self.window_ms)}{without}"
-
-    def describe_of(self) -> str:
-        """What it is of, in brackets."""
-        of = ", ".join(self.unique) or self.field or "events"
-        where = f" where {when_text(self.where)}" if self.where else ""
-        return f"({of}{where})"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What `aggregation` measures is in the relation `operator` to `limit`, or to `limit` × `limit_of` ÷ `divided_by` + `plus`.
-
-    >>> sum_of_hour = Aggregation("SUM", "amount", (), 3_600_000)
-    >>> of_month = Aggregation("SUM", "amount", (), 30 * 86_400_000)
-    >>> Condition(sum_of_hour, "GREATER", Decimal(5), of_month, 30).describe()
-    'SUM(amount) over 1 h > 5 × SUM(amount) over 30 d ÷ 30'
-    """
-
-    aggregation: Aggregation
-    operator: str
-    limit: Decimal
-    limit_of: Aggregation | None = None
-    divided_by: int = 1
-    plus: Decimal = Decimal(0)
-
-    def limit_at(self, base: Exact | None) -> Fraction | None:
-        """The limit where `limit_of` measures `base`."""
-        if self.limit_of is None:
-            return Fraction(self.limit)
-        if base is None:
-            return None
-        return Fraction(self.limit) * Fraction(base) / self.divided_by + Fraction(self.plus)
-
-    def holds(self, measure: Exact | None, base: Exact | None = None) -> bool:
-        """Whether it is true, exactly, of what its aggregation measures and what `limit_of` does; not if either has no value."""
-        limit = self.limit_at(base)
-        if measure is None or limit is None:
-            return False
-        compared = AGGREGATES[self.aggregation.function].compared(limit)
-        return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
-
-    def told(self, measure: Exact | None, base: Exact | None = None) -> "Told":
-        """What an alert tells of it."""
-        aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
-        limit = self.limit_at(base)
-        if limit is None or self.limit_of:
-            return Told(aggregate, self.operator, None if limit is None else rounded(limit))
-        return Told(aggregate, self.operator, self.limit)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its attributes in a message."""
-        base = self.limit_of and self.limit_of.to_dict()
-        if base and self.divided_by > 1:
-            base |= {"dividedBy": self.divided_by}
-        if base and self.plus:
-            base |= {"plus": json_value(self.plus)}
-        return self.aggregation.to_dict() | {
-            "limitOperatorType": self.operator,
-            "limit": json_value(self.limit),
-            "limitOf": base and _given(base),
-        }
-
-    def describe(self, per: str = "", limit: str | None = None) -> str:
-        return f"{self.aggregation.describe(per)} {symbol(self.operator)} {self.describe_limit(limit)}"
-
-    def describe_limit(self, limit: str | None = None) -> str:
-        """The limit in words; `limit`: how its number is written there."""
-        limit = plain(self.limit) if limit is None else limit
-        if self.limit_of is None:
-            return limit
-        times = "" if self.limit == 1 else f"{limit} × "
-        divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
-        plus = f" {'+' if self.plus > 0 else '-'} {plain(abs(self.plus))}" if self.plus else ""
-        return f"{times}{self.limit_of.describe()}{divided}{plus}"
-
-
-class Told(NamedTuple):
-    """A condition in an alert: None where there was no event to measure."""
-
-    aggregate: Decimal | None
-    operator: str
-    limit: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -324,7 +170,7 @@ class Rule:
             "groupingKeyNames": list(self.keys),
             "filter": filter_value(self.filter),
             **self.conditions[0].to_dict(),
-            self.joined or "and": [_given(each.to_dict()) for each in self.more] or None,
+            self.joined or "and": [given_only(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
             "atMost": {"alerts": self.at_most, "per": duration_text(self.per_ms)} if self.at_most else None,
             "absence": self.absence or None,
@@ -336,7 +182,7 @@ class Rule:
             "eventFields": list(self.event_fields) or None,
             "version": self.version or None,
         }
-        return _given(attributes)
+        return given_only(attributes)
 
     def describe(self, limit: str | None = None) -> str:
         """The rule in plain English; `limit`: how its limit is written there."""
@@ -362,20 +208,6 @@ class Rule:
 def spoke(rule_id: int, joined: int) -> str:
     """The name under which an event keeps whether a rule, on its route since it joined it, alerted at it."""
     return f"{SPOKE}{rule_id}.{joined}"
-
-
-def _given(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Those that are given."""
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def symbol(operator: str) -> str:
-    """An operator, short; unknown text stays as it is.
-
-    >>> symbol("GREATER_EQUAL")
-    '>='
-    """
-    return SYMBOLS.get(operator, operator)
 
 
 def meaning(rule: Rule) -> str:

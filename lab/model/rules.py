@@ -9,26 +9,24 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
+from lab.model.aggregation import FUNCTIONS, OPERATORS, symbol
+from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
 from lab.model.deadletters import SHOWN, fingerprint
 from lab.model.filters import Filter
 from lab.model.hints import hints
 from lab.model.messages import (
-    ACTIONS,
     ATTRIBUTES,
     CONTROLS,
     COUNT_WORDS,
-    MAX_KEYS,
     MAX_MESSAGE_BYTES,
-    MAX_WINDOW_SECONDS,
     OPERATOR_ALIASES,
     STATES,
-    BadRule,
     Message,
     as_bytes,
     message_of,
     parse_message,
 )
-from lab.model.rule import FUNCTIONS, OPERATORS, Route, Rule, meaning, symbol, table
+from lab.model.rule import Route, Rule, meaning, table
 from lab.model.schema import Schema
 from lab.model.words import expected
 

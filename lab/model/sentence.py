@@ -18,8 +18,8 @@ import re
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import SYMBOLS
 from lab.model.filters import filter_value
-from lab.model.rule import SYMBOLS
 from lab.model.schema import Schema
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader

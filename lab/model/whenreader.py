@@ -29,8 +29,8 @@ def parse_when(text: str, schema: Schema) -> When:
     """The condition that a text means. Raises BadConditions, which says where, and what would be right.
 
     >>> from lab.model.schema import LOGINS
-    >>> parse_when("amount > 500", LOGINS)
-    Comparison(field='amount', operator='>', operand=Decimal('500.00'))
+    >>> parse_when("amount > 500", LOGINS).operand
+    Decimal('500.00')
     >>> parse_when("amount > 500 and contry = KR", LOGINS)
     Traceback (most recent call last):
     lab.model.conditions.BadConditions: unknown logins field "contry", did you mean country? ... (at "contry", character 18)

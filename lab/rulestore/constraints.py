@@ -7,7 +7,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.expression import ColumnElement
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.messages import MAX_SAID, SEVERITIES
+from lab.model.attributes import MAX_SAID, SEVERITIES
 from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
 from lab.rulestore.tables import RULES
 

@@ -53,7 +53,7 @@ class RuleStore:
     [(1, 'ann', 'ACTIVE'), (2, 'bob', 'PAUSE')]
     >>> store.put("2,(active),(payee),,(paymentAmount),(SUM),(>),(50),(20)")
     Traceback (most recent call last):
-    lab.model.messages.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
+    lab.model.attributes.BadRule: groupingKeyNames: unknown payments field "payee", did you mean payeeId?...
     """
 
     def __init__(self, url: str, schema: Schema):

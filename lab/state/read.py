@@ -22,9 +22,9 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, halves, shown_value
 from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
+from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rule import SPOKE, WHERE
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.model.words import html_table

@@ -12,11 +12,12 @@ import ipywidgets as widgets
 
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import WHERE, symbol
 from lab.model.alerts import Alert, id_text, utc
 from lab.model.filters import condition_of
 from lab.model.jsontext import compact_json
 from lab.model.language import say
-from lab.model.rule import WHERE, Rule, meaning, symbol
+from lab.model.rule import Rule, meaning
 from lab.model.schema import PAYMENTS
 from lab.model.times import duration_words
 from lab.model.when import fields_of

@@ -1,9 +1,9 @@
 """The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
 from lab.model.alerts import Alert, id_text
-from lab.model.reference import StoredEvent, aggregate_of
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
+from lab.model.stored import StoredEvent, aggregate_of
 from lab.model.times import duration_words
 
 

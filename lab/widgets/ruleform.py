@@ -12,9 +12,9 @@ import ipywidgets as widgets
 import traitlets
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.attributes import SEVERITIES
 from lab.model.conditions import BadConditions, example
 from lab.model.filters import filter_text, filter_value
-from lab.model.messages import SEVERITIES
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import TIMES, read_at_most, read_limit, read_more

@@ -3,8 +3,7 @@
 import pytest
 
 from lab.contrast.skew import fullest, heavier, shares
-from lab.model.keygroups import flink_range
-from lab.model.reference import key_group_of
+from lab.model.keygroups import flink_range, key_group_of
 
 
 def test_shares_are_counted_in_the_key_groups_that_the_engine_takes():

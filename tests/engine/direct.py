@@ -26,12 +26,13 @@ from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
 from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
 from lab.engine.windows.store import RouteStore
+from lab.model.aggregation import WHERE
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.filters import passes
-from lab.model.keygroups import digest
-from lab.model.reference import LATE_POLICIES, key_group_of, run
-from lab.model.rule import WHERE, spoke
+from lab.model.keygroups import digest, key_group_of
+from lab.model.reference import LATE_POLICIES, run
+from lab.model.rule import spoke
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.takenback import taken_back

@@ -17,7 +17,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.windows import shared, statefiles, windowstate
 from lab.engine.windows.statefiles import FileGone, Overtaken, StateFile, StateFiles, chosen, merging, table
-from lab.model.reference import key_group_of, run
+from lab.model.keygroups import key_group_of
+from lab.model.reference import run
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login
 

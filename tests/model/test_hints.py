@@ -12,9 +12,9 @@ from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.engine.checkpoint.ledger import Ledger
 from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import OPERATORS
 from lab.model.hints import hints
 from lab.model.reference import Reference
-from lab.model.rule import OPERATORS
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
 from lab.stream.datasets import dataset

@@ -5,17 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.model.messages import (
-    ACTIONS,
-    ATTRIBUTES,
-    CONTROLS,
-    COUNT_WORDS,
-    OPERATOR_ALIASES,
-    SEVERITIES,
-    STATES,
-    parse_message,
-)
-from lab.model.rule import FUNCTIONS, OPERATORS, UNIT_SECONDS
+from lab.model.aggregation import FUNCTIONS, OPERATORS
+from lab.model.attributes import ACTIONS, SEVERITIES
+from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
+from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import PAYMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()

@@ -6,8 +6,9 @@ from decimal import Decimal
 import pytest
 
 from lab.model.alerts import Alert
+from lab.model.attributes import BadRule
 from lab.model.field import Id
-from lab.model.messages import BadRule, parse_message
+from lab.model.messages import parse_message
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 

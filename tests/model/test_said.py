@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.model.messages import BadRule, parse_message
+from lab.model.attributes import BadRule
+from lab.model.messages import parse_message
 from lab.model.reference import run
 from lab.model.schema import PAYMENTS
 

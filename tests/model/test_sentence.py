@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.model.attributes import BadRule
 from lab.model.conditions import BadConditions
-from lab.model.messages import BadRule, message_of, parse_message
+from lab.model.messages import message_of, parse_message
 from lab.model.rule import Rule, meaning
 from lab.model.schema import LOGINS
 from lab.model.sentence import EXAMPLE, read_limit, read_more, read_sentence

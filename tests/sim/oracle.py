@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from lab.engine.compiled.rulenumbers import carried
+from lab.model.aggregation import SPOKE, WHERE
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
-from lab.model.keygroups import digest
-from lab.model.reference import COUNTS, Reference, key_group_of
-from lab.model.rule import SPOKE, WHERE
+from lab.model.keygroups import digest, key_group_of
+from lab.model.reference import COUNTS, Reference
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
 from lab.state.read import Reader

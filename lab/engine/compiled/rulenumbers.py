@@ -19,8 +19,9 @@ from lab.engine.compiled.aggregates import COUNT_SINCE, LOWEST, RUNNING, Running
 from lab.engine.compiled.layout import LOW_BITS, NOTHING, Rules
 from lab.engine.compiled.limits import PLACES, limit_row
 from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition
 from lab.model.field import Field
-from lab.model.rule import ONE_BIT, OPERATORS, SPOKE, Aggregation, Condition, Rule
+from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.when import When
 from lab.model.words import plain
@@ -197,7 +198,7 @@ def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
     """What is added to a limit, as `Rules.condition` has it; `scale`: digits after the point of what is measured.
 
     >>> plus_columns(Decimal("-0.5"), 1)[:4]
-    (-1, 1316134912, 1164, 0)
+    (-1, 658067456, 1164, 0)
     """
     whole = int(abs(plus).scaleb(PLACES + scale, Context(prec=100)))
     limbs = tuple(whole >> 32 * limb & LOW_BITS for limb in range(layout.PLUS_LIMBS))

@@ -31,9 +31,10 @@ from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import halves
 from lab.engine.windows.when import STATE, TAKES_BACK, Given, when_columns, where_column, with_state
+from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
 from lab.model.keygroups import digest, key_groups_of
-from lab.model.rule import WHERE, Route, Rule
+from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
 
 

@@ -30,9 +30,10 @@ from lab.engine.records.arrowjson import quoted
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
+from lab.model.aggregation import Aggregation, Told
 from lab.model.alerts import conditions_json, said_json
 from lab.model.group import cut_key, group_hash
-from lab.model.rule import Aggregation, Rule, Told
+from lab.model.rule import Rule
 from lab.model.words import plain
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB

@@ -9,7 +9,7 @@ from lab.engine.compiled.rulenumbers import halves, not_null, shown_value
 from lab.engine.records.columns import ID_TEXT, Columns, take
 from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.store import RouteStore
-from lab.model.rule import ONE_BIT
+from lab.model.aggregation import ONE_BIT
 from lab.model.tallies import record_example
 
 

@@ -11,7 +11,8 @@ from lab.engine.compiled.layout import NOTHING, Batch
 from lab.engine.compiled.rulenumbers import STATE, carried, halves, not_null
 from lab.engine.records.columns import TAKEN, Columns, take, writable
 from lab.engine.windows.arrays import StoreArrays, power_of_two
-from lab.model.rule import ONE_BIT, Rule
+from lab.model.aggregation import ONE_BIT
+from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
 NEARLY_FULL = 8  # when less than one in so many is free

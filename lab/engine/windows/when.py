@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, different_whens, when_column
 from lab.engine.records.columns import Columns, take
+from lab.model.aggregation import WHERE
 from lab.model.clock import Clock
-from lab.model.rule import WHERE, Rule
+from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.takenback import taken_back
 from lab.model.times import HOUR_MS

@@ -1,0 +1,189 @@
+"""The attributes of control messages, each read by itself: what is wrong with one is said with its name, its value and what is right."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from lab.model import jsontext
+from lab.model.conditions import BadConditions
+from lab.model.field import Field
+from lab.model.filters import Filter
+from lab.model.jsontext import BadRecord
+from lab.model.rule import UNIT_SECONDS
+from lab.model.schema import Schema
+from lab.model.times import duration_ms
+from lab.model.when import When
+from lab.model.whenreader import parse_filter, parse_when
+from lab.model.words import expected, plain, shown
+
+ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
+MAX_KEYS = 16  # grouping keys; see MAX_TEXT
+SEVERITIES = ("low", "medium", "high", "critical")
+MAX_LABELS, MAX_SAID = 16, 200  # MAX_SAID: characters of a title and of a label's value
+LABEL = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+MAX_EVENT_FIELDS = 16
+MAX_WINDOW_SECONDS = 3660 * 86_400
+_AROUND = "without blanks before and after it"
+_WINDOW_ALLOWED = 'whole minutes, or text such as "10s", "10m", "24h", "90d"; from 1 s to 3660 d'
+
+
+class BadRule(ValueError):
+    """A control message that is refused; its text names the attribute, its value and what is allowed."""
+
+
+def one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
+    """The attribute as one of the words, whatever its case."""
+    known = {word: word for word in words} | (aliases or {})
+    word = given.get(name)
+    if not isinstance(word, str) or word.upper() not in known:
+        raise BadRule(expected(name, word, f"one of {', '.join(known)}"))
+    return known[word.upper()]
+
+
+def read_action(given: dict, keys: tuple[str, ...]) -> str:
+    action = given.get("action")
+    if action not in ACTIONS:
+        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
+    if action != "notify" and not keys:
+        raise BadRule(
+            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
+        )
+    return action
+
+
+def read_severity(given: dict) -> str | None:
+    severity = given.get("severity")
+    if severity is not None and severity not in SEVERITIES:
+        raise BadRule(expected("severity", severity, f"one of {', '.join(SEVERITIES)}"))
+    return severity
+
+
+def read_title(given: dict) -> str | None:
+    title = given.get("title")
+    if title is not None and not (_is_said(title) and title):
+        raise BadRule(expected("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
+    return title
+
+
+def read_labels(given: dict) -> tuple[tuple[str, str], ...]:
+    labels = given.get("labels")
+    if labels is None:
+        return ()
+    if not isinstance(labels, dict) or len(labels) > MAX_LABELS:
+        raise BadRule(
+            expected(
+                "labels", labels, f'an object of at most {MAX_LABELS} texts, such as {{"team": "fraud"}}'
+            )
+        )
+    for name, value in labels.items():
+        if not re.fullmatch(LABEL, name):
+            allowed = "1 to 64 letters, digits and _ . -, the first a letter or _"
+            raise BadRule(expected("labels", name, f"names of {allowed}"))
+        if not _is_said(value):
+            allowed = f"a text of at most {MAX_SAID} characters, {_AROUND}"
+            raise BadRule(expected(f"labels.{name}", value, allowed))
+    return tuple(sorted(labels.items()))
+
+
+def _is_said(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_SAID
+        and value == value.strip(" ")
+        and jsontext.is_text(value)
+    )
+
+
+def read_field(attribute: str, name: object, schema: Schema) -> Field:
+    if not isinstance(name, str):
+        raise BadRule(expected(attribute, name, "the name of an event field"))
+    try:
+        return schema.field(name)
+    except ValueError as error:
+        raise BadRule(f"{attribute}: {error}") from None
+
+
+def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
+    listed = given.get(attribute)
+    if not isinstance(listed, list | None):
+        raise BadRule(expected(attribute, listed, "a list of event fields"))
+    names = tuple(read_field(attribute, name, schema).name for name in listed or ())
+    if len(set(names)) < len(names):
+        raise BadRule(f"{attribute}: {shown(', '.join(names))}, expected each field once")
+    return names
+
+
+def read_filter(given: dict, schema: Schema) -> Filter:
+    wanted = given.get("filter")
+    if isinstance(wanted, str):
+        try:
+            return parse_filter(wanted, schema)
+        except BadConditions as error:
+            raise BadRule(f"filter: {error}") from None
+    if not isinstance(wanted, dict | None):
+        allowed = f'an object such as {{"action": "login"}}, or a text such as {shown("amount > 500")}'
+        raise BadRule(expected("filter", wanted, allowed))
+    filter = []
+    for name, value in sorted((wanted or {}).items()):
+        field = read_field("filter", name, schema)
+        if field.type == "time":
+            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
+        try:
+            values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
+        except BadRecord as error:
+            raise BadRule(f"filter.{error}") from None
+        if not values or None in values:
+            raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
+        filter.append((name, tuple(sorted(values))))
+    return tuple(filter)
+
+
+def read_condition(name: str, given: dict, schema: Schema) -> When | None:
+    """`when` or `where`."""
+    words = given.get(name)
+    if words is None:
+        return None
+    if not isinstance(words, str):
+        raise BadRule(expected(name, words, f"a text such as {shown('amount > 500')}"))
+    try:
+        return parse_when(words, schema)
+    except BadConditions as error:
+        raise BadRule(f"{name}: {error}") from None
+
+
+def is_given(name: str, given: dict) -> bool:
+    """Whether an attribute is true; it may be missing."""
+    value = given.get(name)
+    if not isinstance(value, bool | None):
+        raise BadRule(expected(name, value, "true or false"))
+    return bool(value)
+
+
+def read_decimal(name: str, given: dict) -> Decimal:
+    """`limit` or `plus`."""
+    number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
+    if number is None:
+        allowed = "a decimal number below 10^24, with at most 12 digits after the point"
+        raise BadRule(expected(name, given.get(name), allowed))
+    return Decimal(plain(number).rstrip("0").rstrip("."))
+
+
+def read_window_ms(given: dict) -> int:
+    names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
+    if not names:
+        raise BadRule(expected("window", None, _WINDOW_ALLOWED))
+    if len(seconds := {read_seconds(name, given[name]) for name in names}) > 1:
+        windows = " and ".join(f"{name}: {shown(given[name])}" for name in names)
+        raise BadRule(f"{windows} differ, expected one of them or the same in both")
+    return 1000 * seconds.pop()
+
+
+def read_seconds(name: str, window: object) -> int:
+    text = str(window) if isinstance(window, int | str) else ""
+    try:
+        seconds = duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= MAX_WINDOW_SECONDS:
+        raise BadRule(expected(name, window, _WINDOW_ALLOWED))
+    return seconds

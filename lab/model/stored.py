@@ -1,0 +1,57 @@
+"""Events as the reference keeps them, and what it awaits after some."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from typing import Any
+
+from lab.model.field import Id
+from lab.model.rule import Route, Rule
+
+
+@dataclass
+class StoredEvent:
+    """An event as a group keeps it: only what its route's rules needed when it arrived."""
+
+    arrival: int
+    time: int
+    id: Id
+    fields: dict[str, Any]
+    spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
+    alerted: bool = False  # whether any rule did
+    taken_back: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`.
+
+    `event`: the fields of the event that an alert tells.
+    """
+
+    heard: int
+    rule: Rule
+    group: tuple
+    id: Id
+    time: int
+    live: bool
+    event: tuple
+
+    def is_after(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
+        """Whether it is after the event of a route with this id and time, in the group of `event`."""
+        group = tuple(event[name] for name in self.rule.keys)
+        return (self.rule.route, self.group, self.id, self.time) == (route, group, event_id, time)
+
+    @property
+    def until(self) -> int:
+        """What is logged then is the last that counts."""
+        return self.heard + self.rule.window_ms
+
+
+def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
+    """The aggregate of a plain rule over the events of a window, as an alert tells it, and whether it holds against the limit."""
+    own = rule.conditions[0]
+    with localcontext(prec=100):
+        measure = own.aggregation.measure([event.fields for event in window])
+        aggregate = own.told(measure).aggregate
+        assert aggregate is not None, "a window has the event with which it ends"
+        return aggregate, own.holds(measure)
