@@ -70,6 +70,9 @@ def write_sources() -> None:
     here = Path(__file__).parent
     shutil.copytree(here / "static", SOURCE / "_static")
     shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", SOURCE / "_static")
+    # a page opened from disk loads no modules
+    plot_text = (ROOT / "lab" / "widgets" / "plottext.js").read_text().replace("export ", "")
+    (SOURCE / "_static" / "plottext.js").write_text(plot_text)
     for name in ("figure.css", "lab.css"):
         shutil.copy(ROOT / "lab" / "widgets" / name, SOURCE / "_static" / f"widgets-{name}")
     shutil.copy(here / "conf.py", SOURCE)

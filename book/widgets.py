@@ -141,14 +141,14 @@ def _slider(label: str, value: float, most: float, text: str, least: float = 0) 
 
 
 def figure(state: dict, drawn: tuple) -> str:
-    """A plot: plotly draws it when it comes into view; a sentence says what it shows."""
+    """A plot: plotly draws it when it comes into view, with its table; a sentence says what it shows."""
     data, layout = drawn
     content = json.dumps({"data": data, "layout": layout, "config": state.get("_config") or {}}).replace(
         "<", "\\u003c"
     )
     height = layout.get("height") or (106 if "lab-strip" in state.get("_dom_classes", ()) else 260)
     return (
-        f'<figure class="book-figure"><div class="book-plot" style="height:{height:g}px" aria-hidden="true"></div>'
+        f'<figure class="book-figure"><div class="book-plot" style="height:{height:g}px"></div>'
         f'<script type="application/json">{content}</script><figcaption>{escape(told(data, layout))}</figcaption></figure>'
     )
 

@@ -11,7 +11,7 @@ if (plots.length) {
         seen.unobserve(target);
         const { data, layout, config } = JSON.parse(target.nextElementSibling.textContent);
         delete layout.width;
-        Plotly.newPlot(target, data, { ...layout, autosize: true }, { ...config, responsive: true });
+        Plotly.newPlot(target, data, { ...layout, autosize: true }, { ...config, responsive: true }).then(() => accompany(target)());
       }
     }, { rootMargin: "300px" });
     plots.forEach((plot) => seen.observe(plot));

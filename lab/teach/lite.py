@@ -24,7 +24,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import nbformat
 from nbformat import NotebookNode
 
-from lab.teach.lessons import built, sources
+from lab.model.language import ENGLISH, say, speak
+from lab.teach import translations
+from lab.teach.lessons import built, languages_of, sources
+from lab.teach.recorded import RECORDED, native
 
 ROOT = Path(__file__).parents[2]
 LESSONS = ("00", "01", "03", "05", "09", "control")  # what the names of the sources begin with
@@ -36,6 +39,7 @@ PYODIDE_FILES = (
     "python_stdlib.zip",
     "pyodide-lock.json",
 )
+RECORDING = str(RECORDED.relative_to(ROOT))
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
@@ -47,29 +51,37 @@ ABSENT = (  # of wheels: what no page reads
     "jedi/third_party/django-stubs/",
     "jedi/third_party/typeshed/stubs/",
 )
-SAID = """\
-> **This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need
-> Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."""
-
+SAID = (
+    "**This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need "
+    "Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."
+)
+TITLE = "Rules that change at run time, on event streams"
+WELCOME = "These lessons run in your browser. Nothing is installed, and nothing that you do leaves it. Python starts in about twenty seconds."
 # the script holds no settings, but JupyterLite reads it in each folder up to this one
 FIRST_PAGE = """\
 <!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>Rules that change at run time, on event streams</title>
+<title>$title</title>
 <style>
   :root { color-scheme: light dark; }
   body { font: 18px/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; }
 </style>
-<h1>Rules that change at run time, on event streams</h1>
-<p>These lessons run in your browser. Nothing is installed, and nothing that you do leaves it. Python starts in about twenty seconds.</p>
-<ul>
-$links
-</ul>
+<main>
+$languages
+</main>
 <script id="jupyter-config-data" type="application/json" data-jupyter-lite-root=".">{}</script>
 </html>
 """
+IN_LANGUAGE = """\
+<section lang="$language">
+<h1>$title</h1>
+<p>$welcome</p>
+<ul>
+$links
+</ul>
+</section>"""
 
 
 def main(site: Path) -> None:
@@ -86,8 +98,9 @@ def main(site: Path) -> None:
     names = _lock(_wheels(parts, pyodide), pyodide)
     (parts / "site" / "files").mkdir()
     lessons = notebooks()
-    for name, notebook in lessons:
-        nbformat.write(notebook, parts / "site" / "files" / name)
+    for path, notebook in lessons:
+        (parts / "site" / "files" / path).parent.mkdir(exist_ok=True)
+        nbformat.write(notebook, parts / "site" / "files" / path)
     (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
     (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
     _run(
@@ -106,27 +119,54 @@ def main(site: Path) -> None:
 
 
 def notebooks() -> list[tuple[str, NotebookNode]]:
-    """The lessons of the site, each with a first cell for the browser."""
+    """Path and notebook of each lesson of the site, in each language that it has; the first cells are for the browser."""
     found = []
-    for source in sources():
-        if not source.stem.startswith(LESSONS):
-            continue
-        notebook = built(source)
-        notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)"}
-        begin = f'from lab.teach.recorded import begin\n\nbegin("{source.stem}")'
-        first = [nbformat.v4.new_markdown_cell(SAID, id="said"), nbformat.v4.new_code_cell(begin, id="begin")]
-        notebook.cells[:0] = first
-        found.append((f"{source.stem}.ipynb", notebook))
+    for language in (ENGLISH, *translations.languages()):
+        speak(language)
+        for source in sources():
+            translated = language in languages_of(source) or source.stem == "control-room"
+            if not source.stem.startswith(LESSONS) or not translated:
+                continue
+            notebook = built(source, language=language)
+            notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)"}
+            of = ", ".join(f'"{part}"' for part in (source.stem, language) if part != ENGLISH)
+            begin = f"from lab.teach.recorded import begin\n\nbegin({of})"
+            first = [
+                nbformat.v4.new_markdown_cell(f"> {say(SAID)}", id="said"),
+                nbformat.v4.new_code_cell(begin, id="begin"),
+            ]
+            notebook.cells[:0] = first
+            folder = "" if language == ENGLISH else f"{language}/"
+            found.append((f"{folder}{source.stem}.ipynb", notebook))
+    speak(ENGLISH)
     return found
 
 
 def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
-    """A page with a link to each lesson, in place of JupyterLab's empty desk."""
-    titles = {
-        name: notebook.cells[2].source.partition("\n")[0].removeprefix("# ") for name, notebook in lessons
-    }
-    links = [f'<li><a href="lab/?path={name}">{escape(title)}</a></li>' for name, title in titles.items()]
-    return Template(FIRST_PAGE).substitute(links="\n".join(links))
+    """A page with a link to each lesson in each language, in place of JupyterLab's empty desk."""
+    links: dict[str, list[str]] = {}
+    for path, notebook in lessons:
+        title = notebook.cells[2].source.partition("\n")[0].removeprefix("# ")
+        language = path.rpartition("/")[0] or ENGLISH
+        links.setdefault(language, []).append(f'<li><a href="lab/?path={path}">{escape(title)}</a></li>')
+    parts = []
+    for language, items in links.items():
+        speak(language)
+        said = {"language": language, "title": say(TITLE), "welcome": say(WELCOME), "links": "\n".join(items)}
+        parts.append(Template(IN_LANGUAGE).substitute(said))
+    speak(ENGLISH)
+    return Template(FIRST_PAGE).substitute(title=TITLE, languages="\n".join(parts))
+
+
+def recording() -> str:
+    """What cells gave on a computer, with the source of each cell in each language."""
+    recorded = json.loads(RECORDED.read_text())
+    for source in sources():
+        for language in languages_of(source)[1:]:
+            translated = native(built(source, solved=True, language=language).cells)
+            for cell, same in zip(recorded.get(source.stem, ()), translated, strict=True):
+                cell[language] = same.source
+    return json.dumps(recorded, ensure_ascii=False)
 
 
 def _copy_pyodide(parts: Path, to: Path) -> None:
@@ -154,7 +194,7 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
         with ZipFile(wheel) as old, ZipFile(wheels[-1], "w", ZIP_DEFLATED, compresslevel=9) as new:
             for name in old.namelist():
                 if not name.startswith(ABSENT):
-                    new.writestr(name, old.read(name))
+                    new.writestr(name, recording() if name == RECORDING else old.read(name))
     return wheels
 
 

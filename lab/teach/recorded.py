@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from lab.model.language import ENGLISH, say, speak
+
 RECORDED = Path(__file__).with_name("recorded.json")
 DRIVE = Path("/drive")  # the notebooks' folder, which the browser keeps
 FIGURE = "application/vnd.plotly.v1+json"
@@ -22,13 +24,15 @@ CHECK = "This exercise needs results of Spark or of compiled packages: only the 
 STYLE = "border-left:3px solid #0072B2;padding:2px 10px;margin:4px 0;opacity:.85"
 
 
-def begin(lesson: str) -> None:
+def begin(lesson: str, language: str = ENGLISH) -> None:
     """From the next cell on, cells of a lesson that a browser cannot run show what they gave on a computer."""
     from IPython import get_ipython
 
+    speak(language)
     if DRIVE.is_dir():
         os.environ.setdefault("LAB_DATA", str(DRIVE / "progress"))
-    numbers = {cell["source"]: number for number, cell in enumerate(_recorded().get(lesson, ()))}
+    cells = _recorded().get(lesson, ())
+    numbers = {cell.get(language, cell["source"]): number for number, cell in enumerate(cells)}
 
     def instead(lines: list[str]) -> list[str]:
         number = numbers.get("".join(lines).strip())
@@ -42,7 +46,7 @@ def show(lesson: str, number: int) -> None:
     from IPython.display import HTML, display
 
     cell = _recorded()[lesson][number]
-    said = CHECK if cell["check"] else SAID if cell["outputs"] else SILENT
+    said = say(CHECK) if cell["check"] else say(SAID) if cell["outputs"] else say(SILENT)
     display(HTML(f'<div role="note" style="{STYLE}">{said}</div>'))
     for output in cell["outputs"]:
         if "text" in output:

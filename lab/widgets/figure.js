@@ -31,34 +31,14 @@ function follow(el) {
   place.observe(el);
   return place;
 }
-// A sentence about a plot, for those who do not see it: its title, its axes, and each curve's lowest and highest value.
-export function told({ data, layout, _fullData }) {
-  const text = (part) => String(part?.title?.text ?? "").replace(/<[^>]*>/g, " ").trim();
-  const axes = [text(layout.yaxis), text(layout.xaxis)].filter(Boolean).join(" by ");
-  const shown = new Map();  // of curves with one name, the first: the others are parts of it
-  data.forEach((trace, n) => {
-    if (!trace.name || trace.visible === false || shown.has(trace.name)) return;
-    let least = Infinity, most = -Infinity;
-    for (const value of _fullData?.[n]?.y ?? trace.y ?? []) {
-      if (typeof value === "number" && value < least) least = value;
-      if (typeof value === "number" && value > most) most = value;
-    }
-    const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
-    shown.set(trace.name, trace.name + (least <= most ? ` from ${number(least)} to ${number(most)}` : ""));
-  });
-  const head = ["Plot", text(layout), axes].filter(Boolean).join(": ");
-  return `${head}${shown.size ? `; shown: ${[...shown.values()].join(", ")}` : ""}.`;
-}
-// The sentence follows the plot, once a second at most.
-function describe(el) {
+// Sentence and table follow the plot, once a second at most.
+function describe(el, words) {
   let waiting = null;
+  const refresh = accompany(el, words);
   const again = () => {
     waiting ??= setTimeout(() => {
       waiting = null;
-      const plot = el.querySelector(".js-plotly-plot") ?? el;
-      if (!plot.layout) return;
-      plot.setAttribute("role", "img");
-      plot.setAttribute("aria-label", told(plot));
+      refresh();
     }, 1000);
   };
   const drawn = new MutationObserver(again);
@@ -86,7 +66,7 @@ export default () => {
         setTimeout(() => {  // as soon as it is drawn
           if (removed) return;
           place = follow(el);
-          sentence = describe(el);
+          sentence = describe(el, model.get("_words"));
         }, 200);
       });
       return () => { removed = true; place?.disconnect(); sentence?.disconnect(); remove(); };

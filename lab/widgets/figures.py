@@ -19,10 +19,13 @@ import plotly.graph_objects as go
 from plotly.basewidget import BaseFigureWidget
 from plotly.serializers import custom_serializers
 
+from lab.model.language import say
+
 if sys.modules["rfc3987_syntax"] is None:
     del sys.modules["rfc3987_syntax"]
 
 PROCESS = uuid4().hex
+SCRIPT = "".join(Path(__file__).with_name(name).read_text() for name in ("plottext.js", "figure.js"))
 
 
 class Figure(go.FigureWidget):
@@ -35,8 +38,25 @@ class Figure(go.FigureWidget):
     [1, 2, 3]
     """
 
-    _esm, _css = Path(__file__).with_name("figure.js"), Path(__file__).with_name("figure.css")
+    _esm, _css = SCRIPT, Path(__file__).with_name("figure.css")
     _process = traitlets.Unicode(PROCESS).tag(sync=True)
+    _words = traitlets.Dict().tag(sync=True)
+
+    @traitlets.default("_words")
+    def _spoken(self) -> dict[str, str]:
+        """The words of plottext.js in the reader's language."""
+        return {
+            "plot": say("Plot"),
+            "by": say("{y} by {x}"),
+            "shown": say("shown: {names}"),
+            "range": say("{name} from {least} to {most}"),
+            "marked": say("marked: {texts}"),
+            "table": say("Table"),
+            "back": say("Plot"),
+            "point": say("point"),
+            "value": say("value"),
+            "more": say("and {count} more rows"),
+        }
 
     def get_state(self, key=None, drop_defaults=False) -> dict:
         """The widget's traits for the page. Plotly sends changes as differences, and leaves the whole as it was made."""

@@ -8,6 +8,7 @@ import lab.widgets
 
 pytestmark = pytest.mark.browser
 STYLE = "".join(Path(lab.widgets.__file__).with_name(f"{name}.css").read_text() for name in ("figure", "lab"))
+SCRIPT = Path(lab.widgets.__file__).with_name("plottext.js").read_text()
 # what ipywidgets adds: its boxes are flexible columns
 BOXES = ".lab-room, .lab-column, .lab-panel { display: flex; flex-direction: column }"
 SENTENCE = '<p class="lab-said bad">{}</p>'.format(
@@ -41,14 +42,23 @@ PLOT = {
 }
 
 
-def test_a_plot_is_told_in_a_sentence(browser):
+def in_script(page, name: str, plot: dict):
+    """What a function of plottext.js makes of a plot."""
+    code = "async ([script, name, plot]) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'}))))[name](plot)"
+    return page.evaluate(code, [SCRIPT, name, plot])
+
+
+@pytest.mark.parametrize(
+    ("plot", "said"),
+    [
+        ("PLOT", "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."),
+        ("WINDOWS", "Plot: time; shown: window, empty; marked: ✗ missed."),
+        ("TASKS", "Plot: key-groups; shown: moves from 0.1235 to 2."),
+    ],
+)
+def test_a_plot_is_told_in_a_sentence(browser, plot, said):
     page = browser.new_page()
-    script = Path(lab.widgets.__file__).with_name("figure.js").read_text()
-    said = page.evaluate(
-        "async ([script, plot]) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).told(plot)",
-        [script, PLOT],
-    )
-    assert said == "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."
+    assert in_script(page, "told", globals()[plot]) == said
     page.close()
 
 
@@ -61,4 +71,83 @@ def test_a_chart_keeps_its_height_below_what_is_said(browser, sentences):
     column = page.locator(".lab-column")
     hidden = column.evaluate("part => part.scrollHeight > part.clientHeight")
     assert hidden == (sentences > 0)
+    page.close()
+
+
+WINDOWS = {
+    "layout": {"xaxis": {"title": {"text": "time"}}, "annotations": [{"text": "✗ missed"}]},
+    "data": [
+        {
+            "name": "window",
+            "hoverinfo": "text",
+            "x": ["2024-01-01T10:00", "2024-01-01T10:20", None, "2024-01-01T09:00"],
+            "y": [1, 1, None, 2],
+            "text": ["a: 10:00 – 10:20", "a: 10:00 – 10:20", "", "b: 09:00"],
+        },
+        {"name": "empty", "x": [], "y": []},
+    ],
+}
+TASKS = {
+    "layout": {
+        "xaxis": {"title": {"text": "key-groups"}, "ticksuffix": " ms"},
+        "yaxis": {"tickvals": [0, 1], "ticktext": ["task <b>0</b>", "task 1"]},
+    },
+    "data": [{"name": "moves", "orientation": "h", "y": [1, 0, 0], "x": [0.123456789, 2, None]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("plot", "columns", "rows"),
+    [
+        (PLOT, ["s", "task 0", "events"], [["0", "3 / 9", "2"], ["2", "1,234,567", ""], ["3", "x", ""]]),
+        (
+            WINDOWS,
+            ["time", "window"],
+            [
+                ["2024-01-01 09:00", "b: 09:00"],
+                ["2024-01-01 10:00", "a: 10:00 – 10:20"],
+                ["2024-01-01 10:20", "a: 10:00 – 10:20"],
+            ],
+        ),
+        (TASKS, ["point", "moves"], [["task 0", "2 ms"], ["task 1", "0.12345679 ms"]]),
+        ({"layout": {}, "data": []}, ["point"], []),
+    ],
+)
+def test_a_plot_has_a_table_of_its_values(browser, plot, columns, rows):
+    page = browser.new_page()
+    assert in_script(page, "table", plot) == {"columns": columns, "rows": rows, "more": 0}
+    page.close()
+
+
+def test_a_long_table_says_how_many_rows_are_left_out(browser):
+    page = browser.new_page()
+    made = in_script(page, "table", {"layout": {}, "data": [{"y": list(range(700))}]})
+    assert len(made["rows"]) == 500 and made["more"] == 200 and made["columns"] == ["point", "value"]
+    page.close()
+
+
+def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
+    page = browser.new_page()
+    page.set_content(f"<style>{STYLE}</style><body><div id=plot class='js-plotly-plot lab'></div>")
+    page.locator("#plot").evaluate(
+        """async (el, [script, plot]) => {
+            Object.assign(el, plot);
+            el.innerHTML = '<div class="plot-container" style="height: 200px"></div>';
+            (await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})))).accompany(el)();
+            document.addEventListener("keydown", (event) => { el.heard = event.key; });
+        }""",
+        [SCRIPT, PLOT],
+    )
+    said = "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."
+    button = page.get_by_role("button", name="Table")
+    assert page.get_by_role("img", name=said).count() == 1
+    assert button.evaluate("one => getComputedStyle(one).opacity") == "0"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    shown = page.get_by_role("region", name=said)
+    assert shown.evaluate("one => one === document.activeElement")
+    assert shown.get_by_role("row").all_inner_texts()[:2] == ["s\ttask 0\tevents", "0\t3 / 9\t2"]
+    page.keyboard.press("Escape")
+    assert not shown.is_visible() and button.evaluate("one => one === document.activeElement")
+    assert page.evaluate("document.getElementById('plot').heard") == "Enter"
     page.close()

@@ -71,7 +71,7 @@ def open_lesson(page: Page, address: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, _ in notebooks()])
 def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name):
-    lesson = name.partition("-")[0].lstrip("0") or "0"
+    lesson = Path(name).name.partition("-")[0].lstrip("0") or "0"
     solutions = [
         code for exercise, code in answers()["solutions"].items() if exercise.startswith(f"{lesson}.")
     ]
@@ -86,7 +86,7 @@ def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name
     assert len(verdicts) == len(solutions)
     assert [text for text in verdicts if not text.startswith(("✓", "<IPython.core.display.HTML"))] == []
     if folder := os.environ.get("LAB_PICTURES"):
-        opened.screenshot(path=Path(folder, f"lite-{lesson}.png"))
+        opened.screenshot(path=Path(folder, f"lite-{name.replace('/', '-')}.png"))
 
 
 def test_an_endless_loop_is_stopped_and_solved_exercises_outlive_the_page(opened, address):

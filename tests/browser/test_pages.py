@@ -256,9 +256,14 @@ def test_the_scopes_of_the_lessons_move(browser, jupyter, notebook, cell, name):
     for _ in range(2):
         slider.press("ArrowRight")
     expect(said).not_to_have_text(before)
-    expect(scope.locator(".js-plotly-plot").first).to_have_attribute(
+    expect(scope.locator(".plot-container").first).to_have_attribute(
         "aria-label", re.compile(r"^Plot.*shown: ")
     )
+    scope.get_by_role("button", name="Table").first.press("Enter")
+    expect(
+        scope.get_by_role("region", name=re.compile(r"^Plot.*shown: ")).get_by_role("row")
+    ).not_to_have_count(0)
+    page.keyboard.press("Escape")
     keep(scope, name)
     nothing_went_wrong(watched)
     assert of_lesson(page) == []

@@ -1,16 +1,35 @@
 """The static site's own pages, without building it. `make lite-test` runs the site in a browser."""
 
-from lab.teach.lite import _first_page, notebooks
+import json
+
+from lab.teach.lessons import built, languages_of, sources
+from lab.teach.lite import _first_page, notebooks, recording
+from lab.teach.recorded import native
 
 
 def test_the_first_page_links_to_each_lesson_and_has_what_jupyterlite_reads_in_each_folder():
     lessons = notebooks()
     page = _first_page(lessons)
-    assert len(lessons) == 6 and all(f'"lab/?path={name}"' in page for name, _ in lessons)
+    assert len(lessons) >= 11 and all(f'"lab/?path={name}"' in page for name, _ in lessons)
     assert ">3 · Custom windows</a>" in page and ">Control room</a>" in page
+    assert '<section lang="ko">' in page and "브라우저" in page.partition('<section lang="ko">')[2]
     assert '<script id="jupyter-config-data" type="application/json"' in page
 
 
 def test_each_notebook_begins_by_asking_for_what_was_recorded():
     for name, notebook in notebooks():
-        assert f'begin("{name.removesuffix(".ipynb")}")' in notebook.cells[1].source
+        language, _, lesson = name.removesuffix(".ipynb").rpartition("/")
+        called = f'begin("{lesson}", "{language}")' if language else f'begin("{lesson}")'
+        assert called in notebook.cells[1].source and (
+            language != "ko" or "브라우저" in notebook.cells[0].source
+        )
+
+
+def test_a_recorded_cell_is_found_in_each_language():
+    recorded = json.loads(recording())
+    for source in sources():
+        for language in languages_of(source)[1:]:
+            cells = native(built(source, solved=True, language=language).cells)
+            assert [cell[language] for cell in recorded.get(source.stem, ())] == [
+                cell.source for cell in cells
+            ]
