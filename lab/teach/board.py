@@ -1,14 +1,17 @@
 """A table of solved exercises for a notebook: of all lessons, or of one."""
 
+from base64 import b64encode
 from html import escape
 
 import ipywidgets as widgets
 
+from lab.model.language import say
 from lab.teach import titles
-from lab.teach.progress import reset, solved, watched_by
+from lab.teach.progress import load, reset, saved, solved, watched_by
 from lab.widgets.look import Fit, sentence
 
 MARKS = {True: "✓", False: "○"}
+FILE = "progress.jsonl"
 WORDS = {True: "solved", False: "not yet"}
 
 
@@ -21,7 +24,7 @@ class Board(widgets.VBox):
 
     def __init__(self, lesson: int | None = None):
         self.lesson = lesson
-        self.table, self.said = widgets.HTML(), widgets.HTML()
+        self.table, self.said, self.link = widgets.HTML(), widgets.HTML(), widgets.HTML()
         parts: list[widgets.Widget] = [self.table]
         if lesson is None:
             parts += [widgets.HBox(self._buttons()), self.said]
@@ -30,8 +33,21 @@ class Board(widgets.VBox):
         watched_by(self)
         self.update()
 
-    def _buttons(self) -> list[widgets.Button]:
+    def _buttons(self) -> list[widgets.Widget]:
         """Forgetting takes two clicks."""
+        upload = widgets.FileUpload(accept=".jsonl", description=say("Load a file"))
+        upload.layout.width = "auto"
+
+        def take(change: dict) -> None:
+            if change["new"]:
+                count = sum(load(bytes(file["content"])) for file in change["new"])
+                upload.value = ()
+                self.update()
+                self.said.value = sentence(
+                    say("Solved exercises that are new here: {count}.", count=count), "good"
+                )
+
+        upload.observe(take, "value")
         again = widgets.Button(description="Refresh", icon="refresh")
         again.on_click(lambda _: self.update())
         ask = widgets.Button(description="Reset…", icon="trash")
@@ -47,11 +63,15 @@ class Board(widgets.VBox):
 
         ask.on_click(toggle)
         sure.on_click(forget)
-        return [again, ask, sure]
+        return [again, self.link, upload, ask, sure]
 
     def update(self) -> None:
         """Redraws the table."""
         done, named = solved(), titles()
+        address = f"data:application/jsonl;base64,{b64encode(saved().encode()).decode()}"
+        self.link.value = (
+            f'<a class="lab-link" download="{FILE}" href="{address}">{say("Save as a file")}</a>'
+        )
         lessons = [name for name in named if "." not in name]
         if self.lesson is not None:
             rows = [

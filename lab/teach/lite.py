@@ -8,6 +8,7 @@
 The lock file names exactly the wheels that lie beside it, and the kernel loads all of them when it starts.
 """
 
+import gzip
 import json
 import re
 import shutil
@@ -44,13 +45,35 @@ KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
-ABSENT = (  # of wheels: what no page reads
-    "plotly/package_data/plotly.min.js",
-    "plotly/labextension/",
-    "plotly-7.1.0.data/",
-    "jedi/third_party/django-stubs/",
-    "jedi/third_party/typeshed/stubs/",
+TRACES = (
+    "bar|box|heatmap|histogram|pie|scatter"  # of plotly's; the rest would be a third of what the kernel loads
 )
+LEXERS = "_css_builtins|_lilypond_builtins|_mapping|_scheme_builtins|css|data|html|javascript|jvm|lilypond|lisp|markup|perl|python|ruby|shell"
+ABSENT = re.compile(  # of wheels: what no lesson reads
+    rf"""plotly/(labextension|matplotlylib|figure_factory|express|package_data/(plotly\.min\.js|datasets))
+    |plotly/graph_objs/_?(?!({TRACES}|layout|figure|figurewidget|frame|deprecations)[/.])[a-z0-9]+[/.]
+    |pygments/lexers/(?!({LEXERS}|__init__)\.)
+    |jedi/third_party/(django-stubs|typeshed/(stubs|stdlib/(distutils|encodings|lib2to3|tkinter)))/
+    |anywidget/(labextension|nbextension)/
+    |lab/datasets/flights/.*\.gz
+    |[^/]+\.data/
+    |[^/]+\.dist-info/RECORD""",
+    re.VERBOSE,
+)
+WASM = "pyodide.asm.wasm"
+# packed, because a server that compresses nothing sends three times as much; the suffix means nothing to servers
+PACKED_WASM = f"{WASM}.packed"
+REPLACED = {  # in files of Pyodide and JupyterLite: text, and what takes its place
+    "static/pyodide/pyodide.mjs": (
+        '_(e+"pyodide.asm.wasm")',
+        f'{{binary:fetch(e+"{PACKED_WASM}").then((packed)=>new Response(packed.body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer())}}',
+    ),
+    # the browser asks whether a file is still the newest; after an update it would mix old files with new ones
+    "service-worker.js": (
+        "if(!enableCache)return await fetch(t);",
+        'if(!enableCache)return await fetch(t,{cache:"no-cache"});',
+    ),
+}
 SAID = (
     "**This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need "
     "Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."
@@ -113,18 +136,41 @@ def main(site: Path) -> None:
         site.resolve(),
         cwd=parts / "site",
     )
+    _finish(site)
     (site / "index.html").write_text(_first_page(lessons))
     files = [file for file in site.rglob("*") if file.is_file()]
     print(f"{site}: {sum(file.stat().st_size for file in files) / 1e6:.0f} MB in {len(files):,} files")
+
+
+def _finish(site: Path) -> None:
+    """Makes the site start faster, and an update of it show at once."""
+    for file in site.rglob("*"):
+        if file.suffix == ".map":  # for debuggers, a third of the site
+            file.unlink()
+        else:
+            file.touch()  # JupyterLite's files say 1985, so that browsers would keep them for years
+    wasm = site / "static" / "pyodide" / WASM
+    wasm.with_name(PACKED_WASM).write_bytes(gzip.compress(wasm.read_bytes(), mtime=0))
+    wasm.unlink()
+    for name, (text, other) in REPLACED.items():
+        content = (site / name).read_text()
+        if content.count(text) != 1:
+            raise SystemExit(f"{name} does not have {text!r} once: is it another version?")
+        (site / name).write_text(content.replace(text, other))
+    # the kernel's files come while JupyterLab starts
+    kernel = sorted(path.name for path in (site / "static" / "pyodide").iterdir())
+    links = "".join(f'<link rel="prefetch" href="../static/pyodide/{name}">\n' for name in kernel)
+    page = site / "lab" / "index.html"
+    page.write_text(page.read_text().replace("<head>", f"<head>\n{links}", 1))
 
 
 def notebooks() -> list[tuple[str, NotebookNode]]:
     """Path and notebook of each lesson of the site, in each language that it has; the first cells are for the browser."""
     found = []
     for language in (ENGLISH, *translations.languages()):
-        speak(language)
+        has_words = _speak(language)
         for source in sources():
-            translated = language in languages_of(source) or source.stem == "control-room"
+            translated = language in languages_of(source) or has_words and source.stem == "control-room"
             if not source.stem.startswith(LESSONS) or not translated:
                 continue
             notebook = built(source, language=language)
@@ -142,6 +188,13 @@ def notebooks() -> list[tuple[str, NotebookNode]]:
     return found
 
 
+def _speak(language: str) -> bool:
+    """Has `say` speak a language, if it has a catalog; else English."""
+    has_words = language == ENGLISH or bool(translations.pairs(language, "words"))
+    speak(language if has_words else ENGLISH)
+    return has_words
+
+
 def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
     """A page with a link to each lesson in each language, in place of JupyterLab's empty desk."""
     links: dict[str, list[str]] = {}
@@ -151,7 +204,7 @@ def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
         links.setdefault(language, []).append(f'<li><a href="lab/?path={path}">{escape(title)}</a></li>')
     parts = []
     for language, items in links.items():
-        speak(language)
+        _speak(language)
         said = {"language": language, "title": say(TITLE), "welcome": say(WELCOME), "links": "\n".join(items)}
         parts.append(Template(IN_LANGUAGE).substitute(said))
     speak(ENGLISH)
@@ -193,7 +246,7 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
         wheels.append(to / wheel.name)
         with ZipFile(wheel) as old, ZipFile(wheels[-1], "w", ZIP_DEFLATED, compresslevel=9) as new:
             for name in old.namelist():
-                if not name.startswith(ABSENT):
+                if not ABSENT.match(name):
                     new.writestr(name, recording() if name == RECORDING else old.read(name))
     return wheels
 

@@ -20,11 +20,13 @@ from typing import Any
 from weakref import WeakSet
 
 from lab.model.datafolder import data_folder as folder
+from lab.model.jsontext import BadRecord, read_object
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import written
 
 SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
 SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
+LARGEST = 1 << 20  # bytes of a saved file that are read
 LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot be checked again
 _boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
 
@@ -49,6 +51,26 @@ def note(exercise: str, verdict: Verdict, answer: str) -> None:
 def watched_by(board: Any) -> None:
     """`board.update()` is called after each check in this kernel, as long as there is such a board."""
     _boards.add(board)
+
+
+def saved() -> str:
+    """What was solved here, as a file to load elsewhere."""
+    return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved()))
+
+
+def load(content: bytes) -> int:
+    """Adds what a saved file has as solved to what was solved here; returns how many exercises are new."""
+    from lab.teach import titles
+
+    named = set()
+    for line in content[:LARGEST].decode(errors="replace").splitlines():
+        with suppress(BadRecord):
+            found = read_object(line)
+            named.add(str(found.get("exercise")) if isinstance(found, dict) else "")
+    new = sorted((named & titles().keys()) - solved())
+    for exercise in new:
+        _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
+    return len(new)
 
 
 def reset() -> str:
@@ -117,7 +139,7 @@ def lines_of(file: Path) -> Iterator[dict]:
     """The objects of a file of JSON lines; lines that are none are passed over, and a file that is not there has none."""
     try:
         text = file.read_text(errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for line in text.splitlines():
         with suppress(ValueError):

@@ -10,6 +10,7 @@ import ast
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def begin(lesson: str, language: str = ENGLISH) -> None:
     """From the next cell on, cells of a lesson that a browser cannot run show what they gave on a computer."""
     from IPython import get_ipython
 
-    speak(language)
+    with suppress(ValueError):  # of a language without a catalog, only the lessons are translated
+        speak(language)
     if DRIVE.is_dir():
         os.environ.setdefault("LAB_DATA", str(DRIVE / "progress"))
     cells = _recorded().get(lesson, ())

@@ -1,11 +1,15 @@
 """Progress outlives kernels, and several may write at once; a log of stumbles is kept only for those who asked."""
 
 import json
+import re
 import subprocess
 import sys
+from base64 import b64decode
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from ipywidgets import FileUpload
 
 import lab
 from lab import teach
@@ -53,6 +57,35 @@ def test_a_line_cut_short_costs_itself_only(fresh):
     assert progress.solved() == {"3.4", "1.4"}
 
 
+def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
+    lab.check("3.4", 864)
+    board = Board()
+    saved = b64decode(re.search('base64,([^"]+)', board.link.value)[1])
+    monkeypatch.setenv("LAB_DATA", str(fresh / "elsewhere"))
+    lab.check("1.4", 9)
+    board.update()
+    [upload] = [button for button in board.children[1].children if isinstance(button, FileUpload)]
+    upload.value = [
+        {"name": "progress.jsonl", "type": "", "size": 1, "content": saved, "last_modified": datetime.now()}
+    ]
+    assert progress.solved() == {"3.4", "1.4"} and "new here: 1." in board.said.value and upload.value == ()
+    assert progress.load(saved) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"exercise": ["3.4"]}',
+        b'{"exercise": "<b>"}\n{"exercise": NaN}',
+        b"7\n[]\nnull",
+    ],
+)
+def test_a_file_that_no_board_has_saved_adds_nothing(fresh, content):
+    assert progress.load(content) == 0 and progress.solved() == set()
+
+
 def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
     (fresh / "file").touch()
     monkeypatch.setenv("LAB_DATA", str(fresh / "file" / "below"))
@@ -77,7 +110,7 @@ def test_the_board_follows_checks_and_the_reset_asks_first():
     lab.check("3.4", 864)
     assert "1 of 5" in everything.table.value and lesson.table.value.count("✓") == 1
     assert "how fine must it be?" in lesson.table.value
-    _, ask, sure = everything.children[1].children
+    *_, ask, sure = everything.children[1].children
     assert sure.layout.display == "none"
     ask.click()
     assert sure.layout.display is None and progress.solved()
