@@ -176,7 +176,7 @@ def test_progress_is_saved_as_a_file_and_loaded_in_another_browser(browser, addr
         page.context.close()
 
 
-def test_the_first_cell_answers_soon_on_a_slow_network(browser):
+def test_the_first_cell_answers_soon_on_a_slow_network(browser, address):
     """The time says something only on a machine that does nothing else; the bytes always do."""
     with served(SITE, Slow) as slow:
         page = browser.new_context().new_page()
@@ -227,13 +227,13 @@ def updated(site: Path) -> None:
     lite._lock(sorted(pyodide.glob("*.whl")), pyodide)
 
 
-def test_after_an_update_of_the_site_nothing_old_is_shown(browser, tmp_path):
+def test_after_an_update_of_the_site_nothing_old_is_shown(browser, address, tmp_path):
     site = Path(shutil.copytree(SITE, tmp_path / "site"))
-    with served(site, Keeping) as address, browser.new_context() as context:
+    with served(site, Keeping) as keeping, browser.new_context() as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         for is_new, lesson in ((False, "3 · Custom windows"), (True, "3 · The new lesson")):
-            open_lesson(page, address, "03-custom-windows.ipynb")
+            open_lesson(page, keeping, "03-custom-windows.ipynb")
             assert page.locator(".jp-Notebook h1").first.inner_text().startswith(lesson)
             answer = run(page, "import lab.teach.recorded\nhasattr(lab.teach.recorded, 'NEW')")
             assert answer[0]["data"]["text/plain"] == str(is_new)
