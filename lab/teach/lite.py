@@ -55,7 +55,7 @@ ABSENT = re.compile(  # of wheels: what no lesson reads
     |pygments/lexers/(?!({LEXERS}|__init__)\.)
     |jedi/third_party/(django-stubs|typeshed/(stubs|stdlib/(distutils|encodings|lib2to3|tkinter)))/
     |anywidget/(labextension|nbextension)/
-    |lab/datasets/flights/.*\.gz
+    |.*/flights/.*\.gz
     |[^/]+\.data/
     |[^/]+\.dist-info/RECORD""",
     re.VERBOSE,
@@ -90,6 +90,7 @@ FIRST_PAGE = """\
 <style>
   :root { color-scheme: light dark; }
   body { font: 18px/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; }
+  a { color: light-dark(#0b57d0, #8ab4f8); }
 </style>
 <main>
 $languages

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page
 from lab.teach import lite
 from lab.teach.lessons import answers
 from lab.teach.lite import notebooks
+from tests.browser.access import findings, of_lesson
 from tests.browser.jupyter import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
@@ -129,6 +130,7 @@ def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name
     verdicts = [given[-1]["data"]["text/plain"] for _, tags, given in cells if "check" in tags]
     assert len(verdicts) == len(solutions)
     assert [text for text in verdicts if not text.startswith(("✓", "<IPython.core.display.HTML"))] == []
+    assert of_lesson(opened) == []
     if folder := os.environ.get("LAB_PICTURES"):
         opened.screenshot(path=Path(folder, f"lite-{name.replace('/', '-')}.png"))
 
@@ -243,3 +245,10 @@ def test_after_an_update_of_the_site_nothing_old_is_shown(browser, address, tmp_
             if not is_new:
                 time.sleep(1.1)  # a server compares whole seconds
                 updated(site)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_page_can_be_read_by_everybody(opened, address, scheme):
+    opened.emulate_media(color_scheme=scheme)
+    opened.goto(address)
+    assert findings(opened) == []
