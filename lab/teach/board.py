@@ -40,7 +40,7 @@ class Board(widgets.VBox):
 
         def take(change: dict) -> None:
             if change["new"]:
-                count = sum(load(bytes(file["content"])) for file in change["new"])
+                count = sum(load(bytes(file["content"]), titles()) for file in change["new"])
                 upload.value = ()
                 self.update()
                 self.said.value = sentence(

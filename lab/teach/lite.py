@@ -89,7 +89,7 @@ FIRST_PAGE = """\
 <title>$title</title>
 <style>
   :root { color-scheme: light dark; }
-  body { font: 18px/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; }
+  body { font: 18px/1.6 system-ui, sans-serif; max-width: 38rem; margin: 3rem auto; padding: 0 1rem; background: Canvas; }
   a { color: light-dark(#0b57d0, #8ab4f8); }
 </style>
 <main>

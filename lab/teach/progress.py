@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,14 @@ def saved() -> str:
     return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved()))
 
 
-def load(content: bytes) -> int:
-    """Adds what a saved file has as solved to what was solved here; returns how many exercises are new."""
-    from lab.teach import titles
-
+def load(content: bytes, known: Container[str]) -> int:
+    """Adds the known exercises that a saved file has as solved to those solved here; returns how many are new."""
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):
             found = read_object(line)
             named.add(str(found.get("exercise")) if isinstance(found, dict) else "")
-    new = sorted((named & titles().keys()) - solved())
+    new = sorted(name for name in named - solved() if name in known)
     for exercise in new:
         _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
     return len(new)

@@ -69,7 +69,7 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
         {"name": "progress.jsonl", "type": "", "size": 1, "content": saved, "last_modified": datetime.now()}
     ]
     assert progress.solved() == {"3.4", "1.4"} and "new here: 1." in board.said.value and upload.value == ()
-    assert progress.load(saved) == 0
+    assert progress.load(saved, teach.titles()) == 0
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
     ],
 )
 def test_a_file_that_no_board_has_saved_adds_nothing(fresh, content):
-    assert progress.load(content) == 0 and progress.solved() == set()
+    assert progress.load(content, teach.titles()) == 0 and progress.solved() == set()
 
 
 def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
