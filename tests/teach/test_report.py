@@ -5,6 +5,8 @@ import os
 import re
 from base64 import b64encode
 from hashlib import sha256
+from time import process_time
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
@@ -13,6 +15,7 @@ from lab.teach import titles
 from lab.teach.handins import MOST_CHECKED, NOT_CONFIRMED
 from lab.teach.replay import written
 from lab.teach.report import BREAK_S, learner_of, page, read, worst
+from tests.teach.test_exercises import NAMES, answer_of, judged
 
 
 def line(
@@ -213,3 +216,42 @@ def test_a_hand_in_of_nothing_readable_is_not_read_to_its_end(handed_in, monkeyp
     found = read(handed_in)
     assert {learner.name for learner in found.learners} == {"b2", "Ada"}
     assert any(text.startswith("three.jsonl: 10 lines and all after them left out") for text in found.bad)
+
+
+def test_a_class_of_a_hundred_is_reported_soon(tmp_path):
+    """Counted in seconds of a processor, so that what else the machine does is not in it."""
+    answers = {name: written(judged(name, answer_of(name)).judged) for name in NAMES}
+    for number in range(100):
+        lines = [
+            line(60 * n, "right", name, learner=f"l{number}") | ({"replay": text} if text else {})
+            for n, (name, text) in enumerate(answers.items())
+        ]
+        (tmp_path / f"hand-in-{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    began = process_time()
+    found = read(tmp_path)
+    assert len(page(found, titles())) > 100_000 and found.bad == []
+    seconds = process_time() - began
+    checked = sum(one.checked for learner in found.learners for one in learner.exercises.values())
+    print(f"\n100 hand-ins, {checked:,} answers checked again: {seconds:.1f} s of a processor")
+    assert checked > 3_000 and seconds < 20
+
+
+@pytest.mark.parametrize(
+    "name", [b"new\nline.jsonl", b"\xff\xfe.jsonl", b"n" * 249 + b".jsonl", b"\x1b[31m<b>.jsonl"]
+)
+def test_any_name_of_a_file_is_text(handed_in, name):
+    with open(os.fsencode(handed_in) + b"/" + name, "wb") as file:
+        file.write(json.dumps(line(5, "wrong", "3.2", learner="c3")).encode())
+    text = page(read(handed_in), {})
+    assert ">c3<" in text and "<b>." not in text and "\x1b" not in text and text.encode()
+
+
+def test_an_archive_and_a_file_of_holes_are_left_out(handed_in):
+    with ZipFile(handed_in / "zip.jsonl", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("hand-in.jsonl", "0" * 5_000_000)
+    with (handed_in / "holes.jsonl").open("wb") as file:
+        file.truncate(1 << 40)
+    found = read(handed_in)
+    assert {learner.name for learner in found.learners} == {"b2", "Ada"}
+    assert [text.partition(":")[0] for text in found.bad][:2] == ["holes.jsonl", "one/stumbles.jsonl"]
+    assert any(text.startswith("zip.jsonl: ") for text in found.bad)
