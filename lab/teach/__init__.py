@@ -66,6 +66,8 @@ def predict(question: str, options: Sequence[str]):
     """Radio buttons: the reader commits to an answer before the next cell gives it. Raises KeyError if no lesson asks this."""
     import ipywidgets as widgets
 
+    from lab.widgets.look import Fit
+
     right, because = _answers()["predictions"][question]
     buttons = widgets.RadioButtons(
         options=list(options), value=None, layout={"width": "max-content"}, description_allow_html=False
@@ -79,7 +81,9 @@ def predict(question: str, options: Sequence[str]):
 
     buttons.observe(judge, "value")
     label = widgets.HTML(f"<b>{_say('Before you run the next cell:')}</b> {escape(question)}")
-    return widgets.VBox([label, buttons, said])
+    asked = widgets.VBox([label, buttons, said, Fit()])
+    asked.add_class("lab-asked")
+    return asked
 
 
 class NoExercise(KeyError):

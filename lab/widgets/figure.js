@@ -58,7 +58,7 @@ export default () => {
         });
       }));
     },
-    render({ el }) {
+    render({ model, el }) {
       let remove = () => {}, removed = false, place = null, sentence = null;
       ready.then((figure) => {
         if (removed) return;

@@ -18,7 +18,7 @@ CSS = "".join(Path(__file__).with_name(name).read_text() for name in ("figure.cs
 
 
 class Fit(anywidget.AnyWidget):
-    """In a box: brings the kit's style sheet, and names the handles of the box's sliders for screen readers."""
+    """In a box: brings the kit's style sheet, and names the sliders and choices of the page for screen readers."""
 
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
 

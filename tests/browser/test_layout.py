@@ -9,6 +9,7 @@ import lab.widgets
 pytestmark = pytest.mark.browser
 STYLE = "".join(Path(lab.widgets.__file__).with_name(f"{name}.css").read_text() for name in ("figure", "lab"))
 SCRIPT = Path(lab.widgets.__file__).with_name("plottext.js").read_text()
+FIT = Path(lab.widgets.__file__).with_name("fit.js").read_text()
 # what ipywidgets adds: its boxes are flexible columns
 BOXES = ".lab-room, .lab-column, .lab-panel { display: flex; flex-direction: column }"
 SENTENCE = '<p class="lab-said bad">{}</p>'.format(
@@ -106,7 +107,6 @@ TASKS = {
             [
                 ["2024-01-01 09:00", "b: 09:00"],
                 ["2024-01-01 10:00", "a: 10:00 – 10:20"],
-                ["2024-01-01 10:20", "a: 10:00 – 10:20"],
             ],
         ),
         (TASKS, ["point", "moves"], [["task 0", "2 ms"], ["task 1", "0.12345679 ms"]]),
@@ -150,4 +150,20 @@ def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
     page.keyboard.press("Escape")
     assert not shown.is_visible() and button.evaluate("one => one === document.activeElement")
     assert page.evaluate("document.getElementById('plot').heard") == "Enter"
+    page.close()
+
+
+def test_sliders_and_choices_of_a_page_have_names_also_those_that_come_later(browser):
+    page = browser.new_page()
+    slider = "<div class='widget-slider'><label>window</label><div role=slider tabindex=0></div></div>"
+    asked = "<div class='lab-asked'><div class='widget-html'><b>Which?</b></div><div class='widget-radio-box'><input type=radio></div></div>"
+    page.set_content(f"<div id=box></div>{slider}{asked}")
+    page.locator("#box").evaluate(
+        "async (el, script) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).default.render({el})",
+        FIT,
+    )
+    assert page.get_by_role("slider", name="window").count() == 1
+    assert page.get_by_role("radiogroup", name="Which?").count() == 1
+    page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", slider)
+    page.get_by_role("slider", name="window").nth(1).wait_for(state="attached")
     page.close()
