@@ -18,7 +18,7 @@ def figure_and_sent(monkeypatch) -> tuple[Figure, list]:
 
 def test_a_figure_is_light_and_the_bundle_is_sent_to_who_asks(monkeypatch):
     figure, sent = figure_and_sent(monkeypatch)
-    assert len(str(figure.get_state())) < 20_000 < len(str(BaseFigureWidget._esm))
+    assert len(str(figure.get_state())) < 25_000 < len(str(BaseFigureWidget._esm))
     figure._handle_custom_msg({"wanted": "plotly"}, [])
     ((content, (bundle,)),) = sent
     assert content == {"answer": "plotly"} and bundle.decode() == str(BaseFigureWidget._esm)
