@@ -11,6 +11,8 @@ import pytest
 import lab
 
 ROOT = Path(lab.__file__).parent
+LONGEST = 350  # lines of a module
+TO_BE_SPLIT = {"widgets/alertfeed.py"}
 BELOW = {  # room -> what it may import beside itself; `engine` is all of the engine's rooms
     "model": "",
     "logs": "model",
@@ -134,3 +136,13 @@ def test_only_the_command_line_knows_its_options():
     }
     assert "lab.cli.options" in users
     assert {name for name in users if not name.startswith("lab.cli.")} == {"lab.machine.doctor"}
+
+
+def test_no_module_is_longer_than_350_lines():
+    """A longer one is split by what its parts are about."""
+    longer = {name: lines for name, lines in lengths().items() if lines > LONGEST}
+    assert longer.keys() - TO_BE_SPLIT == set(), longer
+
+
+def lengths() -> dict[str, int]:
+    return {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.rglob("*.py")}
