@@ -11,6 +11,7 @@ from lab.apps.sources import Source as Source
 from lab.apps.sources import TopicSource as TopicSource
 from lab.apps.sources import source_at as source_at
 from lab.apps.studio import Studio as Studio
+from lab.apps.typologies import LabelledPast as LabelledPast
 from lab.apps.watch import Latencies as Latencies
 from lab.contrast.buckets import Buckets as Buckets
 from lab.contrast.buckets import bucketed as bucketed
@@ -80,6 +81,8 @@ from lab.widgets.latencyscope import LatencyScope as LatencyScope
 from lab.widgets.look import figure as figure
 from lab.widgets.ruledesk import RuleDesk as RuleDesk
 from lab.widgets.streampanel import StreamPanel as StreamPanel
+from lab.widgets.tuningscope import TuningScope as TuningScope
+from lab.widgets.tuningscope import compare_rules as compare_rules
 from lab.widgets.windowscope import WindowScope as WindowScope
 
 __all__: list[str]  # noqa: PYI035  (the names above)

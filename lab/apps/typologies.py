@@ -1,13 +1,19 @@
-"""How well each typology's rule finds its cases: precision, recall and delay, measured by the reference."""
+"""How well rules find the cases of typologies: precision, recall and delay.
+
+`measure` asks the reference for all typologies' rules; `LabelledPast` asks the backtest for any rule, as a slider moves.
+"""
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from lab.apps.backtest import Past
 from lab.apps.inorder import InOrder
-from lab.model.alerts import Alert
-from lab.model.times import MINUTE_MS
+from lab.model.messages import parse_message
+from lab.model.rule import Rule
+from lab.model.times import MINUTE_MS, rounded_duration
 from lab.stream.accounts import ACCOUNT_EVENTS, CASES
-from lab.stream.typologies import TYPOLOGIES, LabelledEvent, Typology, labelled_events
+from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_events
 
 
 class Found(NamedTuple):
@@ -16,6 +22,9 @@ class Found(NamedTuple):
     `cases`: of how many it found at least one event.
 
     `delay_ms`: from the first event of a case to its first alert, the median of the cases found.
+
+    >>> print(Found(right=9, wrong=3, others=1, cases=4, delay_ms=150_000))
+    precision 0.75, recall 0.80, delay 2.5 min (alerts: 9 right, 3 wrong, 1 at other patterns)
     """
 
     right: int
@@ -23,6 +32,62 @@ class Found(NamedTuple):
     others: int
     cases: int
     delay_ms: int
+
+    @property
+    def precision(self) -> float | None:
+        """Of the alerts that are right or wrong, the share that is right; None without such alerts."""
+        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
+
+    @property
+    def recall(self) -> float:
+        """Of the cases, the share that was found."""
+        return self.cases / CASES
+
+    def __str__(self) -> str:
+        precision = "–" if self.precision is None else f"{self.precision:.2f}"
+        delay = rounded_duration(self.delay_ms) if self.cases else "–"
+        alerts = f"{self.right:,} right, {self.wrong:,} wrong, {self.others:,} at other patterns"
+        return f"precision {precision}, recall {self.recall:.2f}, delay {delay} (alerts: {alerts})"
+
+
+class TimedAlert(NamedTuple):
+    """An alert: the event that it names, its time, and when the alert comes: later, for a rule about absence."""
+
+    event_id: int
+    event_time: int
+    alert_time: int
+
+
+class LabelledPast:
+    """A month of labelled events, to try rules on."""
+
+    def __init__(self, seed: int = 1):
+        self.events = labelled_events(seed)
+        self.past = Past(ACCOUNT_EVENTS, at_most=len(self.events))
+        self.past.add(json.dumps(each.event) for each in self.events)
+
+    def rule(self, sentence: str) -> Rule:
+        """The rule that a sentence means. Raises BadRule, which says where it goes wrong."""
+        rule = parse_message(f"1: {sentence}", ACCOUNT_EVENTS).rule
+        assert rule is not None  # a sentence is always a rule
+        return rule
+
+    def alerts(self, sentence: str) -> list[TimedAlert]:
+        """The alerts that a rule would have raised."""
+        rule = self.rule(sentence)
+        found = self.past.aggregates(rule)
+        over = found.over(rule, float(rule.limit)).tolist()
+        alerts = zip(map(int, found.ids), map(int, found.times), over)
+        waits = rule.window_ms if rule.absence else 0
+        return [TimedAlert(event_id, time, time + waits) for event_id, time, is_over in alerts if is_over]
+
+    def found(self, sentence: str, typology: str) -> Found:
+        """How well a rule would have found the cases of a typology."""
+        return _found(typology, self.alerts(sentence), self.events)
+
+    def case(self, typology: str, number: int) -> list[dict]:
+        """The events of one of the cases, which are numbered from 1."""
+        return [each.event for each in self.events if (each.typology, each.case) == (typology, number)]
 
 
 def measure(events: list[LabelledEvent]) -> dict[str, Found]:
@@ -34,26 +99,25 @@ def measure(events: list[LabelledEvent]) -> dict[str, Found]:
             raise ValueError(f"{typology.name}: {ack['reason']}")
     for each in events:
         engine.event(json.dumps(each.event).encode())
-    by_rule: dict[int, list[Alert]] = {}
-    for alert in engine.alerts:
-        by_rule.setdefault(alert.rule_id, []).append(alert)
     waits = {number: rule.window_ms if rule.absence else 0 for number, rule in engine.book.rules.items()}
-    return {
-        each.name: _found(each, by_rule.get(n, []), events, waits[n]) for n, each in enumerate(TYPOLOGIES, 1)
-    }
+    by_rule: dict[int, list[TimedAlert]] = {}
+    for alert in engine.alerts:
+        timed = TimedAlert(alert.event_id, alert.event_time, alert.event_time + waits[alert.rule_id])
+        by_rule.setdefault(alert.rule_id, []).append(timed)
+    return {each.name: _found(each.name, by_rule.get(n, []), events) for n, each in enumerate(TYPOLOGIES, 1)}
 
 
-def _found(typology: Typology, alerts: list[Alert], events: list[LabelledEvent], wait_ms: int) -> Found:
-    """`wait_ms`: how long after its event an alert of the rule comes."""
-    mine = {each.event["eventId"]: each for each in events if each.typology == typology.name}
+def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[LabelledEvent]) -> Found:
+    mine = {each.event["eventId"]: each for each in events if each.typology == typology}
     begins: dict[int, int] = {}
     for each in mine.values():
         begins.setdefault(each.case, each.event["eventTime"])
+    alerts = list(alerts)
     right = [alert for alert in alerts if alert.event_id in mine]
     first: dict[int, int] = {}
     for alert in right:
-        first.setdefault(mine[alert.event_id].case, alert.event_time)
-    delays = sorted(first[case] + wait_ms - begins[case] for case in first)
+        first.setdefault(mine[alert.event_id].case, alert.alert_time)
+    delays = sorted(first[case] - begins[case] for case in first)
     background = {each.event["eventId"] for each in events if not each.typology}
     wrong = sum(alert.event_id in background for alert in alerts)
     others = len(alerts) - len(right) - wrong
@@ -70,9 +134,8 @@ def table(seed: int = 1) -> str:
     ]
     for each in TYPOLOGIES:
         of = found[each.name]
-        told = of.right + of.wrong
-        precision = f"{of.right / told:.2f}" if told else "–"
-        recall, delay = f"{of.cases / CASES:.2f}", f"{of.delay_ms / MINUTE_MS:,.1f}"
+        precision = "–" if of.precision is None else f"{of.precision:.2f}"
+        recall, delay = f"{of.recall:.2f}", f"{of.delay_ms / MINUTE_MS:,.1f}"
         lines.append(
             f"| {each.name} | {each.meaning} | {of.right} | {of.wrong} | {of.others} | {precision} | {recall} | {delay} |"
         )

@@ -10,6 +10,7 @@ from lab.model.schema import Schema
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 DAYS, ACCOUNTS, SENSORS, CASES = 30, 60, 4, 5
+COMPANIES = range(10, ACCOUNTS + 1, 10)  # accounts that pay ten times as much as others
 COUNTRIES = ("KR", "JP", "US", "DE", "BR")
 ACCOUNT_EVENTS = Schema(
     "accounts",
@@ -39,8 +40,9 @@ class World:
     """What the accounts of a seed are like."""
 
     def __init__(self, seed: int):
-        self.rng = Random(seed)
+        self.rng, self.slips = Random(seed), Random(seed)
         self.homes = {account: self.rng.choice(COUNTRIES) for account in range(1, ACCOUNTS + 1)}
+        self.scale = {account: 10 if account in COMPANIES else 1 for account in self.homes}
 
     def event(self, account: int, action: str, amount: float | None = None, **other: Any) -> Event:
         """An event of an account at home."""
@@ -62,13 +64,15 @@ class World:
             payees = [rng.randint(500, 800) for _ in range(3)]
             for day in range(DAYS):
                 time = day * DAY_MS + rng.randint(8 * HOUR_MS, 20 * HOUR_MS)
-                for _ in range(rng.choice((0, 0, 0, 1))):
-                    yield time - MINUTE_MS, self.event(account, "login_failed")
+                if rng.choice((False, False, False, True)):
+                    for slip in range(self.slips.choice((1, 1, 1, 1, 2, 2, 3))):
+                        yield time - (slip + 1) * MINUTE_MS, self.event(account, "login_failed")
                 yield time, self.event(account, "login")
                 for _ in range(rng.randint(0, 3)):
                     time += rng.randint(5, 90) * MINUTE_MS
                     payee = rng.choice(payees) if rng.random() < 0.9 else rng.randint(500, 800)
-                    yield time, self.event(account, "pay", rng.lognormvariate(3.7, 0.8), payee=payee)
+                    amount = self.scale[account] * rng.lognormvariate(3.7, 0.8)
+                    yield time, self.event(account, "pay", amount, payee=payee)
                 if rng.random() < 0.1:
                     yield time + HOUR_MS, self.event(account, "deposit", rng.uniform(500, 3000))
                 if rng.random() < 0.05:

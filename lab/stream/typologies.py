@@ -61,7 +61,9 @@ TYPOLOGIES = (
         "account takeover",
         "a login that follows five wrong passwords",
         "COUNT(events where action = login_failed) per account over 10 min >= 5, when action = login",
-        lambda w, a, n: _then(w.many(a, "login_failed", 7, 20_000), (30_000, w.event(a, "login"))),
+        lambda w, a, n: _then(
+            w.many(a, "login_failed", 5 + 2 * n, 15_000 + 10_000 * n), (30_000, w.event(a, "login"))
+        ),
     ),
     Typology(
         "credential stuffing",
@@ -118,7 +120,7 @@ TYPOLOGIES = (
         "the first payment to a payee, and it is large",
         "COUNT(events where action = pay) per account, payee over 365 d without the current event = 0, "
         "when action = pay and amount > 3000",
-        lambda w, a, n: [(0, w.event(a, "pay", 3_500, payee=920 + n))],
+        lambda w, a, n: [(0, w.event(a, "pay", 3_200 + 800 * n, payee=920 + n))],
     ),
     Typology(
         "impossible travel",
@@ -158,7 +160,7 @@ TYPOLOGIES = (
         "an hour's payments are ten times an average day's",
         "SUM(amount where action = pay) per account over 1 h > 10 × SUM(amount where action = pay) over 20 d "
         "without the current event ÷ 20 and COUNT(events where action = pay) over 20 d >= 10",
-        lambda w, a, n: w.pays(a, [1_500, 1_500, 2_500], 10 * MINUTE_MS, payee=940),
+        lambda w, a, n: w.pays(a, [700 + 350 * n] * 3, 10 * MINUTE_MS, payee=940),
     ),
     Typology(
         "first payment of a device",
@@ -237,7 +239,7 @@ TYPOLOGIES = (
         "NO(events where action = reading) per device within 4 h after, when action = reading",
         lambda w, a, n: [
             (hour * HOUR_MS, w.reading(SENSORS + 3 * CASES + n, w.rng.gauss(20, 0.5)))
-            for hour in (0, 1, 2, 9)
+            for hour in (0, 1, 2, 7 + n)
         ],
     ),
 )

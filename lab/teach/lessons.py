@@ -39,7 +39,7 @@ EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 def built(source: Path, solved: bool = False, language: str = ENGLISH) -> NotebookNode:
     """The notebook of a source; `solved`: with the solutions run after the exercises' stubs."""
-    cells, lesson, exercises = [], _lesson(source), 0
+    cells, lesson, exercises = [], lesson_of(source), 0
     translated = translations.pairs(language, source.stem)
     for number, cell in enumerate(_cells(source, solved)):
         tags = _tags(cell)
@@ -66,7 +66,7 @@ def answers() -> dict[str, dict]:
     for source in sources():
         cells = _cells(source, solved=True)
         solutions = [cell.source for cell in cells if "solution" in _tags(cell)]
-        lesson = _lesson(source)
+        lesson = lesson_of(source)
         found["solutions"] |= {f"{lesson}.{n}": code for n, code in enumerate(solutions, 1)}
         text = source.read_text()
         if solutions:
@@ -81,7 +81,12 @@ def answers() -> dict[str, dict]:
     return found
 
 
-def _lesson(source: Path) -> str:
+def lesson_of(source: Path) -> str:
+    """The number of a lesson, as its exercises have it.
+
+    >>> lesson_of(Path("03-custom-windows.md")), lesson_of(Path("10-rules-that-say-more.md"))
+    ('3', '10')
+    """
     return source.stem.partition("-")[0].lstrip("0") or "0"
 
 

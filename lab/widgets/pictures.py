@@ -118,6 +118,44 @@ def across(values: Mapping[str, float], title: str = "", *, x: str = "") -> Figu
     return picture
 
 
+def lanes(
+    rows: Mapping[str, Sequence[tuple[float, str]]],
+    alerts: Mapping[str, Sequence[float]],
+    title: str = "",
+    *,
+    x: str = "",
+    height: int = 260,
+) -> Figure:
+    """A lane for each name, the first on top: its events as (place, kind), a symbol for each kind, and its alerts."""
+    picture = figure(title, x=x, height=height)
+    kinds = dict.fromkeys(kind for events in rows.values() for _, kind in events)
+    for n, kind in enumerate(kinds):
+        places = [(at, lane) for lane, events in rows.items() for at, its in events if its == kind]
+        marker = {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 8, "color": PALETTE[3 * n % len(PALETTE)]}
+        picture.add_scatter(
+            x=[at for at, _ in places],
+            y=[lane for _, lane in places],
+            name=kind,
+            mode="markers",
+            marker=marker,
+        )
+    told = [(at, lane) for lane, places in alerts.items() for at in places]
+    ring = {"symbol": "diamond-open", "size": 17, "color": RED, "line": {"width": 2.5}}
+    picture.add_scatter(
+        x=[at for at, _ in told],
+        y=[lane for _, lane in told],
+        name="alert",
+        mode="markers",
+        marker=ring,
+        cliponaxis=False,
+    )
+    picture.update_layout(
+        yaxis={"type": "category", "categoryorder": "array", "categoryarray": list(rows)[::-1]}
+    )
+    picture.update_layout(yaxis_range=[-0.6, len(rows) - 0.4])
+    return picture
+
+
 def boxes(series: Mapping[str, Sequence[float]], title: str = "", *, y: str = "", log: str = "") -> Figure:
     """How values scatter: a box for each series, and its points."""
     picture = figure(title, y=y, **_axes(log))

@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 
 from lab import teach
+from lab.stream.accounts import ACCOUNT_EVENTS
+from lab.teach.exercises.given import rule_of
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import plain
 from tests.teach.test_exercises import answer_of, given, judged
@@ -87,6 +89,10 @@ def limit_two(memory, event, width, limit):
     return answer_of("9.3")(memory, event, width, 2)
 
 
+OTHER_WAY_ROUND = (
+    "SUM(amount where action = pay) per account, payee over 365 d without the current event < 10 "
+    "or COUNT(events where action = pay) over 365 d without the current event = 0, when amount > 3000 and action = pay"
+)
 POLICY = answer_of("8.2")
 NEARLY = [
     ("1.1", lambda event, names: "{" + ";".join(f"{name}={event[name]!r}" for name in names) + "}"),
@@ -109,11 +115,28 @@ NEARLY = [
     ("9.2", duplicate_window),
     ("9.3", duplicate_count),
     ("9.3", limit_two),
+    ("10.1", answer_of("10.1").replace("30 min", "31 min")),
+    ("10.1", f"1 PAUSE: {answer_of('10.1')}"),
+    ("10.1", f"{answer_of('10.1')}, at most 1 per 1 h"),
+    ("10.3", answer_of("10.3").replace("SUM(amount", "MAX(amount")),
+    (
+        "10.3",
+        answer_of("10.3").replace(
+            "over 365 d without the current event < 10", "over 364 d without the current event < 10"
+        ),
+    ),
+    ("10.4", answer_of("10.4").replace("action = reset", "action in (reset, pay)")),
+    ("10.5", lambda times, most, per: times[:most]),
 ]
 RIGHT_TOO = [
     ("6.2", prefix_sums),
     ("8.2", POLICY | {"limitOperatorType": ">", "limit": 4}),
     ("7.1", answer_of("7.1").replace("(>=),(15)", "(>),(14.99)")),
+    ("10.1", answer_of("10.1").replace("<= 2", "< 2.01").replace("30 min", "1800 s").replace(">= 4", "> 3")),
+    ("10.1", f"8: {answer_of('10.1')}"),
+    ("10.1", rule_of(f"1: {answer_of('10.1')}", "it", ACCOUNT_EVENTS).to_dict()),
+    ("10.3", OTHER_WAY_ROUND),
+    ("10.4", answer_of("10.4").replace("15 min", "900 s")),
 ]
 
 

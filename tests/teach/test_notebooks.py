@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 from lab.teach import ANSWERS, OPEN, RIGHT
-from lab.teach.lessons import FOLDER, answers, built, languages_of, notebook_of, sources
+from lab.teach.lessons import FOLDER, answers, built, languages_of, lesson_of, notebook_of, sources
 from tests.waiting import PATIENCE_S
 
 LINES, MEDIAN_LINES = 20, 5
@@ -154,10 +154,8 @@ def test_the_answers_are_those_of_the_sources():
 def test_a_notebook_does_not_tell_its_answers(source):
     shown = "\n".join(cell.source for cell in built(source).cells)
     assert "because=" not in shown and "right=" not in shown and "<summary>Solution" not in shown
-    lesson = source.stem[1]
-    assert [
-        code for name, code in answers()["solutions"].items() if name[0] == lesson and code in shown
-    ] == []
+    own = [code for name, code in answers()["solutions"].items() if name.startswith(f"{lesson_of(source)}.")]
+    assert [code for code in own if code in shown] == []
 
 
 def test_exercises_and_checks_are_known_to_a_grader():

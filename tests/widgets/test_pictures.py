@@ -68,3 +68,10 @@ def test_bars_that_never_stand_side_by_side_have_the_whole_width():
     drawn = pictures.bars({"Spark": [5, None], "alone": [None, 7]}, at=["a", "b"], texts=True)
     assert drawn.layout.barmode == "overlay" and drawn.data[0].text == ("5", "")
     assert pictures.bars({"a": [1, 2], "b": [2, 3]}).layout.barmode == "group"
+
+
+def test_lanes_stand_in_their_order_with_a_symbol_for_each_kind_and_a_ring_for_alerts():
+    drawn = pictures.lanes({"a": [(1, "login"), (2, "pay")], "b": [(3, "pay")]}, {"b": [3, 4]})
+    assert [trace.name for trace in drawn.data] == ["login", "pay", "alert"]
+    assert len({trace.marker.symbol for trace in drawn.data}) == 3
+    assert drawn.data[-1].x == (3, 4) and drawn.layout.yaxis.categoryarray == ("b", "a")

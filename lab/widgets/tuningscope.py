@@ -1,0 +1,132 @@
+"""A rule with one number that a slider changes: what it finds of a typology, and when.
+
+sentence with {} ──value──► backtest of labelled events ──► precision, recall, delay ──► curves, cases, the sentence
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import ipywidgets as widgets
+
+from lab.apps.typologies import LabelledPast
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
+from lab.stream.accounts import CASES
+from lab.widgets.figures import Figure
+from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, Fit, facts, figure
+from lab.widgets.pictures import lanes
+from lab.widgets.slider import Slider
+
+HEIGHT = 300  # px
+UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000}
+MEANINGS = {
+    "precision": "of the right and the wrong alerts, the share that is right",
+    "recall": "of the cases, the share with an alert",
+    "delay": "from the first event of a case to its first alert, the median",
+    "right": "alerts at events of the cases",
+    "wrong": "alerts at ordinary events",
+    "at other patterns": "alerts at events of other typologies' cases",
+}
+
+
+class TuningScope(widgets.VBox):
+    """A slider over `values`, which stand for `{}` in the sentence `rule`, and what the rule finds of a typology with each.
+
+    Left: precision, recall and delay at all values. Right: a lane for each case from its first event on, with the alerts.
+    `label`: of the slider; `value`: where it stands first.
+
+    >>> scope = TuningScope(LabelledPast(), "velocity", "COUNT(events where action = pay) per account over 10 min >= {}", [2, 8, 11])
+    >>> [each.recall for each in scope.found], scope.rules[1]
+    ([1.0, 1.0, 0.0], 'COUNT(events where action = "pay") per account over 10 min >= 8')
+    """
+
+    def __init__(
+        self,
+        past: LabelledPast,
+        typology: str,
+        rule: str,
+        values: Sequence[object],
+        label: str = "limit",
+        value: object = None,
+    ):
+        self.past = past
+        self.rules = [past.rule(rule.format(each)).describe() for each in values]
+        self.found = [past.found(each, typology) for each in self.rules]
+        self._cases = {f"case {number}": past.case(typology, number) for number in range(1, CASES + 1)}
+        self._lane_of = {each["eventId"]: lane for lane, case in self._cases.items() for each in case}
+        longest = max(case[-1]["eventTime"] - case[0]["eventTime"] for case in self._cases.values())
+        self._unit = next((unit for unit, ms in UNITS.items() if longest >= 2 * ms), "minutes")
+        texts = list(map(str, values))
+        self.slider = Slider(label, self._show)
+        self.slider.texts, self.slider.disabled = texts, False
+        self.slider.position = 0 if value is None else texts.index(str(value))
+        self.slider.text = texts[self.slider.position]
+        self.sentence, self.facts = widgets.HTML(), widgets.HTML()
+        self.curves, self.lanes = self._draw_curves(texts), self._draw_lanes()
+        halves = (widgets.VBox([picture], layout={"width": "50%"}) for picture in (self.curves, self.lanes))
+        super().__init__([self.slider, self.sentence, self.facts, widgets.HBox(list(halves)), Fit()])
+        self.add_class("lab")
+        self._show(self.slider.position)
+
+    def _draw_curves(self, texts: list[str]) -> Figure:
+        picture = figure(y="share", height=HEIGHT, xaxis_type="category", yaxis_range=[-0.05, 1.1])
+        looks = {"precision": (BLUE, "solid", "circle"), "recall": (GREEN, "dash", "square")}
+        for name, (colour, dash, symbol) in looks.items():
+            shares = [getattr(each, name) for each in self.found]
+            line, marker = {"color": colour, "dash": dash}, {"symbol": symbol, "size": 8}
+            picture.add_scatter(x=texts, y=shares, name=name, mode="lines+markers", line=line, marker=marker)
+        delays = [each.delay_ms / UNITS[self._unit] if each.cases else None for each in self.found]
+        line, marker = {"color": PURPLE, "dash": "dot"}, {"symbol": "diamond", "size": 8}
+        name = f"delay, {self._unit}"
+        picture.add_scatter(
+            x=texts, y=delays, name=name, mode="lines+markers", line=line, marker=marker, yaxis="y2"
+        )
+        top = max(filter(None, delays), default=1)
+        right = {"overlaying": "y", "side": "right", "range": [-0.05 * top, 1.1 * top], "tickmode": "auto"}
+        right |= {"showgrid": False, "zeroline": False, "automargin": True}
+        picture.update_layout(yaxis2=right, xaxis_title_text=self.slider.label)
+        picture.add_vline(x=0, line={"color": ORANGE, "width": 2})
+        return picture
+
+    def _draw_lanes(self) -> Figure:
+        rows = {
+            lane: [(self._after(lane, each["eventTime"]), each["action"]) for each in case]
+            for lane, case in self._cases.items()
+        }
+        return lanes(rows, {}, x=f"{self._unit} since the first event of the case", height=HEIGHT)
+
+    def _after(self, lane: str, time: int) -> float:
+        return (time - self._cases[lane][0]["eventTime"]) / UNITS[self._unit]
+
+    def _show(self, position: int) -> None:
+        rule, found = self.rules[position], self.found[position]
+        self.sentence.value = f"<code>{escape(rule)}</code>"
+        precision = "–" if found.precision is None else f"{found.precision:.2f}"
+        delay = rounded_duration(found.delay_ms) if found.cases else "–"
+        counts = (f"{count:,}" for count in (found.right, found.wrong, found.others))
+        told = (precision, f"{found.recall:.2f}", delay, *counts)
+        self.facts.value = facts({name: (value, MEANINGS[name]) for name, value in zip(MEANINGS, told)})
+        alerts = [each for each in self.past.alerts(rule) if each.event_id in self._lane_of]
+        at = [self._lane_of[each.event_id] for each in alerts]
+        with self.lanes.batch_update():
+            self.lanes.data[-1].update(
+                x=[self._after(*each) for each in zip(at, (a.alert_time for a in alerts))], y=at
+            )
+        with self.curves.batch_update():
+            self.curves.layout.shapes[0].update(x0=position, x1=position)
+
+
+def compare_rules(past: LabelledPast, typology: str, case: int, rules: Mapping[str, str]) -> Figure:
+    """The events of one case in a lane for each rule, with the rule's alerts.
+
+    >>> picture = compare_rules(LabelledPast(), "velocity", 1, {"eight": "COUNT(events) per account over 10 min >= 8"})
+    >>> list(picture.data[-1].y)
+    ['eight', 'eight', 'eight']
+    """
+    events = past.case(typology, case)
+    minutes = {each["eventId"]: (each["eventTime"] - events[0]["eventTime"]) / MINUTE_MS for each in events}
+    shown = [(minutes[each["eventId"]], each["action"]) for each in events]
+    alerts = {
+        name: [minutes[alert.event_id] for alert in past.alerts(rule) if alert.event_id in minutes]
+        for name, rule in rules.items()
+    }
+    return lanes(dict.fromkeys(rules, shown), alerts, x="minutes since the first event", height=240)
