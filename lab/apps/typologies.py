@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lab.apps.backtest import Past
 from lab.apps.inorder import InOrder
+from lab.model.field import Id
 from lab.model.messages import parse_message
 from lab.model.rule import Rule
 from lab.model.times import MINUTE_MS, rounded_duration
@@ -53,7 +54,7 @@ class Found(NamedTuple):
 class TimedAlert(NamedTuple):
     """An alert: the event that it names, its time, and when the alert comes: later, for a rule about absence."""
 
-    event_id: int
+    event_id: Id
     event_time: int
     alert_time: int
 

@@ -22,7 +22,7 @@ LOGS = 60
 BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
 END_MS = 800 * DAY_MS  # after the begin: all that a rule waits for has passed
 WITH_ID = re.compile(r"\s*(\{|[0-9]+\s*(,|:|PAUSE|ACTIVE))", re.IGNORECASE)
-Log = Sequence[tuple[int, Mapping[str, Any]]]  # ms since the begin, fields
+Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Logs:
     name: str
     schema: Schema
     draw: Callable[[Random, int], Log]
-    last: Mapping[str, Any]
+    last: dict[str, Any]
 
     @cached_property
     def logs(self) -> list[list[dict[str, Any]]]:

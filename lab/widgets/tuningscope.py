@@ -5,6 +5,7 @@ sentence with {} ──value──► backtest of labelled events ──► prec
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -81,7 +82,12 @@ class TuningScope(widgets.VBox):
             x=texts, y=delays, name=name, mode="lines+markers", line=line, marker=marker, yaxis="y2"
         )
         top = max(filter(None, delays), default=1)
-        right = {"overlaying": "y", "side": "right", "range": [-0.05 * top, 1.1 * top], "tickmode": "auto"}
+        right: dict[str, Any] = {
+            "overlaying": "y",
+            "side": "right",
+            "range": [-0.05 * top, 1.1 * top],
+            "tickmode": "auto",
+        }
         right |= {"showgrid": False, "zeroline": False, "automargin": True}
         picture.update_layout(yaxis2=right, xaxis_title_text=self.slider.label)
         picture.add_vline(x=0, line={"color": ORANGE, "width": 2})
