@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost cold peers mutants fuzz latency policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -141,6 +141,9 @@ mutants: setup ## faults planted in windows, routes, state files and rules, for 
 
 latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)
 	@$(PY) -m tests.bench.live latency $(ARGS)
+
+cpu: setup ## measure the CPU that a live engine takes, at rest and at 500 events/s (8 minutes; ARGS="--against COMMIT": also as it was then)
+	@$(PY) -m tests.bench.cpu $(ARGS)
 
 policy: setup ## measure a policy's way: commit in PostgreSQL to rule in force, abusive event to refusal, by stage (5 minutes)
 	@$(PY) -m tests.bench.policy $(ARGS)

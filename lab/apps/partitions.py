@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lab.engine.records.feeds import Positions, one_a_line
+from lab.engine.records.feeds import Feed, Positions, one_a_line
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Run:
         return [f"{self.name}/{self.source}:{self.start + line}" for line in lines]
 
 
-class Partitions:
+class Partitions(Feed):
     """A log of partitions, and the feed by which the engine reads it; records hold no line ends.
 
     >>> log = Partitions("events", 2)
     >>> log.append(0, b"first", now=1_000)
     >>> log.append(1, b"second", now=2_000)
-    >>> log.ends_before(2_000, log.ends())
+    >>> log.ends_before(2_000, log.starts(), log.ends())
     {0: 1, 1: 0}
     """
 
@@ -98,7 +98,7 @@ class Partitions:
     def ends(self) -> Positions:
         return {number: len(partition.records) for number, partition in enumerate(self.partitions)}
 
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+    def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         def before(number: int, end: int) -> int:
             records = self.partitions[number].records[:end]
             return next((n for n, record in enumerate(records) if record.log_time >= log_time), end)

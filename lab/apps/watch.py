@@ -2,8 +2,10 @@
 
 Where the time of an alert goes, on the clocks of the broker and of this machine:
 
-    event appended ──wait──► micro-batch ──plan──► decode ──► route ──► evaluate ──► alert made ──deliver──► alert appended
-                             begins                starts    starts    starts
+    event appended ──wait──► cut    ──plan──► decode ──► route ──► evaluate ──► alert made ──deliver──► alert appended
+                             chosen           starts    starts    starts
+
+*gap* is the part of the wait in which no cut could be chosen: the state was saved, or Spark had to start the next task.
 """
 
 import sys
@@ -23,11 +25,12 @@ from lab.logs.positions import Positions, position_text
 from lab.logs.reading import LeftOut, parsed
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawn, id_text, read_told, utc
+from lab.model.answers import STAGES as TIMES
 from lab.model.answers import read_stats
 from lab.model.quantiles import percentile_texts
 from lab.model.words import plain, visible
 
-STAGES = ("wait", "plan", "decode", "route", "evaluate", "deliver")
+STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
 AT_ONCE = 5_000  # alerts
 
@@ -74,7 +77,9 @@ class Latencies:
         for logged, made, appended in self._alerted:
             if batch := bisect_right(evaluated, made):
                 of = times[batch - 1]
-                ends = logged, of["start"], of["decode"], of["route"], of["evaluate"], made, appended
+                gap = min(of.get("resumed", 0), of["start"]) - max(of.get("stopped", 0), logged)
+                began = (of[stage] for stage in TIMES[:-1])
+                ends = logged, logged + max(gap, 0), *began, made, appended
                 for values, (begin, end) in zip(found.values(), pairwise(ends)):
                     values.append(end - begin)
         return found

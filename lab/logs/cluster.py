@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lab.model.times import DAY_MS
@@ -39,7 +39,7 @@ LOGINS = {"PLAIN": "plain.PlainLoginModule"} | dict.fromkeys(
 PATIENT = {"delivery.timeout.ms": str((1 << 31) - 1), "max.block.ms": str((1 << 31) - 1)}
 # the broker is unavailable, or it is back and its partitions have no leader yet (_NOENT)
 AWAY_NAMES = """
-_ALL_BROKERS_DOWN _AUTHENTICATION _MSG_TIMED_OUT _NOENT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD
+_ALL_BROKERS_DOWN _AUTHENTICATION _DESTROY_BROKER _MSG_TIMED_OUT _NOENT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _UNKNOWN_PARTITION _UNKNOWN_TOPIC _WAIT_COORD
 BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE FENCED_LEADER_EPOCH KAFKA_STORAGE_ERROR
 LEADER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_CONTROLLER NOT_COORDINATOR NOT_ENOUGH_REPLICAS NOT_LEADER_FOR_PARTITION
 OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT UNKNOWN_LEADER_EPOCH
@@ -99,6 +99,11 @@ class Cluster:
         """The admin client, shared within this process."""
         return _admin(self)[0]
 
+    @property
+    def asker(self) -> Consumer:
+        """A client that reads nothing, shared within this process: no fetch that waits for records delays its requests."""
+        return _asker(self)
+
     def away(self, error: object) -> NoBroker:
         """The exception to raise when no broker answers."""
         admin, said = _admin(self)
@@ -147,3 +152,9 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
 
     settings: dict[str, Any] = {**cluster.librdkafka, "error_cb": heard, "log_level": 0}
     return AdminClient(settings), said
+
+
+@lru_cache(maxsize=8)
+def _asker(cluster: Cluster) -> Consumer:
+    settings = {"group.id": cluster.group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer({**cluster.librdkafka, **settings, "log_level": 0})

@@ -1,12 +1,13 @@
 """The partitions of a topic: first and last offsets, and reading ranges of offsets, with confluent-kafka (librdkafka)."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import filterfalse, groupby
 from typing import TypeVar, cast
 
 from confluent_kafka import (
+    OFFSET_END,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -23,6 +24,8 @@ from lab.logs.cluster import Cluster, NoBroker
 T = TypeVar("T")
 AGAIN_S = 0.2
 AT_ONCE = 250  # messages taken at once. Their memory is reused from the CPU cache for the next ones: a third of the time of 20,000
+# rather than asking the broker about so many records that it has, a reader waits for them, but no longer than this for the next
+SOON, SOON_S = 20_000, 0.005
 LISTED_S = 30.0  # how often new partitions are looked for
 READING = {
     "enable.auto.commit": False,
@@ -71,8 +74,9 @@ class Partitions:
 
     def _leaders_anew(self) -> None:
         """Refreshes the client's metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
-        with suppress(KafkaException):
-            self.cluster.admin.list_topics(self.topic, timeout=1.0)
+        for client in (self.cluster.admin, self.cluster.asker):
+            with suppress(KafkaException):
+                client.list_topics(self.topic, timeout=1.0)
 
     def _offsets(self, spec: OffsetSpec, committed: bool = True) -> dict:
         wanted = {TopicPartition(self.topic, number): spec for number in self.numbers()}
@@ -98,18 +102,41 @@ class Partitions:
 
     def ends(self, committed: bool = True) -> dict[int, int]:
         """The offset of the next record of each partition; with `committed` only up to the oldest open transaction."""
+        if committed:
+            return ends_of([self])[0]
         return self._answer(lambda: self._known(OffsetSpec.latest(), committed))
 
     def since(self, log_time: int) -> dict[int, int]:
         """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
-        return {
-            number: found.offset
-            for number, found in self._offsets(OffsetSpec.for_timestamp(log_time)).items()
-        }
+        return self._answer(lambda: _asked([self], log_time))[0]
 
     def newest(self) -> int:
         """The newest log time of all partitions, ms; -1 without records."""
         return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
+
+
+def ends_of(topics: Sequence[Partitions]) -> list[dict[int, int]]:
+    """`Partitions.ends` of some topics of one cluster, with one request to each broker."""
+    first = topics[0]
+
+    def ask() -> list[dict[int, int]]:
+        ends = _asked(topics, OFFSET_END)
+        if min(min(of.values()) for of in ends) < 0:
+            raise first.cluster.away(f"nobody knows the offsets of {first.topic}")
+        return ends
+
+    return first._answer(ask)
+
+
+def _asked(topics: Sequence[Partitions], log_time: int) -> list[dict[int, int]]:
+    wanted = [TopicPartition(each.topic, number, log_time) for each in topics for number in each.numbers()]
+    found = topics[0].cluster.asker.offsets_for_times(wanted, clusters.ANSWER_S)
+    for error in filter(None, (partition.error for partition in found)):
+        raise KafkaException(error)
+    return [
+        {partition.partition: partition.offset for partition in found if partition.topic == each.topic}
+        for each in topics
+    ]
 
 
 class Reader:
@@ -133,8 +160,7 @@ class Reader:
 
         Raises KafkaException, also for records that have expired, and NoBroker if no record arrives for `patience_s`.
         """
-        if any(self._next.get(number) != start for number, (start, _) in ranges.items()):
-            self._seek({number: start for number, (start, _) in ranges.items()})
+        self._expect({number: start for number, (start, _) in ranges.items()})
         open_, came, anew_s = dict(ranges), time.monotonic(), clusters.ANSWER_S
         while open_:
             for number, (_, end) in list(open_.items()):
@@ -156,6 +182,45 @@ class Reader:
                 if waited > patience_s:
                     raise self.cluster.away(f"no record of {self.topic} for {patience_s:g} s")
 
+    def wait(self, starts: Mapping[int, int], timeout_s: float) -> bool:
+        """Waits for a record at one of the offsets or after it; False if none comes."""
+        self._expect(starts)
+        if not any(self._waiting.values()):
+            self._fill(1, timeout_s)
+        return any(self._waiting.values())
+
+    def ends_before(
+        self, log_time: int, starts: Mapping[int, int], ends: Mapping[int, int]
+    ) -> dict[int, int] | None:
+        """The offset of the first record from `starts` on that was logged at a time (ms) or later, `ends` where there is none.
+
+        None if the broker has to be asked: not all of these records are here, nor come soon.
+        """
+        found = dict(ends)
+        for number, end in ends.items():
+            if end <= starts.get(number, 0):
+                continue
+            if self._next.get(number) != starts.get(number, 0) or not self._fetch(number, end):
+                return None
+            for message in self._waiting[number]:
+                if message.timestamp()[1] >= log_time:
+                    found[number] = min(end, message.offset() or 0)
+                    break
+        return found
+
+    def _fetch(self, number: int, end: int) -> bool:
+        """Whether all records of a partition up to an offset are here, or come soon and are not many."""
+        if end - self._next[number] > SOON:
+            return False
+        while self._ended.get(number, -1) < end:
+            waiting = self._waiting[number]
+            next_ = (waiting[-1].offset() or 0) + 1 if waiting else self._next[number]
+            if next_ < end and not self._fill(end - next_, SOON_S):
+                return False
+            if next_ >= end:
+                break
+        return True
+
     def _take(self, number: int, end: int) -> list[Message]:
         waiting = self._waiting[number]
         count = len(waiting)
@@ -166,9 +231,9 @@ class Reader:
             self._next[number] = (taken[-1].offset() or 0) + 1
         return taken
 
-    def _fill(self, missing: int) -> None:
-        """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many."""
-        came = self._consumer.consume(min(missing, AT_ONCE), timeout=0.1)
+    def _fill(self, missing: int, timeout_s: float = 0.1) -> bool:
+        """Takes the records that have arrived, at most `missing`: the consumer waits until it has that many. False if it has none."""
+        came = self._consumer.consume(min(missing, AT_ONCE), timeout=timeout_s)
         for message in filter(Message.error, came):
             error = cast(KafkaError, message.error())
             if error.code() == KafkaError._PARTITION_EOF:
@@ -177,6 +242,12 @@ class Reader:
                 raise KafkaException(error)
         for number, messages in groupby(filterfalse(Message.error, came), Message.partition):
             self._waiting[cast(int, number)] += messages
+        return bool(came)
+
+    def _expect(self, starts: Mapping[int, int]) -> None:
+        """The next records are those at the offsets."""
+        if any(self._next.get(number) != start for number, start in starts.items()):
+            self._seek(starts)
 
     def _seek(self, starts: Mapping[int, int]) -> None:
         self._next = {**self._next, **starts}

@@ -21,8 +21,8 @@ RECENT_S = 30  # what is older is not shown
 WARM_UP_S = 10  # after the first alert: code is loaded and compiled, and alerts come late
 BINS_MS = 20
 SHOWN_BUDGETS = 3  # what took longer is in the last bar
-COLOURS = dict(zip(STAGES, (GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
-PATTERNS = dict(zip(STAGES, ("", "/", "x", ".", "\\", "+")))
+COLOURS = dict(zip(STAGES, (RED, GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
+PATTERNS = dict(zip(STAGES, ("-", "", "/", "x", ".", "\\", "+")))
 
 
 class LatencyScope(Part):

@@ -33,21 +33,25 @@ def logs(tmp_path: Path) -> FileLogs:
 
 def test_the_stages_of_an_alert_add_up_to_its_latency(logs):
     """
-    ms        1000        1040   1050  1060  1065      1100             1104
-    event 7   logged ─wait─ start ─plan─ decode ─ route ─ evaluate ─ alert ─deliver─ appended, of batch 4
+    ms        1000      1030  1040   1050  1060  1065      1100             1104
+    event 7   logged ─gap┤wait─ start ─plan─ decode ─ route ─ evaluate ─ alert ─deliver─ appended, of batch 4
+                         resumed
     """
     latencies = Latencies(logs)
     logs.log("stats").append([stats(3, start=900, decode=910, route=920, evaluate=930, end=990)])
     logs.log("stats").append(
-        [stats(4, start=1040, decode=1050, route=1060, evaluate=1065, end=1110), stats(4, end=1111)]
+        [
+            stats(4, stopped=990, resumed=1030, start=1040, decode=1050, route=1060, evaluate=1065, end=1110),
+            stats(4, end=1111),
+        ]
     )
     logs.log("alerts").append([alert(6, 880, 950)], log_time_ms=950)
     logs.log("alerts").append([alert(7, 1000, 1100)], log_time_ms=1104)
     assert latencies.read() == 2
     stages = latencies.stages()
     assert list(stages) == list(STAGES)
-    assert [int(values[1]) for values in stages.values()] == [40, 10, 10, 5, 35, 4]
-    assert [int(values[0]) for values in stages.values()] == [20, 10, 10, 10, 20, 0]
+    assert [int(values[1]) for values in stages.values()] == [30, 10, 10, 10, 5, 35, 4]
+    assert [int(values[0]) for values in stages.values()] == [0, 20, 10, 10, 10, 20, 0]
     assert latencies.total() == [70, 104]
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from lab.apps.report import Report
 from lab.apps.watch import PERCENTILES, Latencies
-from lab.engine.loop.ends import KafkaLogs
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
 from lab.model.quantiles import percentile_texts
 from tests.bench.catchup import catchup
@@ -112,7 +112,7 @@ def process(*arguments: str) -> Iterator[subprocess.Popen]:
         one.kill()
 
 
-def _wait_for_acks(logs: KafkaLogs, count: int) -> None:
+def _wait_for_acks(logs: KafkaLogs | FileLogs, count: int) -> None:
     deadline = time.monotonic() + READY_S
     while len(logs.log("acks").read()) < count:
         if time.monotonic() > deadline:

@@ -14,6 +14,11 @@ SOAK = {
         *("own process, today", "own process, HEAD"),
     ),
     "tests.bench.live latency --rates 200 --seconds 5 --warm-up 5 --floor 5": ("p99 ", "The floor: "),
+    "tests.bench.cpu --rate 100 --seconds 4 --warm-up 3": (
+        "Cores that an engine keeps busy",
+        "at rest",
+        "Kafka",
+    ),
     "tests.bench.live throughput --rates 2000 --seconds 6 --events 20000 --repeats 1": (
         "highest rate without growing lag: 2,000",
         "A backlog, 3 rules",

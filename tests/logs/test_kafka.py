@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing
+from threading import Timer
 
 import pytest
 from kafka import KafkaAdminClient
@@ -12,6 +13,7 @@ from lab.logs.cluster import BadTopic, NoBroker
 from lab.logs.kafka import COMPACTED, KafkaLog
 from lab.logs.opened import opened
 from lab.logs.positions import Record
+from tests.waiting import wait_until
 
 
 def topic(kafka, name: str) -> KafkaLog:
@@ -115,3 +117,48 @@ def test_no_broker_is_said(monkeypatch):
     said = "no Kafka broker answers at 127.0.0.1:1 .*refused.* expects TLS or SASL .*; `lab broker start` starts one"
     with pytest.raises(NoBroker, match=said):
         KafkaLog("127.0.0.1:1", "events").create()
+
+
+def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatch):
+    two = [topic(kafka, name) for name in ("asked-1", "asked-2")]
+    two[1].append(["one", "two"])
+    two[1].flush()
+    asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
+    asker, requests = two[0].cluster.asker, []
+
+    class Counting:
+        def offsets_for_times(self, wanted, timeout):
+            requests.append(wanted)
+            return asker.offsets_for_times(wanted, timeout)
+
+    monkeypatch.setattr(type(two[0].cluster), "asker", Counting())
+    assert partitions.ends_of(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
+    assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
+    assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}
+
+
+def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_logged(kafka):
+    log = topic(kafka, "woken")
+    with closing(partitions.Reader(log.cluster, log.topic)) as reader:
+        assert not reader.wait({0: 0}, 0.2)
+        Timer(0.3, lambda: (log.append(["one"]), log.flush())).start()
+        wait_until(lambda: reader.wait({0: 0}, 60))  # it also wakes when it has reached the end
+        log.append(["two", "three"])
+        log.flush()
+        [(_, first)] = reader.read({0: (0, 1)})
+        logged = first[0].timestamp()[1]
+        assert reader.ends_before(logged, {0: 0}, {0: 3}) is None  # where it has read already
+        wait_until(lambda: reader.ends_before(logged, {0: 1}, {0: 3}) == {0: 1})
+        assert reader.ends_before(logged + 100_000, {0: 1}, {0: 3}) == {0: 3}
+        assert reader.ends_before(logged, {0: 1}, {0: 1}) == {0: 1}
+        assert sum(len(came) for _, came in reader.read({0: (1, 3)})) == 2
+
+
+def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatch):
+    log = topic(kafka, "many")
+    log.append(["one"] * 10)
+    log.flush()
+    monkeypatch.setattr(partitions, "SOON", 9)
+    with closing(partitions.Reader(log.cluster, log.topic)) as reader:
+        assert reader.wait({0: 0}, 60)
+        assert reader.ends_before(0, {0: 0}, {0: 10}) is None

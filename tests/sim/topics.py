@@ -6,12 +6,12 @@ import numpy as np
 
 from lab.apps.partitions import Record as Logged
 from lab.apps.partitions import Run
-from lab.engine.records.feeds import LogLost, Positions
+from lab.engine.records.feeds import Feed, LogLost, Positions
 
 EXPIRED = Logged(0, b"")  # before anybody could read it
 
 
-class SimFeed:
+class SimFeed(Feed):
     """`feeds.Feed`: some sources of records in memory. `at_once`: how many records a run has."""
 
     def __init__(self, logs: "SimLogs", name: str):
@@ -35,7 +35,7 @@ class SimFeed:
     def ends(self) -> Positions:
         return {number: len(source) for number, source in enumerate(self._sources)}
 
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+    def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         """The first record logged then or later is where a broker says it is."""
         return {
             number: next(

@@ -17,6 +17,7 @@ from uuid import uuid4
 from zlib import crc32
 
 from lab.engine.checkpoint.durable import Durable
+from lab.model.times import now_ms
 
 FOLDER = "cuts"
 ENDING_BYTES = 200  # of a file as it was found: more than a record of an attempt, which there is only one of
@@ -107,7 +108,7 @@ class Cuts:
             if "cut" in record:
                 self._follow(record["cut"])
             if "end" in record:
-                self._follow_end()
+                self._follow_end(record["end"])
         attempt = {"attempt": uuid4().hex, "lease": self._lease}
         return self._append(data, whole, *(() if whole else records), attempt)
 
@@ -159,11 +160,12 @@ class Cuts:
     def end(self) -> None:
         """No cut comes after this; a second time does nothing."""
         if not self.ended:
-            self._add({"end": self.mark, "number": self.number})
-            self._follow_end()
+            end = self.mark | {"stopped": now_ms()}
+            self._add({"end": end, "number": self.number})
+            self._follow_end(end)
 
-    def _follow_end(self) -> None:
-        self.mark, self.ended = self.mark | {"epoch": self.epoch}, True
+    def _follow_end(self, end: Mark) -> None:
+        self.mark, self.ended = end | {"number": self.number - 1, "epoch": self.epoch}, True
 
     def saved(self) -> None:
         """The state file of the epoch is there: nobody carries out its cuts again."""

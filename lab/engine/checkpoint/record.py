@@ -5,7 +5,7 @@ checkpoint/
   lab.lock     who works on it (`lab.engine.checkpoint.lock`)
   rules/       the ledger after each cut that had control messages (`lab.engine.checkpoint.ledger`)
   state/       what the epochs stored (`lab.engine.windows.statefiles`)
-  offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.loop.cut`), or a minute of the loop
+  offsets/17   Spark: micro-batch 17 is planned: an epoch between two marks (`lab.engine.loop.cut`), or ten minutes of the loop
   cuts/        the cuts of an epoch of the loop (`lab.engine.checkpoint.cuts`)
   commits/17   Spark: micro-batch 17 is done
 """

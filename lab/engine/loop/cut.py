@@ -26,7 +26,7 @@ from lab.model.times import now_ms
 
 Ends = tuple[Positions, Positions]  # of events and control
 # {"cut": T, "number": of the cut that ends here, "epoch": of the epoch, "at": when it was chosen, "events": {"0": position}, "control": {...}, "ledger": name}; the first batch's has also
-# "begin", the mark before it, as Spark writes ahead where a batch ends
+# "begin", the mark before it, as Spark writes ahead where a batch ends; one at the end of an epoch of the loop has also "stopped", when that ended
 Mark = dict
 
 LOOK_S = 0.1  # sources that wait are looked at this often
@@ -77,7 +77,16 @@ class Planner:
 
     def target(self) -> tuple[Positions, Positions]:
         """All that is there now: how far a run goes that ends when it has read it."""
-        return self.events.ends(), self.control.ends()
+        return self.events.ends_with(self.control)
+
+    def clock(self) -> int:
+        """A log time: `target`, if it is asked afterwards, misses nothing that was logged before."""
+        return max(self.events.clock(), self.control.clock())
+
+    def wait(self, start: Mark, timeout_s: float) -> bool:
+        """Whether something has come after a mark, as far as the logs have told without being asked."""
+        control = self.control.wait(positions(start["control"]), 0)
+        return control or self.events.wait(positions(start["events"]), timeout_s)
 
     def latest(
         self,
@@ -108,7 +117,7 @@ class Planner:
         self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None, due: int | None
     ) -> Mark:
         begun = positions(start["events"]), positions(start["control"])
-        now = max(self.events.clock(), self.control.clock())
+        now = self.clock()
         there = upto or self.target()
         if not self._checked:
             self._check(begun, there)
@@ -142,7 +151,10 @@ class Planner:
     def _before(self, log_time: int, there: Ends, begun: Ends) -> Ends:
         """How far the sources had come before a log time, and no less than they have been read."""
         events, control = (
-            {number: max(end, at.get(number, 0)) for number, end in feed.ends_before(log_time, of).items()}
+            {
+                number: max(end, at.get(number, 0))
+                for number, end in feed.ends_before(log_time, at, of).items()
+            }
             for feed, of, at in zip((self.events, self.control), there, begun)
         )
         return events, control

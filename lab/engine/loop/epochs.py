@@ -8,6 +8,7 @@
 Whoever runs an epoch again carries out the same cuts, then goes on. So it gives the same lines and the same state file.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,9 @@ from lab.engine.loop.job import Job
 from lab.engine.loop.task import answered, routed, state_of, with_stats
 from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
+from lab.model.times import now_ms
+
+ASK_S = 1.0  # logs that tell of nothing are asked this often
 
 Again = frozenset[tuple[int, int]]  # (number, fingerprint) of cuts that an earlier attempt may have delivered
 Deliver = Callable[[Cut, TaskOutput, Again], None]
@@ -38,11 +42,22 @@ class Epoch:
     ):
         self.job, self.planner, self.cuts = job, planner, cuts
         self._state, self._windows, self._deliver = state, windows, deliver
+        self._resumed, self._asked = 0, 0.0
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a step may take a cut; waits for that, for so many seconds at most."""
+        due = self._windows.due
+        return (
+            time.monotonic() > self._asked + ASK_S
+            or (due is not None and self.planner.clock() > due)
+            or self.planner.wait(self.cuts.mark, timeout_s)
+        )
 
     def step(self) -> bool:
         """Takes a cut and carries it out; False if the logs have nothing new, or the epoch ended in an earlier attempt."""
         if self.cuts.ended:
             return False
+        self._asked = time.monotonic()
         end = self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due)
         if end == self.cuts.mark:
             return False
@@ -53,6 +68,8 @@ class Epoch:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.works(cut.begin, cut.end)
         envelopes, counted = routed(self.job, work)
+        if self._resumed and "stopped" in cut.begin:
+            counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
         output, stats = answered(self.job, self._windows, work, envelopes, counted)
         output = with_stats(output, stats, cut.number, self._state)
         self.cuts.check()
@@ -77,6 +94,7 @@ def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[
         again = frozenset((cut.number, fingerprint(cut.end)) for cut in taken)
         for cut in taken:
             running.carry_out(cut, again)
+        running._resumed = now_ms()
         yield running
         cuts.end()
     cuts.saved()

@@ -7,6 +7,7 @@ A feed tells how far a source was at a log time, and reads ranges. Effective log
 before it in its source, nor than `floor`, the time of the cut before.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from lab.model.times import now_ms
 
 Positions = dict[int, int]  # source -> position
 
+PAUSE_S = 0.003  # between two looks whether lines have come; longer the longer none have
 AT_ONCE = 1 << 22  # bytes of a file log that are decoded at once
 
 
@@ -65,8 +67,16 @@ class Feed(Protocol):
     def ends(self) -> Positions:
         """How far each source has come."""
 
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
-        """How far each had come before a log time (ms), none further than `ends`."""
+    def ends_with(self, other: "Feed") -> tuple[Positions, Positions]:
+        """The ends of this log and another one."""
+        return self.ends(), other.ends()
+
+    def wait(self, starts: Positions, timeout_s: float) -> bool:
+        """Whether a source may have gone beyond a position, once it has, or so many seconds have passed."""
+        return True  # who cannot tell is asked
+
+    def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
+        """How far each had come before a log time (ms), none further than `ends`; nobody asks about records before `starts`."""
 
     def size(self, source: int, start: int, end: int) -> int:
         """About how many records lie between two positions."""
@@ -131,13 +141,14 @@ class Lines:
         return [self.log.place(self.start + int(starts[line])) for line in lines]
 
 
-class FileFeed:
+class FileFeed(Feed):
     """A file log: one source, numbered 0."""
 
     divisible = True  # log times never go back
 
     def __init__(self, folder: Path, clock: Callable[[], int] = now_ms):
         self.log, self._clock = FileLog(folder), clock
+        self._pause_s = PAUSE_S
         self._ahead = 0  # the log's time before the clock's: clocks step back
 
     def clock(self) -> int:
@@ -155,7 +166,15 @@ class FileFeed:
     def ends(self) -> Positions:
         return {0: self.log.settled_end()}
 
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+    def wait(self, starts: Positions, timeout_s: float) -> bool:
+        came = self.log.end() > starts[0]
+        if timeout_s and not came:
+            time.sleep(min(self._pause_s, timeout_s))
+            came = self.log.end() > starts[0]
+        self._pause_s = PAUSE_S if came else min(1.2 * self._pause_s, 1.0)
+        return came
+
+    def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         return {0: min(self.log.end(log_time), ends[0])}
 
     def size(self, source: int, start: int, end: int) -> int:

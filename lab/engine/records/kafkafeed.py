@@ -3,17 +3,17 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import LogLost, Positions, one_a_line
+from lab.engine.records.feeds import Feed, LogLost, Positions, one_a_line
 from lab.logs.cluster import Cluster
-from lab.logs.partitions import Partitions, Reader
+from lab.logs.partitions import Partitions, Reader, ends_of
 from lab.model.times import now_ms
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -46,7 +46,7 @@ class Polled:
         return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
 
 
-class KafkaFeed:
+class KafkaFeed(Feed):
     """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
 
     divisible = False  # an effective log time depends on the records before it
@@ -62,7 +62,21 @@ class KafkaFeed:
     def ends(self) -> Positions:
         return self._partitions.ends()
 
-    def ends_before(self, log_time: int, ends: Positions) -> Positions:
+    def ends_with(self, other: Feed) -> tuple[Positions, Positions]:
+        if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
+            return super().ends_with(other)
+        mine, its = ends_of([self._partitions, other._partitions])
+        return mine, its
+
+    def wait(self, starts: Positions, timeout_s: float) -> bool:
+        with self._named(starts):
+            return _reader(self.cluster, self.topic).wait(starts, timeout_s)
+
+    def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
+        with self._named(starts):
+            known = _reader(self.cluster, self.topic).ends_before(log_time, starts, ends)
+        if known is not None:
+            return known
         first = self._partitions.since(log_time)
         return {n: first[n] if 0 <= first.get(n, -1) < end else end for n, end in ends.items()}
 
@@ -102,13 +116,19 @@ class KafkaFeed:
         yield from map(polled, list(came))
 
     def _messages(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, list[Message]]]:
-        try:
+        with self._named({number: start for number, (start, _) in ranges.items()}):
             yield from _reader(self.cluster, self.topic).read(ranges, self._patience_s)
+
+    @contextmanager
+    def _named(self, at: Positions) -> Iterator[None]:
+        """Raises LogLost with the partitions that have expired beyond a position."""
+        try:
+            yield
         except KafkaException as failure:
             if failure.args[0].code() not in GONE:
                 raise
             starts = self.starts()
-            lost = [n for n, (start, _) in ranges.items() if start < starts.get(n, 0)]
+            lost = [number for number, start in at.items() if start < starts.get(number, 0)]
             names = ", ".join(f"{self.topic}/{number}" for number in lost)
             raise LogLost(
                 f"{names}: records have expired before the engine read them; start with a new checkpoint, and keep the topic "
@@ -121,8 +141,7 @@ class Follower:
 
     def __init__(self, cluster: Cluster, topic: str):
         self.topic, self._committed, self._at = topic, {}, 0.0
-        settings = {"group.id": cluster.group, "enable.auto.commit": False, "log_level": 0}
-        self._consumer = Consumer({**cluster.librdkafka, **settings})
+        self._consumer = cluster.asker
 
     def reached(self, events: Positions) -> None:
         """Commits how far the engine has come, once a second."""

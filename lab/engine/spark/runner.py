@@ -1,4 +1,4 @@
-"""The loop inside a task of Spark's: a minute of epochs, delivered from here, until the engine is to stop."""
+"""The loop inside a task of Spark's: ten minutes of epochs, delivered from here, until the engine is to stop."""
 
 import os
 import time
@@ -21,10 +21,12 @@ from lab.model.times import now_ms
 if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import Outlet
 
-BATCH_S = 60.0  # events that come between two micro-batches wait for about 0.1 s; the first batches, which take longer, are shorter
+BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shorter
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
-# the pause between two cuts, in which records gather; the longer nothing comes, the longer it is
-PAUSE_S, REST_S = 0.003, 0.02
+PAUSE_S, REST_S = (
+    0.003,
+    0.02,
+)  # records gather before a cut; how long the loop waits for some before it looks whether to stop
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
 
@@ -43,21 +45,23 @@ def run_loop(job: Job, batch: int) -> None:
         return flag.exists() or time.monotonic() > ends
 
     planner = _planner(job)
-    cuts, pause = Cuts(job.folder, _before(job, planner, batch), job.lease), PAUSE_S
+    cuts = Cuts(job.folder, _before(job, planner, batch), job.lease)
 
     def check() -> None:
         _check_lease(job)
         cuts.check()
 
-    outlet = _outlet(job, cuts.taken, check)
+    outlet, pause = _outlet(job, cuts.taken, check), PAUSE_S
     while not over():
         _check_lease(job)
         with epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
-                pause = PAUSE_S if running.step() else min(1.2 * pause, REST_S)
-                time.sleep(pause)
+                if running.wait(REST_S):
+                    time.sleep(pause)
+                    # what has come may be stamped later than the clock says it is
+                    pause = PAUSE_S if running.step() else min(2 * pause, REST_S)
                 job.logs.reached(positions(cuts.mark["events"]))
             outlet.flush()
 

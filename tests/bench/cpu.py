@@ -1,0 +1,101 @@
+"""CPU seconds of a running engine's processes, at rest and at a steady rate, on folders and on Kafka: `python -m tests.bench.cpu`.
+
+With `--against COMMIT` the engine of a commit takes turns with that of today, in one run.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from lab.engine.loop.ends import FileLogs, KafkaLogs
+from lab.machine import broker
+from tests.bench.against import tree
+from tests.bench.live import TIMED_RULES, _wait_for_acks, process
+
+KINDS = ("JVM", "worker", "driver", "others")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.cpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", type=int, default=500, metavar="N", help="events/s (500)")
+    parser.add_argument("--seconds", type=int, default=60, metavar="N", help="of each measurement (60)")
+    parser.add_argument("--warm-up", type=int, default=45, metavar="N", help="seconds before each (45)")
+    parser.add_argument("--against", metavar="COMMIT", help="also as it was then")
+    options = parser.parse_args()
+    table = Table("logs", "engine", "", *KINDS, "sum", title="Cores that an engine keeps busy")
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder:
+        trees = {"today": tree(Path(folder, "today"), None)}
+        if options.against:
+            trees[options.against] = tree(Path(folder, "then"), options.against)
+        for logs in ("folders", "Kafka"):
+            for name, of in trees.items():
+                for phase, cores in measured(logs, of, options.rate, options.warm_up, options.seconds):
+                    spent = [f"{cores[kind]:.3f}" for kind in KINDS]
+                    table.add_row(logs, name, phase, *spent, f"{cores.total():.3f}")
+    Console(width=None if Console().is_terminal else 100, highlight=False).print(table)
+
+
+def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list[tuple[str, Counter[str]]]:
+    """The cores that an engine with the `lab` of a tree keeps busy: at rest, and at a rate."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
+        broker.running() if kind == "Kafka" else nullcontext() as kafka,
+    ):
+        logs = KafkaLogs(kafka.address) if kafka else FileLogs(Path(folder, "logs"))
+        logs.create()
+        logs.log("control").publish(TIMED_RULES, [str(number) for number in range(len(TIMED_RULES))])
+        where = f"kafka://{kafka.address}" if kafka else str(Path(folder, "logs"))
+        words = ["--logs", where, "--checkpoint", f"{folder}/checkpoint"]
+        command = [sys.executable, "-m", "lab", "run", *words]
+        environment = os.environ | {"PYTHONPATH": str(of)}
+        engine = subprocess.Popen(command, cwd=of, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            _wait_for_acks(logs, len(TIMED_RULES))
+            time.sleep(warm_up)
+            found = [("at rest", cores(engine.pid, seconds))]
+            to = str(logs.path("events")) if isinstance(logs, FileLogs) else f"{logs.log('events')!r}"
+            player = ["-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"]
+            with process(*player):
+                time.sleep(warm_up)
+                found.append((f"{rate:,} events/s", cores(engine.pid, seconds)))
+        finally:
+            engine.send_signal(2)
+            engine.wait()
+    return found
+
+
+def cores(engine: int, seconds: float) -> Counter[str]:
+    """The cores that each kind of process of an engine keeps busy for some seconds."""
+    before = spent(engine)
+    time.sleep(seconds)
+    after = spent(engine)
+    return Counter({kind: (after[kind] - before[kind]) / seconds for kind in KINDS})
+
+
+def spent(engine: int) -> Counter[str]:
+    """The CPU seconds of an engine's processes so far."""
+    found: Counter[str] = Counter()
+    for one in (parent := psutil.Process(engine), *parent.children(recursive=True)):
+        try:
+            words, times = " ".join(one.cmdline()), one.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        kind = "driver" if one == parent else "JVM" if "java" in words.split(" ")[0] else "others"
+        if "-m lab.engine.spark.daemon" in words:
+            kind = "worker"
+        found[kind] += times.user + times.system
+    return found
+
+
+if __name__ == "__main__":
+    main()
