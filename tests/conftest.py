@@ -14,13 +14,7 @@ from lab.machine import broker, jars
 from lab.machine.session import session
 
 collect_ignore = ["peers/flinkjob.py"]  # for a Python of its own, with PyFlink
-LONGEST = (
-    "test_run_kafka.py",
-    "runs_and_every_check_says_right",
-    "test_kills.py",
-    "::test_run_answers",
-    "engine/test_kafka.py",
-)
+LONGEST = ("runs_and_every_check_says_right", "test_kills.py", "::test_run_answers", "::test_from_lab_toml")
 JIT = "NUMBA_DISABLE_JIT"
 jit = os.environ.get(JIT)
 data = tempfile.TemporaryDirectory(prefix="lab-tests-data-")  # nobody's own progress; gone at the end
@@ -34,11 +28,33 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: else one of three workers is left alone with them at the end."""
-    items.sort(key=lambda item: not any(long in item.nodeid for long in LONGEST))
+    items[:] = dealt(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     assert os.environ.get(JIT) == jit, (
         f"a module that was collected has set {JIT}: the engine would not be compiled"
     )
+
+
+def dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Tests that share a Spark or a Kafka are the first worker's, so that there is one of each; the longest come first at the others.
+
+    xdist gives each worker the same number of tests, in order; one that has none left takes from the end of another's.
+    """
+    shared, longest, others = [], [], []
+    for item in items:
+        shares = {"spark", "kafka"} & {*getattr(item, "fixturenames", ())}
+        is_long = any(long in item.nodeid for long in LONGEST)
+        (shared if shares else longest if is_long else others).append(item)
+    heads = (
+        [shared, *(longest[n :: workers - 1] for n in range(workers - 1))]
+        if workers > 1
+        else [longest + shared]
+    )
+    order: list[pytest.Item] = []
+    for head in heads:
+        room = max(len(items) // workers - len(head), 0)
+        order += [*head, *others[:room]]
+        del others[:room]
+    return order + others
 
 
 def pytest_collection_finish() -> None:
