@@ -78,6 +78,16 @@ SAID = (
     "**This notebook runs in your browser.** Nothing is installed, and nothing leaves this page. Run the cell below first. Cells that need "
     "Spark or compiled packages show what they gave on a computer. Your changes are kept in this browser only: *File*, *Download* saves them."
 )
+# the kernel's files come while JupyterLab starts, but not before its own largest file
+AHEAD = """<script>
+  new PerformanceObserver((list, observer) => {
+    if (!list.getEntries().some(({ name }) => name.includes("/jlab_core."))) return;
+    observer.disconnect();
+    for (const name of $names) {
+      document.head.append(Object.assign(document.createElement("link"), { rel: "prefetch", href: `../static/pyodide/${name}` }));
+    }
+  }).observe({ type: "resource", buffered: true });
+</script>"""
 TITLE = "Rules that change at run time, on event streams"
 WELCOME = "These lessons run in your browser. Nothing is installed, and nothing that you do leaves it. Python starts in about twenty seconds."
 # the script holds no settings, but JupyterLite reads it in each folder up to this one
@@ -158,11 +168,10 @@ def _finish(site: Path) -> None:
         if content.count(text) != 1:
             raise SystemExit(f"{name} does not have {text!r} once: is it another version?")
         (site / name).write_text(content.replace(text, other))
-    # the kernel's files come while JupyterLab starts
     kernel = sorted(path.name for path in (site / "static" / "pyodide").iterdir())
-    links = "".join(f'<link rel="prefetch" href="../static/pyodide/{name}">\n' for name in kernel)
     page = site / "lab" / "index.html"
-    page.write_text(page.read_text().replace("<head>", f"<head>\n{links}", 1))
+    script = AHEAD.replace("$names", json.dumps(kernel))
+    page.write_text(page.read_text().replace("<head>", f"<head>\n{script}", 1))
 
 
 def notebooks() -> list[tuple[str, NotebookNode]]:

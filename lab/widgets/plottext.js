@@ -42,7 +42,7 @@ function word(value, axis) {
 function points(trace, bins) {
   if (trace.type === "histogram") return (bins ?? []).map(({ p, s }) => [p, s]);
   const [places, values] = trace.orientation === "h" ? [trace.y, trace.x] : [trace.x, trace.y];
-  const texts = trace.hovertext ?? (/text/.test(trace.hoverinfo ?? "") ? trace.text : null);
+  const texts = trace.hovertext || (/text/.test(trace.hoverinfo ?? "") ? trace.text : null);
   const all = Array.from(values ?? [], (value, n) => [places?.[n] ?? (places ? null : n), Array.isArray(texts) ? texts[n] : value, value]);
   const once = ([, text], n) => !texts || text !== all[n - 1]?.[1];  // a line from its beginning to its end is one row
   return all.filter(([place, , value], n) => place !== null && value !== null && value !== undefined && once(all[n], n));

@@ -81,6 +81,7 @@ WINDOWS = {
         {
             "name": "window",
             "hoverinfo": "text",
+            "hovertext": "",  # as plotly fills it in
             "x": ["2024-01-01T10:00", "2024-01-01T10:20", None, "2024-01-01T09:00"],
             "y": [1, 1, None, 2],
             "text": ["a: 10:00 – 10:20", "a: 10:00 – 10:20", "", "b: 09:00"],
