@@ -18,7 +18,7 @@ NO_JUPYTEXT := {"disabledExtensions": {"jupyterlab-jupytext": true}}
 NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 READY := Ready. Next: make demo, make lab or make test
 TOOLS = $(firstword $(PYTHONS)) -m venv build/tools
-# a language that the lessons are translated into: make lab LANGUAGE=ko, or zh
+# a language that lessons and control room are translated into: make lab LANGUAGE=ko, make room LANGUAGE=zh
 FIRST_PAGE := $(firstword $(wildcard $(if $(LANGUAGE),notebooks/$(LANGUAGE)/00-start-here.ipynb) notebooks/00-start-here.ipynb notebooks))
 
 help: ## show this list
@@ -68,7 +68,7 @@ lab: setup ## open the lessons in JupyterLab (this machine only)
 	  --LabApp.default_url=/lab/tree/$(FIRST_PAGE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 room: .venv/.packages ## open the control room, rules and alerts as one web page (this machine only; Java only for Spark)
-	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/control-room.ipynb --template=offline \
+	@JUPYTER_PATH="$(CURDIR)/notebooks" .venv/bin/voila notebooks/$(if $(LANGUAGE),$(LANGUAGE)/)control-room.ipynb --template=offline \
 	  --Voila.ip=127.0.0.1 --token $(ARGS)
 
 # modules stay compiled: else each of the hundreds of processes that tests start compiles them anew

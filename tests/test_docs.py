@@ -130,11 +130,14 @@ def test_each_link_leads_somewhere():
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of the headings; those of a notebook are in its source."""
+    """The anchors that GitHub makes of the headings, and those that stand there; those of a notebook are in its source."""
     if page.suffix == ".ipynb":
         page = page.parent / "source" / f"{page.stem}.md"
-    headings = re.findall(r"^#+ (.*)", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {*re.findall(r'<a id="([^"]+)"></a>', text)} | {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+    }
 
 
 def test_each_section_of_a_lesson_that_is_named_exists():

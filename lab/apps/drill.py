@@ -27,10 +27,31 @@ from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.files import FileLog, joined
 from lab.logs.index import OtherBatch
+from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 
 STEPS = ("cut", "evaluate", "deliver", "commit")
+RUNS_AGAIN = (
+    "It finds offsets/{number} without commits/{number}: batch {number} runs again, with the same marks."
+)
+CONTINUES = "Every batch on disk is committed; the engine continues with batch {number}."
+CUT = "Batch {number}: the cut takes {events} events and {changes} rule changes. Its marks are on disk before any work is done."
+CUT_IN_MEMORY = (
+    "Batch {number}: the cut takes {events} events and {changes} rule changes. "
+    "Its marks are only in memory until the batch is committed."
+)
+EVALUATED = "Batch {number} is evaluated: {alerts} alerts, {written}. Nobody has seen the alerts yet."
+REFUSED = (
+    "The alert log refuses batch {number}: it already has a batch of that number with other marks. "
+    "The records that only the second cut took never reach it, and no engine can go on; a new room starts over."
+)
+DELIVERED = "Batch {number}: its {count} alerts are in the alert log."
+DELIVERED_BEFORE = "Batch {number}: its {count} alerts were already in the alert log, which knows its batches and takes none twice."
+NO_ALERTS = "Batch {number} has no alerts to deliver."
+COMMITTED = "Batch {number} is committed: its records are never read again."
+SAME = "Nothing lost, nothing twice: {records} records, and the same {alerts} alerts as the reference."
+DIFFERENT = "{lost} alerts are missing, {twice} are unexpected; {records} of {all} records are counted."
 
 
 class Drill(Traffic):
@@ -100,38 +121,31 @@ class Drill(Traffic):
         self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
         rmtree(shared.private_folder(self.job.start), ignore_errors=True)
         self._start()
-        found = f"It finds offsets/{self.number} without commits/{self.number}: batch {self.number} runs again, with the same marks."
-        clean = f"Every batch on disk is committed; the engine continues with batch {self.number}."
-        self.story.append(
-            f"Killed before “{was}”. Its memory is lost, and a new engine starts. {found if self.end else clean}"
-        )
+        killed = say("Killed before “{step}”. Its memory is lost, and a new engine starts.", step=say(was))
+        self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.number)}")
 
     def _cut(self) -> bool:
         end = self.planner.latest(self.mark, self.settings.max_batch_records)
         if end == self.mark:
-            self.story.append("There are no new records to take.")
+            self.story.append(say("There are no new records to take."))
             return False
         self.end, self.next = end, "evaluate"
         if self.writes_ahead:
             self._write_marks()
         records, changes = (self._between(self.mark, end, name) for name in ("events", "control"))
-        marks = (
-            "Its marks are on disk before any work is done"
-            if self.writes_ahead
-            else "Its marks are only in memory until the batch is committed"
-        )
-        self.story.append(
-            f"Batch {self.number}: the cut takes {len(records)} events and {len(changes)} rule changes. {marks}."
-        )
+        taken = {"number": self.number, "events": len(records), "changes": len(changes)}
+        self.story.append(say(CUT if self.writes_ahead else CUT_IN_MEMORY, **taken))
         return True
 
     def break_write_ahead(self) -> None:
         """Breaks or repairs the write-ahead log: from the next cut on, marks are written with the commit, or first again."""
         self.writes_ahead = not self.writes_ahead
         self.story.append(
-            "The write-ahead log works again from the next cut on."
-            if self.writes_ahead
-            else "The write-ahead log is broken: from the next cut on, marks reach the disk only with the commit."
+            say(
+                "The write-ahead log works again from the next cut on."
+                if self.writes_ahead
+                else "The write-ahead log is broken: from the next cut on, marks reach the disk only with the commit."
+            )
         )
 
     def _write_marks(self) -> None:
@@ -144,10 +158,8 @@ class Drill(Traffic):
         self.next, self.in_memory = "deliver", self.number
         alerts = len(self.lines.get("alerts", ((), ()))[1])
         new = [name for name in self._state() if name not in before]
-        written = f"{len(new)} new state file" if new else _again(before, self._state())
-        self.story.append(
-            f"Batch {self.number} is evaluated: {alerts} alerts, {written}. Nobody has seen the alerts yet."
-        )
+        written = say("{count} new state file", count=len(new)) if new else _again(before, self._state())
+        self.story.append(say(EVALUATED, number=self.number, alerts=alerts, written=written))
         return True
 
     def _deliver(self) -> bool:
@@ -158,31 +170,20 @@ class Drill(Traffic):
             try:
                 log.put(self.job.checkpoint, self.number, joined(values), fingerprint(self.end))
             except OtherBatch:
-                self.story.append(
-                    f"The alert log refuses batch {self.number}: it already has a batch of that number with other marks. "
-                    "The records that only the second cut took never reach it, and no engine can go on; a new room starts over."
-                )
+                self.story.append(say(REFUSED, number=self.number))
                 return False
             if name == "alerts":
                 count, taken = len(values), log.end() > before
         self.next = "commit"
-        what = (
-            "are in the alert log"
-            if taken
-            else "were already in the alert log, which knows its batches and takes none twice"
-        )
-        self.story.append(
-            f"Batch {self.number}: its {count} alerts {what}."
-            if count
-            else f"Batch {self.number} has no alerts to deliver."
-        )
+        told = {"number": self.number, "count": count}
+        self.story.append(say((DELIVERED if taken else DELIVERED_BEFORE) if count else NO_ALERTS, **told))
         return True
 
     def _commit(self) -> bool:
         if str(self.number) not in self._names("offsets"):
             self._write_marks()
         self._durably("commits", "v1\n{}")
-        self.story.append(f"Batch {self.number} is committed: its records are never read again.")
+        self.story.append(say(COMMITTED, number=self.number))
         self.done, self.mark, self.end, self.next = self.number, self.end, None, "cut"
         return True
 
@@ -253,15 +254,10 @@ class Drill(Traffic):
         got = Counter(alert["alertId"] for alert in self.alerts)
         records = self.counts["records"]
         if got == wanted and records == reference.counts["records"]:
-            return (
-                True,
-                f"Nothing lost, nothing twice: {records} records, and the same {got.total()} alerts as the reference.",
-            )
+            return True, say(SAME, records=records, alerts=got.total())
         lost, twice = (wanted - got).total(), (got - wanted).total()
-        return (
-            False,
-            f"{lost} alerts are missing, {twice} are unexpected; {records} of {reference.counts['records']} records are counted.",
-        )
+        counted = {"records": records, "all": reference.counts["records"]}
+        return False, say(DIFFERENT, lost=lost, twice=twice, **counted)
 
     def in_order(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
         """(effective log time, 1 for an event, partition, offset, bytes) of what batches took, as the contract orders it."""
@@ -295,5 +291,5 @@ def _again(before: dict[str, bytes], after: dict[str, bytes]) -> str:
     """What to say of state files when there is no new one."""
     changed = [name for name, data in after.items() if before[name] != data]
     if changed:
-        return f"{', '.join(changed)} has different bytes than before"
-    return "its state file already exists, and has the same bytes again" if after else "nothing to store"
+        return say("{files} has different bytes than before", files=", ".join(changed))
+    return say("its state file already exists, and has the same bytes again" if after else "nothing to store")

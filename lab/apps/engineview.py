@@ -14,12 +14,16 @@ from lab.logs.positions import Record
 from lab.logs.reading import LeftOut, parsed
 from lab.model.alerts import Alert, Withdrawn, read_told
 from lab.model.answers import read_ack, read_dead_letter
+from lab.model.language import say, translated
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
 PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
 SEVERAL, FEWEST = 0.01, 10  # dead letters: this share of all records, and so many, are worth a warning
+ALL_DEAD = "all {records} records are dead letters: {reasons}"
+DEAD = "{letters} of {records} records are dead letters: {reasons}"
+SCHEMA = "{state}. Does the schema match the events? `lab infer` proposes one"
 REASONS = 2  # of dead letters that are shown
 
 
@@ -104,12 +108,14 @@ class EngineView:
         if not letters or not self.letters:
             return []
         reasons = Counter(letter["reason"] for letter in self.letters)
-        often = "; ".join(f"{reason[:120]} ({count:,}×)" for reason, count in reasons.most_common(REASONS))
+        often = "; ".join(
+            f"{translated(reason[:120])} ({count:,}×)" for reason, count in reasons.most_common(REASONS)
+        )
         several = letters >= max(SEVERAL * records, FEWEST)
         kind = "bad" if letters == records else "warning" if several else "good"
-        every = "all" if letters == records else f"{letters:,} of"
-        advice = ". Does the schema match the events? `lab infer` proposes one" if kind != "good" else ""
-        return [(kind, f"{every} {records:,} records are dead letters: {often}{advice}")]
+        counts = {"letters": f"{letters:,}", "records": f"{records:,}", "reasons": often}
+        state = say(ALL_DEAD if letters == records else DEAD, **counts)
+        return [(kind, state if kind == "good" else say(SCHEMA, state=state))]
 
     def stop_reading(self) -> None:
         """Closes the logs."""

@@ -29,6 +29,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.config import load_config
 from lab.model import schemafile
+from lab.model.language import say, translated
 from lab.model.schema import Schema
 from lab.stream.background import HAS_THREADS
 from lab.stream.player import Player
@@ -37,6 +38,21 @@ ENGINES = ("kernel", "spark", "kafka", "elsewhere")
 KEY_GROUPS = 8
 SILENT_S = 10  # this long without a micro-batch while events wait is worth a warning
 LOOK_S = 5  # how often an engine that says nothing is looked for
+NO_ENGINE = "no engine runs on {place}: start it with `lab run`"
+WAITING = "{state}; {count} records are waiting"
+UNHEARD = (
+    "nothing heard from an engine on {place} for {seconds} s: it is idle or not running. "
+    "A running engine answers when you publish a rule"
+)
+STUCK = "no cut for {seconds} s, {count} records are waiting: is the engine alive?"
+RUNS = {
+    "kernel": "the engine runs in this kernel, without Spark",
+    "spark": "the engine runs on Spark, on files",
+    "kafka": "the engine runs on Spark, on Kafka at {place}",
+    "elsewhere": "the engine runs elsewhere, on {place}",
+}
+LEFT_OUT = "{state}, {count} unreadable lines left out"
+LEFT_OUT_ONE = "{state}, {count} unreadable line left out"
 SEGMENT_S = 0.1  # the stream reaches a file log this often
 
 
@@ -205,37 +221,33 @@ class Studio(EngineView):
     def state(self) -> tuple[str, str]:
         """How it goes, for `lab.widgets.pulse.Pulse`: good, warning or bad, and a sentence."""
         if self._closed:
-            return "warning", "stopped"
+            return "warning", say("stopped")
         if reason := self._failure():
             return "bad", reason
         silent = time.monotonic() - self._heard
-        idle = ""
+        idle = False
         if self.engine == "elsewhere" and (silent > SILENT_S or not self.report.total["records"]):
             lives = self._is_alive()
             if lives is False:
-                return "bad", f"no engine runs on {self._place}: start it with `lab run`{self._waiting()}"
+                return "bad", self._waiting(say(NO_ENGINE, place=self._place))
             if lives is None:
-                unknown = "it is idle or not running. A running engine answers when you publish a rule"
-                heard = f"nothing heard from an engine on {self._place} for {silent:.0f} s{self._waiting()}"
-                return "warning", f"{heard}: {unknown}"
-            idle = "" if self.lag else " and is idle: no events arrive"
+                unheard = say(UNHEARD, place=self._place, seconds=f"{silent:.0f}")
+                return "warning", self._waiting(unheard)
+            idle = not self.lag
         elif not self.report.total["records"] and silent < SILENT_S:
-            return "warning", "the engine is starting"
+            return "warning", say("the engine is starting")
         if silent > SILENT_S and self.lag:
-            return (
-                "warning",
-                f"no cut for {silent:.0f} s, {self.lag:,} records are waiting: is the engine alive?",
-            )
+            return "warning", say(STUCK, seconds=f"{silent:.0f}", count=f"{self.lag:,}")
         if (warnings := self.warnings()) and warnings[0][0] != "good":
             return warnings[0]
-        where = {
-            "kernel": "in this kernel, without Spark",
-            "spark": "on Spark, on files",
-            "kafka": f"on Spark, on Kafka at {self._place}",
-            "elsewhere": f"elsewhere, on {self._place}",
-        }
-        paused = ", the stream is paused" if self.player and self.player.paused else ""
-        return "good", f"the engine runs {where[self.engine]}{paused}{idle}{self.left_out}"
+        state = say(RUNS[self.engine], place=self._place)
+        if self.player and self.player.paused:
+            state = say("{state}, the stream is paused", state=state)
+        if idle:
+            state = say("{state} and is idle: no events arrive", state=state)
+        if count := self.left_out.count:
+            state = say(LEFT_OUT_ONE if count == 1 else LEFT_OUT, state=state, count=f"{count:,}")
+        return "good", state
 
     def _is_alive(self) -> bool | None:
         """Whether an engine elsewhere lives, looked at every few seconds."""
@@ -245,8 +257,8 @@ class Studio(EngineView):
             self._looked, self._lives = time.monotonic(), runningengine.lives(self.logs)
         return self._lives
 
-    def _waiting(self) -> str:
-        return f"; {self.lag:,} records are waiting" if self.lag else ""
+    def _waiting(self, state: str) -> str:
+        return say(WAITING, state=state, count=f"{self.lag:,}") if self.lag else state
 
     @property
     def _place(self) -> str:
@@ -254,10 +266,13 @@ class Studio(EngineView):
 
     def _failure(self) -> str:
         if self.player and self.player.error:
-            return f"the stream ended: {self.player.error}"
+            return say("the stream ended: {error}", error=translated(str(self.player.error)))
         if self.engine == "kernel" and not self._engine.is_alive():
-            return f"the engine ended: {self._engine.error or 'for an unknown reason'}"
+            error = self._engine.error
+            reason = translated(str(error)) if error else say("for an unknown reason")
+            return say("the engine ended: {error}", error=reason)
         if self.engine in ("spark", "kafka") and not self._engine.query.isActive:
-            reason = str(self._engine.query.exception() or "its query was stopped")
-            return f"the engine ended: {reason.splitlines()[0]}"
+            error = self._engine.query.exception()
+            reason = translated(str(error).splitlines()[0]) if error else say("its query was stopped")
+            return say("the engine ended: {error}", error=reason)
         return ""

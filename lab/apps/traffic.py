@@ -5,12 +5,14 @@ from itertools import cycle
 from random import Random
 
 from lab.apps.partitions import Partitions
+from lab.model.language import say
 
 EVERY_MS, BEGIN_MS = 5_000, 1_735_725_600_000  # of the payments; the stream begins 2025-01-01 10:00:00 UTC
 CLOCK_STEP_MS = 20_000
 LIMITS = (100, 60)
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),({}),(1)"
 PAYEES = (1, 2)
+ARRIVE = "Partition 1 catches up: {count} records arrive, with their original times."
 
 
 class Traffic:
@@ -38,14 +40,14 @@ class Traffic:
         for _ in range(count):
             self._tick()
             self._append(self.sent % 2, self._payment(self.now))
-        self.story.append(f"{count} payments are sent.")
+        self.story.append(say("{count} payments are sent.", count=count))
 
     def duplicate(self) -> None:
         """Sends the last payment again, like a producer that got no answer."""
         self._tick()
         partition, value = self._last
         self._append(partition, value)
-        self.story.append("The last payment is sent again, because its sender got no answer.")
+        self.story.append(say("The last payment is sent again, because its sender got no answer."))
 
     def reorder(self) -> None:
         """Sends two payments in the wrong order."""
@@ -53,7 +55,7 @@ class Traffic:
         for time in reversed(times):
             self._append(0, self._payment(time))
         self.story.append(
-            "Two payments of partition 0 are logged in the wrong order: the second one is late."
+            say("Two payments of partition 0 are logged in the wrong order: the second one is late.")
         )
 
     def delay(self) -> None:
@@ -62,26 +64,31 @@ class Traffic:
         if waiting is None:
             self.events.delay(1)
             self.story.append(
-                "Partition 1 is slow: its new records have their log time but cannot be read yet."
+                say("Partition 1 is slow: its new records have their log time but cannot be read yet.")
             )
         else:
             self.events.arrive(1)
-            self.story.append(
-                f"Partition 1 catches up: {len(waiting)} records arrive, with their original times."
-            )
+            self.story.append(say(ARRIVE, count=len(waiting)))
 
     def clock_back(self) -> None:
         """Partition 1's clock steps back."""
         self.events.partitions[1].off_ms -= CLOCK_STEP_MS
         off_s = -self.events.partitions[1].off_ms // 1000
-        self.story.append(f"The clock of partition 1 steps back; it is {off_s} s behind that of partition 0.")
+        self.story.append(
+            say(
+                "The clock of partition 1 steps back; it is {seconds} s behind that of partition 0.",
+                seconds=off_s,
+            )
+        )
 
     def rule(self) -> None:
         """Sends the rule's next limit to the control log."""
         self._tick()
         limit = next(self._limits)
         self.control.append(0, RULE.format(limit).encode(), self.now)
-        self.story.append(f"Rule 1 is published: more than {limit} from one payer within a minute.")
+        self.story.append(
+            say("Rule 1 is published: more than {limit} from one payer within a minute.", limit=limit)
+        )
 
     def _tick(self) -> int:
         self.now += EVERY_MS

@@ -46,11 +46,13 @@ def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
     if never or always:
         because = why
         if inside and not reached:
-            because = (
-                f"{rule.function} is {'a whole number' if step == 1 else f'a multiple of {plain(step)}'}"
-            )
-        result = "is never true" if never else "is always true, so every event that counts alerts"
-        yield f"{said} {result}: {because}"
+            because = f"{rule.function} is a multiple of {plain(step)}"
+            if step == 1:
+                because = f"{rule.function} is a whole number"
+        if never:
+            yield f"{said} is never true: {because}"
+        else:
+            yield f"{said} is always true, so every event that counts alerts: {because}"
     elif rule.operator == "EQUAL" and step is None and limit:
         yield f"{said} compares exactly, without rounding, and is almost never true: did you mean >= or <=?"
 
@@ -60,15 +62,23 @@ def _range(rule: Rule) -> tuple[float, float, str]:
     if AGGREGATES[rule.function].of == "field":
         squared = rule.function in ("VARIANCE", "STDDEV")
         return (0, inf, f"{rule.function} is never below 0") if squared else (-inf, inf, "")
-    why = "a rule is evaluated when an event arrives, and that event counts, so "
-    if rule.function != "UNIQUE_COUNT":
-        return 1, inf, f"{why}{rule.function} is at least 1"
     values = {name: len(values) for name, values in values_of(rule.filter)} | dict.fromkeys(rule.keys, 1)
     most = prod(values.get(name, inf) for name in rule.unique)
+    if rule.function == "UNIQUE_COUNT" and most < inf:
+        return (
+            1,
+            most,
+            (
+                f"a rule is evaluated when an event arrives, and that event counts, so {rule.function} is from 1 to {most} "
+                "with these keys and this filter"
+            ),
+        )
     return (
         1,
-        most,
-        f"{why}UNIQUE_COUNT is {'at least 1' if most == inf else f'from 1 to {most} with these keys and this filter'}",
+        inf,
+        (
+            f"a rule is evaluated when an event arrives, and that event counts, so {rule.function} is at least 1"
+        ),
     )
 
 

@@ -83,15 +83,14 @@ class Tally:
 
     def warning(self, name: str) -> str:
         """What the route of this name lost, with an example where duplicates are many."""
-        more = f" and {self.rules - 1:,} more" if self.rules > 1 else ""
-        share = 100 * self.lost / self.routed
-        duplicates = self.counts["duplicates"]
-        text = (
-            f"rule {self.rule}{more} (route {visible(name)}) lost {share:.1f} % of {self.routed:,} events: "
-            f"{duplicates:,} duplicate{'s' * (duplicates != 1)}, {self.counts['droppedLate']:,} dropped late"
-        )
+        share = f"{100 * self.lost / self.routed:.1f}"
+        duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
+        rules = f"{self.rule} and {self.rules - 1:,} more" if self.rules > 1 else f"{self.rule}"
+        route = f"rule {rules} (route {visible(name)})"
+        again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
+        text = f"{route} lost {share} % of {self.routed:,} events: {again}, {late:,} dropped late"
         if self.example and worth_telling(duplicates, self.routed):
-            text += f"; {example_text(self.example)}"
+            return f"{text}; {example_text(self.example)}"
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,8 +186,7 @@ def example_text(example: Mapping[str, Any]) -> str:
     first, again = (
         ", ".join(f"{name} {value}" for name, value in record.items()) for record in example["records"]
     )
-    needs = f", with {first} and then {again}" if first else ""
-    return visible(
-        f"for example two records have id {example['id']} and time {utc(example['time'])} in group {example['key']}{needs}: "
-        "is the schema's id unique for each event?"
-    )
+    records = f"id {example['id']} and time {utc(example['time'])} in group {example['key']}"
+    if first:
+        records = f"{records}, with {first} and then {again}"
+    return visible(f"for example two records have {records}: is the schema's id unique for each event?")

@@ -204,10 +204,8 @@ class WhenReader(Reader):
         if field.type == "time":
             raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", token)
         if token.kind == "word" and field.type == "string" and _network(token.text):
-            raise self.refuse(
-                f"a network is compared with in: {field.name} {'not ' * (sign.text == '!=')}in {token.text}",
-                token,
-            )
+            within = "not in" if sign.text == "!=" else "in"
+            raise self.refuse(f"a network is compared with in: {field.name} {within} {token.text}", token)
         return value_of(self.text, field, token)
 
     def _other(self, field: Field, token: Token) -> Other | None:
@@ -222,8 +220,12 @@ class WhenReader(Reader):
                 pass
         other = self.schema.field(token.text)
         if _kind(field) != _kind(other):
-            also = '; a text goes in quotes: "' + token.text + '"' if _kind(field) == "text" else ""
-            raise self.refuse(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}{also}", token)
+            if _kind(field) == "text":
+                raise self.refuse(
+                    f'{field.name} is a text, {other.name} a {_kind(other)}; a text goes in quotes: "{token.text}"',
+                    token,
+                )
+            raise self.refuse(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
         return Other(other.name)
 
     def _values(self, field: Field, name: Token) -> tuple:

@@ -65,8 +65,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The text of an error about a name: the closest known one, then all of them."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(name[:100].lower(), by_lower, n=1)
-    guess = f", did you mean {by_lower[close[0]]}?" if close else ""
-    return f"unknown {what} {shown(name)}{guess} (known: {', '.join(by_lower.values())})"
+    names = ", ".join(by_lower.values())
+    if close:
+        return f"unknown {what} {shown(name)}, did you mean {by_lower[close[0]]}? (known: {names})"
+    return f"unknown {what} {shown(name)} (known: {names})"
 
 
 def plain(value: object) -> str:

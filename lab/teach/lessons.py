@@ -22,7 +22,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lab.model.language import ENGLISH
-from lab.teach import ANSWERS, glossary, translations
+from lab.teach import ANSWERS, glossary, readme, sentences, translations
 
 FOLDER = Path(__file__).parent.parent.parent / "notebooks"
 GLOSSARY = FOLDER.parent / "docs" / "glossary.md"
@@ -32,8 +32,9 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
     "check": {"grade": True, "locked": True, "solution": False, "points": 1},
 }
 LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
-FIRST_CALL = re.compile(r"^(?=lab\.running_time\(\))", re.MULTILINE)
+FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|FrontDoor)\(\))", re.MULTILINE)
 ASKED = "lab.predict("
+SENTENCES = {"words": sentences.words, "messages": sentences.messages}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
@@ -144,8 +145,7 @@ def languages_of(source: Path) -> list[str]:
 def texts(lesson: str) -> dict[str, str]:
     """The cells of a lesson that hold words, each with its kind; for README: its paragraphs."""
     if lesson == "README":
-        text = translations.FENCED.sub("", (FOLDER.parent / "README.md").read_text())
-        return {block: "markdown" for block in re.split(r"\n{2,}", text.strip())}
+        return dict.fromkeys(readme.paragraphs(), "markdown")
     cells = _cells(FOLDER / "source" / f"{lesson}.md", solved=True)
     return {
         cell.source: cell.cell_type for cell in cells if translations.has_words(cell.source, cell.cell_type)
@@ -166,6 +166,9 @@ def make() -> None:
             notebook.parent.mkdir(exist_ok=True)
             nbformat.write(built(path, language=language), notebook)
             print(notebook.relative_to(FOLDER.parent))
+    for language in translations.languages():
+        if translations.pairs(language, "README"):
+            readme.path(language).write_text(readme.built(language))
     GLOSSARY.write_text(glossary.page(sources()))
     ANSWERS.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n")
 
@@ -173,7 +176,7 @@ def make() -> None:
 if __name__ == "__main__":
     _, *named = sys.argv
     for lesson in named[1:]:
-        found = translations.words() if lesson == "words" else list(texts(lesson))
+        found = SENTENCES[lesson]() if lesson in SENTENCES else list(texts(lesson))
         print(translations.update(named[0], lesson, found))
     if not named:
         make()

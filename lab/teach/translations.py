@@ -19,11 +19,11 @@ from pathlib import Path
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
-from lab.model.language import CATALOGS
+from lab.model.language import CATALOGS, MESSAGES
+from lab.teach.sentences import is_text
 
 FOLDER = Path(__file__).parent / "translations"
 HEAD = 'msgid ""\nmsgstr ""\n"Language: {language}\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
-WITH_WORDS = {"PANELS", "BURSTS", "KINDS", "UNITS"}
 LINK = re.compile(r"\]\(([^)\s]+)|<(https?://[^>]+)>")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"``.+?``|`[^`\n]+`")
@@ -54,7 +54,7 @@ def has_words(text: str, kind: str = "markdown") -> bool:
     """
     if kind != "code":
         return bool(text.strip())
-    strings = (getattr(node, "value", "") for node in ast.walk(ast.parse(text)) if _is_text(node))
+    strings = (getattr(node, "value", "") for node in ast.walk(ast.parse(text)) if is_text(node))
     return bool(_comments(text)) or any(SENTENCE.search(string) for string in strings)
 
 
@@ -95,58 +95,14 @@ def update(language: str, name: str, texts: list[str]) -> Path:
     return path
 
 
-def words() -> list[str]:
-    """The sentences of the kit that `say` gives, and those of the exercises of translated lessons."""
-    package = FOLDER.parent.parent
-    modules = {path: ast.parse(path.read_text()) for path in sorted(package.rglob("*.py"))}
-    lessons = {f"lesson{int(path.stem[:2])}.py" for path in FOLDER.glob("*/[0-9]*.po")}
-    said = [text for tree in modules.values() for text in _said(tree)]
-    said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
-    return list(dict.fromkeys(said))
-
-
 def compile_words() -> None:
-    """Writes the catalogs that `say` reads, of `words.po` of each language."""
-    CATALOGS.mkdir(exist_ok=True)
+    """Writes the catalogs that `say` and `translated` read, of `words.po` and `messages.po` of each language."""
     for language in languages():
-        if there := pairs(language, "words"):
-            text = json.dumps(there, ensure_ascii=False, indent=1)
-            (CATALOGS / f"{language}.json").write_text(text + "\n")
-
-
-def _said(tree: ast.Module) -> Iterator[str]:
-    """Sentences that a module gives to `say`: as they stand, as a constant, or out of one of the tables WITH_WORDS."""
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    if not any(node.module == "lab.model.language" for node in imports):
-        return
-    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
-    constants = {getattr(target, "id", None): node.value for node in assigned for target in node.targets}
-    for name in constants.keys() & WITH_WORDS:
-        yield from _texts(constants[name])
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("say", "_say"):
-            given = constants.get(getattr(node.args[0], "id", ""), node.args[0])
-            yield from _texts(given) if isinstance(given, ast.Constant) else ()
-
-
-def _of_exercises(tree: ast.Module) -> Iterator[str]:
-    """What the exercises of a lesson say to an answer."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.keyword) and node.arg in ("because", "hints", "unit"):
-            yield from _texts(node.value)
-        elif isinstance(node, ast.keyword) and node.arg == "cases" and isinstance(node.value, ast.Tuple):
-            whys = [case.elts[2] for case in node.value.elts if isinstance(case, ast.Tuple) and case.elts[2:]]
-            yield from (text for why in whys for text in _texts(why))
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Mistake":
-            yield from _texts(node.args[1])
-
-
-def _texts(node: ast.AST) -> Iterator[str]:
-    yield from (getattr(part, "value", "") for part in ast.walk(node) if _is_text(part))
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for name, folder in (("words", CATALOGS), ("messages", MESSAGES)):
+            if there := pairs(language, name):
+                folder.mkdir(exist_ok=True)
+                text = json.dumps(there, ensure_ascii=False, indent=1)
+                (folder / f"{language}.json").write_text(text + "\n")
 
 
 def _comments(code: str) -> list[str]:
@@ -158,10 +114,10 @@ class _WithoutTexts(ast.NodeTransformer):
     """Empties strings. The values in an f-string are sorted, as other languages may say them in another order."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        return ast.Constant("") if _is_text(node) else node
+        return ast.Constant("") if is_text(node) else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.JoinedStr:
-        values = [value for value in node.values if not _is_text(value)]
+        values = [value for value in node.values if not is_text(value)]
         return ast.JoinedStr(sorted(map(self.visit, values), key=ast.dump))
 
 

@@ -34,6 +34,8 @@ KEPT, SHOWN = 5_000, 50
 SHOWN_EVENTS = 100  # of a window
 BINS, FEWEST_BINS = 120, 10  # of the picture of alerts over time
 CHOOSE = "Choose an alert to see the window behind it, event by event."
+GONE = "Event {event} is no longer in memory, which keeps the newest {kept}, so the window of group {group} cannot be drawn."
+BELOW = "The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group."
 CSV = [
     "alertId",
     "ruleId",
@@ -46,7 +48,7 @@ CSV = [
     "eventId",
     "eventTime",
 ]
-NONE_YET = "No alerts yet; new alerts appear here. {}"
+LOWER = "No alerts yet; new alerts appear here. Lower a limit to get some."
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
 
 
@@ -80,9 +82,8 @@ class AlertFeed(Part):
         self.add(alerts)
 
     def _make_controls(self) -> None:
-        columns = (say("rule"), say("group"), say("value"), "ms", say("time, UTC"))
-        none = NONE_YET.format("Lower a limit to get some.")
-        self.table = Table(columns, say("Alerts, newest first"), (2, 3), (1,), none, steady=True)
+        columns = (say("rule"), say("group"), say("value"), say("ms"), say("time, UTC"))
+        self.table = Table(columns, say("Alerts, newest first"), (2, 3), (1,), say(LOWER), steady=True)
         self.table.observe(self._chosen, "selected")
         self.rule = widgets.Dropdown(options=[(say("all rules"), 0)], description=say("show"))
         self.rule.add_class("lab-short")
@@ -95,7 +96,7 @@ class AlertFeed(Part):
             description="CSV", icon="download", tooltip=say("save the alerts as CSV")
         )
         self.export.on_click(lambda _: self.table.download("alerts.csv", self.csv()))
-        self.count, self.said = widgets.Label(), widgets.HTML(sentence(CHOOSE))
+        self.count, self.said = widgets.Label(), widgets.HTML(sentence(say(CHOOSE)))
         self.over_time = figure("", height=None, barmode="stack", bargap=0.1)
         self.over_time.add_class("lab-strip")
         self.over_time.update_layout(
@@ -116,7 +117,7 @@ class AlertFeed(Part):
             x=[], y=[], name=say("limit"), mode="lines", line={"color": ORANGE, "dash": "dash"}
         )
         dots = {"color": PURPLE, "dash": "dot"}
-        self.behind.add_scatter(x=[], y=[], name="reset", mode="lines", line=dots, showlegend=False)
+        self.behind.add_scatter(x=[], y=[], name=say("reset"), mode="lines", line=dots, showlegend=False)
         self.window = widgets.VBox([self.behind], layout={"display": "none"})
         self.events = Table((), "")
         self.events.layout.display = "none"
@@ -126,7 +127,7 @@ class AlertFeed(Part):
     def update(self, studio: "Studio") -> None:
         """Takes in the new alerts of a studio, all at once."""
         self.past, self.rules = studio.past, studio.book.rules
-        if not self._total and (empty := NONE_YET.format(self._advice(studio))) != self.table.empty:
+        if not self._total and (empty := self._none_yet(studio)) != self.table.empty:
             self.table.empty = empty
         self._withdrawn = studio.withdrawn
         if new := studio.alerts.since(self._seen):
@@ -135,12 +136,13 @@ class AlertFeed(Part):
             self.add(new)
 
     @staticmethod
-    def _advice(studio: "Studio") -> str:
+    def _none_yet(studio: "Studio") -> str:
         """What a user can do to get an alert."""
         if any(kind == "bad" for kind, _ in studio.warnings()):
-            return "There will be none until the engine can read the events: see Stream."
-        bursts = ", or plant a burst," if studio.player and studio.player.kinds else ""
-        return f"Lower a limit{bursts} to get some."
+            return say("No alerts yet. There will be none until the engine can read the events: see Stream.")
+        if studio.player and studio.player.kinds:
+            return say("No alerts yet; new alerts appear here. Lower a limit, or plant a burst, to get some.")
+        return say(LOWER)
 
     def add(self, alerts: Iterable[Alert]) -> None:
         """Takes in alerts and shows them."""
@@ -173,10 +175,11 @@ class AlertFeed(Part):
 
     def show(self) -> None:
         """Shows the newest alerts of the selected rule, unless the list is paused."""
-        held = " (held)" if self.hold.value else ""
         count = self._total + self._before
-        withdrawn = f", {self._withdrawn:,} times withdrawn" if self._withdrawn else ""
-        self.count.value = f"{count:,} alert{'s' * (count != 1)}{withdrawn}{held}"
+        counts = [say("{count} alert" if count == 1 else "{count} alerts", count=f"{count:,}")]
+        if self._withdrawn:
+            counts.append(say("{count} times withdrawn", count=f"{self._withdrawn:,}"))
+        self.count.value = ", ".join(counts) + (f" ({say('held')})" if self.hold.value else "")
         if self.hold.value:
             return
         newest = []
@@ -204,7 +207,7 @@ class AlertFeed(Part):
                 ends = [utc(bin * self._bin_ms - self._bin_ms // 2) for bin in (min(drawn), last + 1)]
                 same_day = ends[0][:10] == ends[1][:10]  # else plotly names the days
                 figure.layout.xaxis.update(range=ends, tickformat="%H:%M:%S" if same_day else "")
-            figure.layout.yaxis.title.text = f"per {duration_words(self._bin_ms)}"
+            figure.layout.yaxis.title.text = say("per {time}", time=duration_words(self._bin_ms))
             figure.layout.showlegend = True
 
     # -- the window behind an alert --------------------------------------------------------------------------------------
@@ -243,26 +246,27 @@ class AlertFeed(Part):
 
     def _show_alone(self, alert: Alert, rule: Rule | None) -> None:
         """An alert whose window cannot be shown: what is known of its group."""
-        known = (
-            f"which keeps the newest {len(self.past):,}, so the window of group {alert.key} cannot be drawn"
-        )
-        gone = f"Event {id_text(alert.event_id)} is no longer in memory, {known}."
+        of_event = {"event": id_text(alert.event_id), "group": alert.key}
         if rule is None:
-            gone = f"Rule {alert.rule_id} was deleted, so its windows are unknown."
+            gone = say("Rule {id} was deleted, so its windows are unknown.", id=alert.rule_id)
         elif rule.absence:
-            gone = f"{meaning(rule)}: after event {id_text(alert.event_id)} of group {alert.key} none came in time."
+            gone = say(
+                "{rule}: after event {event} of group {group} none came in time.",
+                rule=meaning(rule),
+                **of_event,
+            )
+        else:
+            gone = say(GONE, kept=f"{len(self.past):,}", **of_event)
         of_group = [
             other
             for other in self._alerts
             if (other.rule_id, other.key, other.group) == (alert.rule_id, alert.key, alert.group)
         ]
-        self._say(
-            f"{gone} The alert was {_held(alert)} at {utc(alert.event_time)} UTC. Below are the last "
-            f"{len(of_group[-SHOWN_EVENTS:])} alerts of this rule and group."
-        )
+        below = len(of_group[-SHOWN_EVENTS:])
+        self._say(f"{gone} {say(BELOW, values=_held(alert), time=utc(alert.event_time), count=below)}")
         with self.events.hold_sync():
-            self.events.label = "Alerts of this rule and group, newest first"
-            self.events.columns, self.events.numeric = ["event", "value", "time (UTC)"], [1]
+            self.events.label = say("Alerts of this rule and group, newest first")
+            self.events.columns, self.events.numeric = [say("event"), say("value"), say("time (UTC)")], [1]
             self.events.rows = [
                 [str(n), id_text(other.event_id), _held(other), utc(other.event_time)]
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
@@ -282,7 +286,7 @@ class AlertFeed(Part):
         resets = sorted(set(range(len(events))) - set(counts))[-1:]
         with self.behind.batch_update():
             self.behind.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
-            self.behind.layout.yaxis.title.text = rule.field if amounts else "events"
+            self.behind.layout.yaxis.title.text = rule.field if amounts else say("events")
             for trace, y in zip(self.behind.data, (each, so_far, [float(alert.limit)] * len(times))):
                 trace.update(x=times, y=y)
             if len(times) == 1:
@@ -307,8 +311,9 @@ class AlertFeed(Part):
         newest = events[-SHOWN_EVENTS:][::-1]
         same_day = len({utc(event[schema.time_field])[:10] for event in newest}) == 1
         with self.events.hold_sync():
-            self.events.label = "Events in the window, newest first"
-            self.events.columns, self.events.numeric = ["event", "time (UTC)", *names], [0, *numeric]
+            self.events.label = say("Events in the window, newest first")
+            self.events.columns = [say("event"), say("time (UTC)"), *names]
+            self.events.numeric = [0, *numeric]
             self.events.rows = [
                 [
                     str(n),

@@ -1,33 +1,34 @@
 """The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
 from lab.model.alerts import Alert, id_text
+from lab.model.language import say
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent, aggregate_of
 from lab.model.times import duration_words
 
+WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
+RESET = "The first {count}, in grey, no longer count: the rule alerted on them and reset its count."
+NO_VALUE = "These events give no value: the rule or its window has changed since, or some of the events are no longer in memory."
+DIFFERS = "These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory."
+
 
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
     """Explains the picture and any difference from what the engine saw."""
-    said = (
-        f"{meaning(rule)}: {len(events)} events in the window of {duration_words(rule.window_ms)} that ends with "
-        f"event {id_text(alert.event_id)}, group {alert.key}. The alert's value was {alert.aggregate:,}."
-    )
+    of_window = {"rule": meaning(rule), "count": len(events), "window": duration_words(rule.window_ms)}
+    of_alert = {"event": id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
+    said = [say(WINDOW, **of_window, **of_alert)]
     if not rule.is_plain:
-        said += f" Of them {len(counted)} count for {rule.aggregations[0].describe()}."
+        own = rule.aggregations[0].describe()
+        said.append(say("Of them {count} count for {aggregation}.", count=len(counted), aggregation=own))
     elif before := len(events) - len(counted):
-        said += (
-            f" The first {before}, in grey, no longer count: the rule alerted on them and reset its count."
-        )
+        said.append(say(RESET, count=before))
     adds_up = building_up(rule, counted)[-1] if counted else None
     if rule.joined == "or":  # the alert's value may be that of another condition
-        return said
+        return " ".join(said)
     if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
-        said += (
-            f" These events give {'no value' if adds_up is None else f'{adds_up:,.10g}'}: the rule or its window has changed "
-            "since, or some of the events are no longer in memory."
-        )
-    return said
+        said.append(say(NO_VALUE) if adds_up is None else say(DIFFERS, value=f"{adds_up:,.10g}"))
+    return " ".join(said)
 
 
 def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[float | None]:

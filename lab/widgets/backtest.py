@@ -21,6 +21,15 @@ from lab.widgets.slider import Slider
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
 WINDOWS = (*(n * 1_000 for n in WINDOWS), *(n * DAY_MS for n in (1, 3, 7, 14, 30, 60, 90)))
 STEPS, POINTS = 200, 200
+NOTHING_YET = (
+    "No past events yet. Once there are some, this shows how many alerts the rule would have raised."
+)
+ALERTS = (
+    "A limit of {limit} over {window} would have raised {alerts} alerts in the last {time} ({events} events)."
+)
+ONE_ALERT = (
+    "A limit of {limit} over {window} would have raised {alerts} alert in the last {time} ({events} events)."
+)
 
 
 def step_of(low: float, high: float) -> Decimal:
@@ -71,8 +80,9 @@ class Backtest(widgets.VBox):
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
         if rule is None or not len(self.past):
-            nothing = "No past events yet. Once there are some, this shows how many alerts the rule would have raised."
-            self.said.value = sentence(nothing if rule else "The draft is not a valid rule: fix it above.")
+            self.said.value = sentence(
+                say(NOTHING_YET if rule else "The draft is not a valid rule: fix it above.")
+            )
             self.limit.disabled = self.window.disabled = True
             return
         wanted = (*_essence(rule), self.past.arrived)
@@ -123,11 +133,13 @@ class Backtest(widgets.VBox):
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.over(rule, float(rule.limit)).sum())
         events, first, last = self.past.looked_at(rule)
-        self.said.value = sentence(
-            f"A limit of {rule.limit:,} over {duration_words(rule.window_ms)} would have raised {alerts:,} alert{'s' * (alerts != 1)} in the last "
-            f"{rounded_duration(last - first)} ({events:,} events).",
-            "good",
-        )
+        of_rule = {
+            "limit": f"{rule.limit:,}",
+            "window": duration_words(rule.window_ms),
+            "alerts": f"{alerts:,}",
+        }
+        past = {"time": rounded_duration(last - first), "events": f"{events:,}"}
+        self.said.value = sentence(say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past), "good")
         if not rule.has_curve or not len(found.values):
             limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:

@@ -6,27 +6,45 @@ buttons ──► lab.apps.drill ──► logs with their batches, files on dis
 import json
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 import ipywidgets as widgets
 
 from lab.apps.drill import STEPS, Drill
 from lab.apps.traffic import BEGIN_MS
+from lab.model.language import say
 from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, Fit, sentence
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
 LEFT, CELL, LANE = 90, 72, 62
 BREAK, REPAIR = "Break the write-ahead log", "Repair the write-ahead log"
+BUTTONS = {  # and their tooltips
+    "Send 4 payments": "two for each partition",
+    "Duplicate": "send the last payment again",
+    "Reorder": "send two payments in the wrong order",
+    "Delay partition 1": "make its new records unreadable for now",
+    "Clock back 20 s": "set the clock of partition 1 back",
+    "Change the rule": "publish another limit",
+    "Step": "run the next step of the micro-batch",
+    "Whole batch": "run all steps of the micro-batch",
+    "Kill": "the engine loses its memory; a new one starts from the disk",
+    BREAK: "write a cut's marks to disk only with the commit",
+}
 MEANT = {
     "cut": "choose the cut and write its marks to disk",
     "evaluate": "read, route and evaluate; write the state file",
     "deliver": "append the alerts to their log",
     "commit": "record on disk that the batch is done",
 }
-LOOKS = {  # what is drawn of a record: colour, filled, words
-    "waiting": (GREY, "none", "waiting"),
-    "under way": (PURPLE, "none", "delayed"),
-    "running": (ORANGE, ORANGE, "running"),
-    "done": (GREEN, GREEN, "done"),
+LANES = "the logs: for each record its number, amount and payer, when it was logged and paid, and the batch that took it; and the kills"
+TAKEN = (
+    "{records} records: {evaluated} evaluated, {duplicates} duplicates sent by the producer and not counted"
+)
+LOOKS = {  # of a record: colour, filled
+    "waiting": (GREY, "none"),
+    "delayed": (PURPLE, "none"),
+    "running": (ORANGE, ORANGE),
+    "done": (GREEN, GREEN),
 }
 
 
@@ -45,30 +63,20 @@ class FaultRoom(widgets.VBox):
         self.drill = Drill()
         self.buttons: dict[str, widgets.Button] = {}
         stream = (
-            ("Send 4 payments", "plus", "two for each partition", lambda: self.drill.send(4)),
-            ("Duplicate", "copy", "send the last payment again", self.drill.duplicate),
-            ("Reorder", "exchange", "send two payments in the wrong order", self.drill.reorder),
-            (
-                "Delay partition 1",
-                "hourglass-half",
-                "make its new records unreadable for now",
-                self.drill.delay,
-            ),
-            ("Clock back 20 s", "clock-o", "set the clock of partition 1 back", self.drill.clock_back),
-            ("Change the rule", "pencil", "publish another limit", self.drill.rule),
+            ("Send 4 payments", "plus", lambda: self.drill.send(4)),
+            ("Duplicate", "copy", self.drill.duplicate),
+            ("Reorder", "exchange", self.drill.reorder),
+            ("Delay partition 1", "hourglass-half", self.drill.delay),
+            ("Clock back 20 s", "clock-o", self.drill.clock_back),
+            ("Change the rule", "pencil", self.drill.rule),
         )
         engine = (
-            ("Step", "step-forward", "run the next step of the micro-batch", self.drill.step),
-            ("Whole batch", "forward", "run all steps of the micro-batch", self.drill.batch),
-            ("Kill", "bolt", "the engine loses its memory; a new one starts from the disk", self.drill.kill),
-            (
-                BREAK,
-                "chain-broken",
-                "write a cut's marks to disk only with the commit",
-                self.drill.break_write_ahead,
-            ),
+            ("Step", "step-forward", self.drill.step),
+            ("Whole batch", "forward", self.drill.batch),
+            ("Kill", "bolt", self.drill.kill),
+            (BREAK, "chain-broken", self.drill.break_write_ahead),
         )
-        rows = [self._row(name, of) for name, of in (("Stream", stream), ("Engine", engine))]
+        rows = [self._row(name, of) for name, of in ((say("Stream"), stream), (say("Engine"), engine))]
         self.buttons["Kill"].button_style = "warning"
         self.steps, self.lanes, self.sides, self.story = (widgets.HTML() for _ in range(4))
         self.said = widgets.HTML()
@@ -77,8 +85,10 @@ class FaultRoom(widgets.VBox):
         self._draw()
 
     def _row(self, name: str, of: tuple) -> widgets.HBox:
-        for text, icon, tip, does in of:
-            button = widgets.Button(description=text, icon=icon, tooltip=tip, layout={"width": "auto"})
+        for text, icon, does in of:
+            button = widgets.Button(
+                description=say(text), icon=icon, tooltip=say(BUTTONS[text]), layout={"width": "auto"}
+            )
             button.on_click(self._doing(does))
             self.buttons[text] = button
         label = widgets.HTML(f"<b>{name}</b>", layout={"width": "4.5em"})
@@ -102,8 +112,10 @@ class FaultRoom(widgets.VBox):
     def _draw(self) -> None:
         drill = self.drill
         delayed = drill.events.partitions[1].under_way is not None
-        self.buttons["Delay partition 1"].description = "Let it arrive" if delayed else "Delay partition 1"
-        self.buttons[BREAK].description = BREAK if drill.writes_ahead else REPAIR
+        self.buttons["Delay partition 1"].description = say(
+            "Let it arrive" if delayed else "Delay partition 1"
+        )
+        self.buttons[BREAK].description = say(BREAK if drill.writes_ahead else REPAIR)
         self.steps.value = steps(drill)
         self.lanes.value = lanes(drill)
         good, words = drill.verdict()
@@ -121,9 +133,11 @@ def steps(drill: Drill) -> str:
         style = f"border:2px solid {ORANGE if now else 'var(--jp-border-color1,#bbb)'};font-weight:{600 if now else 400}"
         mark = "▶ " if now else ""
         parts.append(
-            f'<span title="{MEANT[step]}" style="{style};border-radius:4px;padding:.1em .6em">{mark}{step}</span>'
+            f'<span title="{say(MEANT[step])}" style="{style};border-radius:4px;padding:.1em .6em">{mark}{say(step)}</span>'
         )
-    return f'<div style="color:var(--jp-ui-font-color1,inherit)">Batch {drill.number}: {" → ".join(parts)} &nbsp; next: {MEANT[drill.next]}</div>'
+    said = say("Batch {number}: {steps}", number=drill.number, steps=" → ".join(parts))
+    meant = say("next: {step}", step=say(MEANT[drill.next]))
+    return f'<div style="color:var(--jp-ui-font-color1,inherit)">{said} &nbsp; {meant}</div>'
 
 
 def lanes(drill: Drill) -> str:
@@ -134,7 +148,7 @@ def lanes(drill: Drill) -> str:
     for row, (name, number) in enumerate(names):
         y = LANE * row + 24
         partition = drill.feed(name).partitions[number]
-        label = "rules" if name == "control" else f"partition {number}"
+        label = say("rules") if name == "control" else say("partition {number}", number=number)
         parts.append(
             f'<text x="0" y="{y + 4}" fill="currentColor">{label}</text>'
             f'<path d="M{LEFT - 20} {y}H{LEFT + CELL * SHOWN}" stroke="currentColor" opacity=".3"/>'
@@ -144,7 +158,7 @@ def lanes(drill: Drill) -> str:
         for at, (offset, record, is_under_way) in enumerate(records[-SHOWN:]):
             batch = None if is_under_way else drill.batch_of(number, offset, name)
             state = (
-                "under way"
+                "delayed"
                 if is_under_way
                 else "waiting"
                 if batch is None
@@ -157,14 +171,14 @@ def lanes(drill: Drill) -> str:
                     LEFT + CELL * at,
                     y,
                     _shown(name, record.value),
-                    f"logged {(record.log_time - BEGIN_MS) // 1000} s{_happened(name, record.value)}",
+                    _times(name, record),
                     state,
                     batch,
                 )
             )
         first = max(len(records) - SHOWN, 0)
         parts += [_crash(LEFT + CELL * (of[row] - first), y) for of in drill.kills if of[row] >= first]
-    told = "the logs: for each record its number, amount and payer, when it was logged and paid, and the batch that took it; and the kills"
+    told = say(LANES)
     style = "display:block;max-width:68em;width:100%;height:auto;font:12px sans-serif;color:var(--jp-ui-font-color1,currentColor)"
     return f'<svg role="img" aria-label="{told}" viewBox="0 0 {LEFT + CELL * SHOWN + 10} {height}" style="{style}">{"".join(parts)}</svg>'
 
@@ -173,24 +187,29 @@ def _shown(name: str, value: bytes) -> str:
     if name == "control":
         return f"> {value.decode().split('(')[6].partition(')')[0]}"
     payment = json.loads(value)
-    return f"{payment['transactionId']}: {payment['paymentAmount']} by {payment['payeeId']}"
+    of = {"id": payment["transactionId"], "amount": payment["paymentAmount"], "payer": payment["payeeId"]}
+    return say("{id}: {amount} by {payer}", **of)
 
 
-def _happened(name: str, value: bytes) -> str:
-    """The time of a payment, next to its log time."""
-    return "" if name == "control" else f", paid {(json.loads(value)['eventTime'] - BEGIN_MS) // 1000}"
+def _times(name: str, record: Any) -> str:
+    """When it was logged, and a payment also when it was paid."""
+    logged = (record.log_time - BEGIN_MS) // 1000
+    if name == "control":
+        return say("logged {time} s", time=logged)
+    paid = (json.loads(record.value)["eventTime"] - BEGIN_MS) // 1000
+    return say("logged {logged} s, paid {paid}", logged=logged, paid=paid)
 
 
 def _crash(x: float, y: float) -> str:
     """A kill, between the records that were logged before it and after it."""
     line = f'<path d="M{x - 4} {y - 24}V{y + 26}" stroke="{RED}" stroke-width="2" stroke-dasharray="4 3"/>'
-    return f'{line}<text x="{x - 4}" y="{y + 36}" text-anchor="middle" font-size="10" fill="{RED}">✗ killed</text>'
+    return f'{line}<text x="{x - 4}" y="{y + 36}" text-anchor="middle" font-size="10" fill="{RED}">{say("✗ killed")}</text>'
 
 
 def _record(x: float, y: float, text: str, times: str, state: str, batch: int | None) -> str:
-    colour, fill, words = LOOKS[state]
-    told = words if batch is None else f"batch {batch}"
-    dash = ' stroke-dasharray="3 3"' if state == "under way" else ""
+    colour, fill = LOOKS[state]
+    told = say(state) if batch is None else say("batch {number}", number=batch)
+    dash = ' stroke-dasharray="3 3"' if state == "delayed" else ""
     return (
         f'<rect x="{x}" y="{y - 11}" width="{CELL - 8}" height="20" rx="4" fill="{fill}" fill-opacity=".35" stroke="{colour}" stroke-width="2"{dash}/>'
         f'<text x="{x + (CELL - 8) / 2}" y="{y + 4}" text-anchor="middle" fill="currentColor">{escape(text)}</text>'
@@ -205,19 +224,19 @@ def sides(drill: Drill) -> str:
     for file in drill.files():
         folder, _, name = file.partition("/")
         folders.setdefault(folder, []).append(name)
-    disk = [f"{folder}/ {_newest(names)}" for folder, names in folders.items()] or ["nothing yet"]
-    memory = "Nothing; the next batch reads the state files."
+    disk = [f"{folder}/ {_newest(names)}" for folder, names in folders.items()] or [say("nothing yet")]
+    memory = say("Nothing; the next batch reads the state files.")
     if drill.in_memory is not None:
-        memory = f"The windows, as batch {drill.in_memory} left them."
+        memory = say("The windows, as batch {number} left them.", number=drill.in_memory)
     counts = drill.counts
-    came_again = f"{counts['duplicates']} duplicates sent by the producer and not counted"
-    told = f"{counts['records']} records: {counts['evaluated']} evaluated, {came_again}"
+    taken = {name: counts[name] for name in ("records", "evaluated", "duplicates")}
+    told = say(TAKEN, **taken)
     alerts = [
-        f"event {alert['eventId']}: {alert['key']} {alert['aggregate']} > {alert['limit']}"
+        f"{say('event {id}', id=alert['eventId'])}: {alert['key']} {alert['aggregate']} > {alert['limit']}"
         for alert in drill.alerts[-ALERTS:]
-    ] or ["none yet"]
-    title = f"In the alert log: {len(drill.alerts)}"
-    parts = [_side("On disk", disk), _side("In memory", [memory, "", told]), _side(title, alerts)]
+    ] or [say("none yet")]
+    title = say("In the alert log: {count}", count=len(drill.alerts))
+    parts = [_side(say("On disk"), disk), _side(say("In memory"), [memory, "", told]), _side(title, alerts)]
     return f'<div class="lab-sides">{"".join(parts)}</div>'
 
 
@@ -225,7 +244,7 @@ def _newest(names: list[str]) -> str:
     """All short names, or the newest long one, and how many there are."""
     if all(name.isdigit() for name in names):
         return "… " * (len(names) > FILES) + ", ".join(names[-FILES:])
-    return names[-1] + f" and {len(names) - 1} more" * (len(names) > 1)
+    return say("{name} and {count} more", name=names[-1], count=len(names) - 1) if names[1:] else names[-1]
 
 
 def _side(title: str, lines: list[str]) -> str:

@@ -8,6 +8,7 @@ from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import Studio
 from lab.apps.target import connect
+from lab.model.language import say, translated
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
 from lab.widgets.controlroom import ControlRoom
@@ -15,9 +16,9 @@ from lab.widgets.look import Fit, sentence
 
 RATE = 200
 ENGINES = {
-    "in this kernel: needs no Java, keeps nothing": "kernel",
-    "Spark, on files": "spark",
-    "Spark, on a Kafka broker of its own": "kafka",
+    "kernel": "in this kernel: needs no Java, keeps nothing",
+    "spark": "Spark, on files",
+    "kafka": "Spark, on a Kafka broker of its own",
 }
 STREAMS: dict[str, Callable[[], Sequence]] = {
     "payments": lambda: first_rules(RATE),
@@ -40,23 +41,29 @@ class FrontDoor(widgets.VBox):
 
     def __init__(self):
         # a browser's Python, which has no threads, has no Spark and reaches no engine elsewhere
-        ways, engines = (
-            ([*HELP], [*ENGINES.items()]) if HAS_THREADS else ([PLAY, OWN], [*ENGINES.items()][:1])
+        ways, engines = ([*HELP], [*ENGINES]) if HAS_THREADS else ([PLAY, OWN], [*ENGINES][:1])
+        self.how = widgets.ToggleButtons(
+            options=[(say(way), way) for way in ways], tooltips=[say(HELP[way]) for way in ways]
         )
-        self.how = widgets.ToggleButtons(options=ways, tooltips=[HELP[way] for way in ways])
         self.help = widgets.HTML()
-        self.stream = widgets.Dropdown(options=list(STREAMS), description="stream")
-        self.engine = widgets.Dropdown(options=engines, description="engine")
-        self.logs = widgets.Text(description="logs", placeholder="a folder, or kafka://127.0.0.1:9092")
-        self.events = widgets.Text(
-            description="events", placeholder="a file, a folder, or kafka://127.0.0.1:9092/TOPIC"
+        self.stream = widgets.Dropdown(
+            options=[(say("payments"), "payments"), (say("logins"), "logins")], description=say("stream")
         )
-        self.schema = widgets.Text(description="schema")
-        self.start = widgets.Button(description="Start", icon="play", button_style="primary")
+        self.engine = widgets.Dropdown(
+            options=[(say(ENGINES[engine]), engine) for engine in engines], description=say("engine")
+        )
+        self.logs = widgets.Text(
+            description=say("logs"), placeholder=say("a folder, or kafka://127.0.0.1:9092")
+        )
+        self.events = widgets.Text(
+            description=say("events"), placeholder=say("a file, a folder, or kafka://127.0.0.1:9092/TOPIC")
+        )
+        self.schema = widgets.Text(description=say("schema"))
+        self.start = widgets.Button(description=say("Start"), icon="play", button_style="primary")
         self.start.on_click(lambda _: self._open())
         self.said, self.room = widgets.HTML(), None
         self.again = widgets.Button(
-            description="Change", icon="sliders", tooltip="choose another stream or engine"
+            description=say("Change"), icon="sliders", tooltip=say("choose another stream or engine")
         )
         self.again.on_click(lambda _: self._fold(False))
         controls = [
@@ -87,17 +94,18 @@ class FrontDoor(widgets.VBox):
             (self.schema, (OWN, CONNECT)),
         ):
             control.layout.display = "" if how in shown_for else "none"
-        kinds = "payments, logins or FILE.toml"
-        self.schema.placeholder = (
-            f"{kinds} made by lab infer" if how == OWN else f"that of its checkpoint, or {kinds}"
+        self.schema.placeholder = say(
+            "payments, logins or FILE.toml made by lab infer"
+            if how == OWN
+            else "that of its checkpoint, or payments, logins or FILE.toml"
         )
-        self.help.value = f"<p>{HELP[how]}</p>"
-        self.start.description = "Connect" if how == CONNECT else "Start"
+        self.help.value = f"<p>{say(HELP[how])}</p>"
+        self.start.description = say("Connect" if how == CONNECT else "Start")
         self.start.icon = "plug" if how == CONNECT else "play"
 
     def _open(self) -> None:
         self.start.disabled = True
-        self.said.value = sentence("Connecting…" if self.how.value == CONNECT else "Starting…")
+        self.said.value = sentence(say("Connecting…" if self.how.value == CONNECT else "Starting…"))
         try:
             studio = self._studio()
             if self.room:
@@ -107,7 +115,7 @@ class FrontDoor(widgets.VBox):
             self.children = [self.form, self.room]
             self._fold(True)
         except Exception as error:  # noqa: BLE001  (no Java, no broker, a typing error: a button's errors go nowhere else)
-            self.said.value = sentence(str(error), "bad")
+            self.said.value = sentence(translated(str(error)), "bad")
         finally:
             self.start.disabled = False
 

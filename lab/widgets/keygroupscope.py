@@ -30,6 +30,16 @@ NAMES = {
     "rendezvous": "rendezvous hashing",
 }
 STAYS, MOVES = "stays", "moves (hatched)"
+CELL = "key-group {number}: task {old} → {new}"
+CELL_OF_BYTES = "key-group {number}: {size} bytes, task {old} → {new}"
+OF_BYTES = (
+    "{before} → {after}: {moved} of {all} key-groups move, {share} % of the bytes. "
+    "The new tasks read {stretches} stretches of the old files; the fullest task has {fullest} bytes, {even} × the average."
+)
+OF_KEY_GROUPS = (
+    "{before} → {after}: {moved} of {all} key-groups move. "
+    "The new tasks read {stretches} stretches of the old files; the fullest task has {fullest} key-groups, {even} × the average."
+)
 
 
 class HasKeyGroups(Protocol):
@@ -73,10 +83,16 @@ def said(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str
     if p == q:
         return say("{before} → {after}: nothing moves.", before=p, after=q)
     even = move.fullest * q / move.of_bytes if move.of_bytes else 1.0
-    share = f", {move.share:.0%} of the bytes".replace("%", " %") if unit == "bytes" else ""
-    return (
-        f"{p} → {q}: {move.key_groups} of {move.of_key_groups} key-groups move{share}. The new tasks read {stretches} "
-        f"stretches of the old files; the fullest task has {move.fullest:,} {unit}, {even:.2f} × the average."
+    return say(
+        OF_BYTES if unit == "bytes" else OF_KEY_GROUPS,
+        before=p,
+        after=q,
+        moved=move.key_groups,
+        all=move.of_key_groups,
+        share=f"{100 * move.share:.0f}",
+        stretches=stretches,
+        fullest=f"{move.fullest:,}",
+        even=f"{even:.2f}",
     )
 
 
@@ -118,7 +134,7 @@ class KeyGroupScope(widgets.VBox):
         how = {"style": {"description_width": "9em"}, "layout": {"width": "30em"}}
         self.before = widgets.IntSlider(before, 1, most, description=say("tasks, from"), **how)
         self.after = widgets.IntSlider(after, 1, most, description=say("tasks, to"), **how)
-        options = [(NAMES[name], name) for name in PLACEMENTS]
+        options = [(say(NAMES[name]), name) for name in PLACEMENTS]
         self.placement = widgets.Dropdown(
             options=options, value=placement, description=say("placement"), **how
         )
@@ -154,7 +170,7 @@ class KeyGroupScope(widgets.VBox):
             self._draw()
 
     def _prepare(self) -> None:
-        for name, colour, hatch in ((STAYS, SKY, ""), (MOVES, ORANGE, "/")):
+        for name, colour, hatch in ((say(STAYS), SKY, ""), (say(MOVES), ORANGE, "/")):
             self.figure.add_bar(
                 name=name,
                 orientation="h",
@@ -170,7 +186,7 @@ class KeyGroupScope(widgets.VBox):
                     "line": {"color": "rgba(255, 255, 255, 0.85)", "width": 1},
                 },
             )
-        title = "bytes of state" if self.unit == "bytes" else "key-groups"
+        title = say("bytes of state" if self.unit == "bytes" else "key-groups")
         self.figure.update_layout(barmode="overlay", bargap=0.15, xaxis={"title": {"text": title}})
         self.figure.update_layout(margin={"l": 110, "r": 20, "t": 40, "b": 45})
 
@@ -180,9 +196,8 @@ class KeyGroupScope(widgets.VBox):
         first_after = p + 0.6  # the row of the first task after, below a gap
         rows = [*map(float, before), *(first_after + task for task in after)]
         bases = cells(before, self.sizes) + cells(after, self.sizes)
-        weigh = (lambda size: f" {size:,} bytes,") if self.unit == "bytes" else (lambda _: "")
         texts = [
-            f"key-group {g}:{weigh(size)} task {old} → {new}"
+            say(CELL_OF_BYTES if self.unit == "bytes" else CELL, number=g, size=f"{size:,}", old=old, new=new)
             for g, (size, old, new) in enumerate(zip(self.sizes, before, after))
         ]
         numbers = [str(g) if len(self.sizes) <= NUMBERED_UP_TO else "" for g in range(len(self.sizes))]
@@ -195,9 +210,8 @@ class KeyGroupScope(widgets.VBox):
                 bar.x = [self.sizes[g] for g in groups]
                 bar.text, bar.hovertext = [numbers[g] for g in groups], [texts[g] for g in groups]
             ticks = [*range(p), *(first_after + task for task in range(q))]
-            names = [f"from {p}: task {task}" for task in range(p)] + [
-                f"to {q}: task {task}" for task in range(q)
-            ]
+            names = [say("from {count}: task {task}", count=p, task=task) for task in range(p)]
+            names += [say("to {count}: task {task}", count=q, task=task) for task in range(q)]
             self.figure.update_layout(
                 height=150 + 30 * (p + q),
                 yaxis={"tickvals": ticks, "ticktext": names, "range": [ticks[-1] + 0.6, -0.6]},

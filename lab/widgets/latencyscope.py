@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.apps.watch import PERCENTILES, STAGES
+from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
 from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts, figure
@@ -21,6 +22,9 @@ RECENT_S = 30  # what is older is not shown
 WARM_UP_S = 10  # after the first alert: code is loaded and compiled, and alerts come late
 BINS_MS = 20
 SHOWN_BUDGETS = 3  # what took longer is in the last bar
+AT_MOST = "{percent} % of the alerts take at most this long, from append of the event to append of its alert"
+OVER = "{over} of {all} alerts over {budget} ms"
+OVER_RECENTLY = "{over} of {all} alerts over {budget} ms in the last {seconds} s"
 COLOURS = dict(zip(STAGES, (RED, GREY, BLUE, SKY, PURPLE, GREEN, ORANGE)))
 PATTERNS = dict(zip(STAGES, ("-", "", "/", "x", ".", "\\", "+")))
 
@@ -37,8 +41,8 @@ class LatencyScope(Part):
     def __init__(self, budget_ms: int = BUDGET_MS):
         self.budget_ms = budget_ms
         self.ranks, self.said = widgets.HTML(), widgets.HTML()
-        self.histogram = figure("", y="alerts", height=None)
-        self.histogram.add_bar(x=[], y=[], width=BINS_MS * 0.9, name="alerts", marker={"color": BLUE})
+        self.histogram = figure("", y=say("alerts"), height=None)
+        self.histogram.add_bar(x=[], y=[], width=BINS_MS * 0.9, name=say("alerts"), marker={"color": BLUE})
         self.histogram.add_vline(
             x=budget_ms, line={"color": RED, "dash": "dash"}, annotation_text=f"{budget_ms} ms"
         )
@@ -53,8 +57,10 @@ class LatencyScope(Part):
                 "color": COLOURS[stage],
                 "pattern": {"shape": PATTERNS[stage], "fgcolor": "white", "size": 5},
             }
-            self.stages.add_bar(x=[], y=[], name=stage, orientation="h", marker=marker)
-        key = "".join(f'<span><i style="background:{COLOURS[stage]}"></i>{stage}</span>' for stage in STAGES)
+            self.stages.add_bar(x=[], y=[], name=say(stage), orientation="h", marker=marker)
+        key = "".join(
+            f'<span><i style="background:{COLOURS[stage]}"></i>{say(stage)}</span>' for stage in STAGES
+        )
         legend = widgets.HTML(f'<div class="lab-key">{key}</div>')
         super().__init__([], [self.ranks, self.said, self.histogram, legend, self.stages])
         self._warm_ms = 0  # ms since the epoch, as soon as there is an alert
@@ -69,23 +75,26 @@ class LatencyScope(Part):
         recent = latencies.since(max(self._warm_ms, now_ms() - RECENT_S * 1_000))
         if recent:
             stages = {name: values[-recent:] for name, values in latencies.stages().items()}
-            self.show(latencies.total()[-recent:], stages, f" in the last {RECENT_S} s")
+            self.show(latencies.total()[-recent:], stages, RECENT_S)
         elif now_ms() < self._warm_ms:
-            self._say("Warming up: the first, slow alerts do not count.")
+            self._say(say("Warming up: the first, slow alerts do not count."))
         else:
-            self._say(f"No alerts in the last {RECENT_S} s.")
+            self._say(say("No alerts in the last {seconds} s.", seconds=RECENT_S))
 
-    def show(self, total: Sequence[int], stages: Mapping[str, Sequence[int]], when: str = "") -> None:
+    def show(self, total: Sequence[int], stages: Mapping[str, Sequence[int]], seconds: int = 0) -> None:
         """`total`: ms of each alert, the newest last; `stages`: the parts of it, in the same order, where they are known;
-        `when`: from which time they are, in words."""
+        `seconds`: they are those of the last so many."""
         if not len(total):
-            self._say("No alerts yet.")
+            self._say(say("No alerts yet."))
             return
         over = sum(ms > self.budget_ms for ms in total)
         ranks = zip(PERCENTILES, percentiles(total, PERCENTILES))
-        meaning = "{} % of the alerts take at most this long, from append of the event to append of its alert"
-        self.ranks.value = facts({f"p{p:g}, ms": (f"{ms:,.0f}", meaning.format(p)) for p, ms in ranks})
-        self.said.value = f"<p>{over:,} of {len(total):,} alerts over {self.budget_ms} ms{when}</p>"
+        self.ranks.value = facts(
+            {f"p{p:g}, ms": (f"{ms:,.0f}", say(AT_MOST, percent=f"{p:g}")) for p, ms in ranks}
+        )
+        told = {"over": f"{over:,}", "all": f"{len(total):,}", "budget": self.budget_ms}
+        said = say(OVER_RECENTLY if seconds else OVER, **told, seconds=seconds)
+        self.said.value = f"<p>{said}</p>"
         end = SHOWN_BUDGETS * self.budget_ms
         bins = Counter(min(max(ms, 0), end) // BINS_MS for ms in total)
         counts = [bins[number] for number in range(end // BINS_MS + 1)]
@@ -96,8 +105,8 @@ class LatencyScope(Part):
         if stages and len(stages["wait"]):
             with self.stages.batch_update():
                 around = around_percentiles(stages)
-                for trace in self.stages.data:
-                    trace.update(x=around[trace.name], y=[f"p{p:g}" for p in PERCENTILES[:3]])
+                for stage, trace in zip(STAGES, self.stages.data):
+                    trace.update(x=around[stage], y=[f"p{p:g}" for p in PERCENTILES[:3]])
 
     def _say(self, text: str) -> None:
         self.ranks.value = facts({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})

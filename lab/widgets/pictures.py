@@ -10,6 +10,7 @@ from typing import Any
 
 from ipywidgets import FloatSlider, IntSlider, VBox
 
+from lab.model.language import say
 from lab.widgets.figures import Figure
 from lab.widgets.look import GREY, PALETTE, RED, Fit, figure
 
@@ -168,7 +169,7 @@ def boxes(series: Mapping[str, Sequence[float]], title: str = "", *, y: str = ""
 
 def shares(series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "", step: float = 1) -> Figure:
     """How often values lie in each `step`, in percent, one series over the other."""
-    picture = figure(title, x=x, y="share, %", barmode="overlay")
+    picture = figure(title, x=x, y=say("share, %"), barmode="overlay")
     for n, (name, values) in enumerate(series.items()):
         colour, pattern = _look(n)
         marker = {"color": colour, "pattern": {"shape": pattern}}

@@ -9,7 +9,7 @@ function render({ model, el }) {
     const lost = model.get("beating") && silent > model.get("patience_s");
     const kind = lost ? "bad" : model.get("kind");
     const text = lost
-      ? `No sign of the kernel for ${silent} s: it is busy or has stopped. The page shows its last state.`
+      ? model.get("silent").replace("{seconds}", silent)
       : model.get("text");
     box.className = `lab-pulse ${kind}`;
     if (box.textContent !== text) box.textContent = text;

@@ -11,10 +11,12 @@ from pathlib import Path
 import anywidget
 import traitlets
 
+from lab.model.language import say, translated
 from lab.widgets.look import CSS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 State = tuple[str, str]  # kind, text
+SILENT = "No sign of the kernel for {seconds} s: it is busy or has stopped. The page shows its last state."
 
 
 class Pulse(anywidget.AnyWidget):
@@ -29,14 +31,15 @@ class Pulse(anywidget.AnyWidget):
     _esm, _css = Path(__file__).with_name("pulse.js"), CSS
     beat = traitlets.Int(0).tag(sync=True)
     beating = traitlets.Bool(False).tag(sync=True)
-    text = traitlets.Unicode("not started").tag(sync=True)
+    text = traitlets.Unicode().tag(sync=True)
+    silent = traitlets.Unicode().tag(sync=True)  # what the browser says of so many {seconds} without a beat
     kind = traitlets.Unicode(WARNING).tag(sync=True)
     patience_s = traitlets.Int(5).tag(sync=True)
 
     def __init__(
         self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5
     ):
-        super().__init__()
+        super().__init__(text=say("not started"), silent=say(SILENT))
         self._refresh, self._state, self._every_s = refresh, state, every_s
         self._task: asyncio.Task | None = None
 
@@ -47,7 +50,7 @@ class Pulse(anywidget.AnyWidget):
             try:
                 refresh()
             except Exception as error:  # noqa: BLE001  (a broker that went away, say)
-                failed = BAD, f"{type(error).__name__}: {error}"
+                failed = BAD, f"{type(error).__name__}: {translated(str(error))}"
         self.kind, self.text = failed or self._state()
         self.beat += 1
 

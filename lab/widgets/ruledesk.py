@@ -17,7 +17,7 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.conditions import written
 from lab.model.hints import hints
-from lab.model.language import say
+from lab.model.language import say, translated
 from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message, rule_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
@@ -29,10 +29,18 @@ from lab.widgets.table import Table
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
-EXAMPLE = '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)   or JSON: {"ruleId": 1, …}'
+EXAMPLE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 SHOWN_ABSENT = 2  # values that never occurred
 MAX_ID = (1 << 63) - 1
 BACKTEST_EVERY = 4  # updates
+MESSAGES = {
+    "state": "A message about the state of a rule",
+    "delete": "A message that deletes a rule",
+    "control": "A control message",
+}
+ABSENT = "{condition} occurs in none of the {events} events in memory"
+ABSENT_FREQUENT = "{condition} occurs in none of the {events} events in memory; frequent values: {frequent}"
+IN_FORCE = "Rule {id} is in force: {rule}. Replace it? The next free id is {free}."
 NO_RULE = "No rule is in force. Press New rule to create one."
 
 
@@ -84,7 +92,7 @@ class RuleDesk(Part):
     def _make_controls(self) -> None:
         self.form = RuleForm(self.schema, self._form_changed)
         self.text = widgets.Textarea(
-            placeholder=EXAMPLE,
+            placeholder=say("{text}   or JSON: {json}", text=EXAMPLE, json='{"ruleId": 1, …}'),
             rows=5,
             description=say("text"),
         )
@@ -121,7 +129,10 @@ class RuleDesk(Part):
     def _alerts_of(self, rule_id: int) -> str:
         """How many alerts a rule gave, and how many more it would have given without `atMost`."""
         suppressed = self._suppressed[rule_id]
-        return f"{self._fired[rule_id]:,}" + (f" (+ {suppressed:,} suppressed)" if suppressed else "")
+        fired = f"{self._fired[rule_id]:,}"
+        return (
+            say("{count} (+ {more} suppressed)", count=fired, more=f"{suppressed:,}") if suppressed else fired
+        )
 
     def show(self) -> None:
         """Shows the book as it is now."""
@@ -144,14 +155,7 @@ class RuleDesk(Part):
         for ack in acks:
             if ack["place"] == self._place:
                 good = ack["status"] == "accepted"
-                what = (
-                    f"rule {ack.get('ruleId')} version {ack.get('version')}: {ack.get('ruleState')}"
-                    if "ruleId" in ack
-                    else str(ack.get("controlType", ""))
-                )
-                what += f". Hint: {ack['hint']}" if "hint" in ack else ""
-                text = f"accepted {what}" if good else f"rejected: {ack['reason']}"
-                self.acks.value = sentence(text, "good" if good else "bad")
+                self.acks.value = sentence(_answer(ack), "good" if good else "bad")
 
     def _apply(self, message: str) -> str:
         """Without an engine: the desk's own book answers."""
@@ -223,12 +227,12 @@ class RuleDesk(Part):
         except BadRule as error:
             self._draft, problem = None, str(error)
         if problem:
-            self._say(say("Not a rule yet: {problem}", problem=problem), "bad")
+            self._say(say("Not a rule yet: {problem}", problem=translated(problem)), "bad")
         elif self._draft:
-            self._say(meaning(self._draft) + self._replaces(self._draft), "good")
+            self._say(self._means(self._draft), "good")
             self.form.fill(self._draft)
         else:
-            self._say(f"A {message.kind} message", "good")
+            self._say(say(MESSAGES[message.kind]), "good")
         self.publish.disabled = bool(problem)
         self._hint()
         self._ask(False)
@@ -243,25 +247,27 @@ class RuleDesk(Part):
         if about == self._hinted:
             return
         self._hinted = about
+        said = list(map(translated, said))
         for name, value, frequent in absent:
-            there = f"; frequent values: {', '.join(map(written, frequent))}" * bool(frequent)
-            said.append(
-                f"{name} = {written(value)} occurs in none of the {len(past):,} events in memory{there}"
-            )
-        self.hints.value = sentence(f"Hint: {'. '.join(said)}.", "warning") if said else ""
+            there = {"frequent": ", ".join(map(written, frequent)), "events": f"{len(past):,}"}
+            condition = f"{name} = {written(value)}"
+            said.append(say(ABSENT_FREQUENT if frequent else ABSENT, condition=condition, **there))
+        self.hints.value = sentence(say("Hint: {hint}.", hint=". ".join(said)), "warning") if said else ""
 
-    def _replaces(self, draft: Rule) -> str:
-        """Describes the rule that the draft would replace."""
+    def _means(self, draft: Rule) -> str:
+        """What the draft says, and which rule it would replace."""
         before = self.book.rules.get(draft.rule_id)
-        return f" · replaces rule {before.rule_id} version {before.version}" if before else ""
+        if before is None:
+            return meaning(draft)
+        replaced = {"id": before.rule_id, "version": before.version}
+        return say("{rule} · replaces rule {id} version {version}", rule=meaning(draft), **replaced)
 
     def _publish_draft(self) -> None:
         """Asks before a rule is replaced that was neither chosen nor published here."""
         rule = self._draft
         before = self.book.rules.get(rule.rule_id) if rule else None
         if rule and before and str(rule.rule_id) != self.table.selected and rule.rule_id not in self._own:
-            free = f"The next free id is {self._free_id()}."
-            self._say(f"Rule {rule.rule_id} is in force: {meaning(before)}. Replace it? {free}", "bad")
+            self._say(say(IN_FORCE, id=rule.rule_id, rule=meaning(before), free=self._free_id()), "bad")
             self._ask(True)
         else:
             self._publish(self.text.value)
@@ -278,7 +284,21 @@ class RuleDesk(Part):
             self._say(say("Published; the engine's answer appears below."), "good")
             self._own |= {self._draft.rule_id} if self._draft and message == self.text.value else set()
         except Exception as error:  # noqa: BLE001  (a bad rule, a broker that is away)
-            self._say(say("Not published: {error}", error=error), "bad")
+            self._say(say("Not published: {error}", error=translated(str(error))), "bad")
 
     def _say(self, text: str, kind: str) -> None:
         self.said.value = sentence(text, kind)
+
+
+def _answer(ack: Mapping) -> str:
+    """An acknowledgement, for people; engines write theirs in English."""
+    if ack["status"] != "accepted":
+        return say("rejected: {reason}", reason=translated(ack["reason"]))
+    if "ruleId" not in ack:
+        return say("accepted {control}", control=ack.get("controlType", ""))
+    of_rule = {"id": ack["ruleId"], "version": ack.get("version"), "state": ack.get("ruleState")}
+    accepted = say("accepted rule {id} version {version}: {state}", **of_rule)
+    if "hint" not in ack:
+        return accepted
+    hint = "; ".join(map(translated, ack["hint"].split("; ")))
+    return say("{accepted}. Hint: {hint}", accepted=accepted, hint=hint)

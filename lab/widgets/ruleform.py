@@ -1,9 +1,7 @@
 """The form of a rule: a control for each attribute, and the control message that they make."""
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from html import escape
 from typing import Any
@@ -15,29 +13,32 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
 from lab.model.conditions import BadConditions, example
 from lab.model.filters import filter_text, filter_value
+from lab.model.language import say
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.sentence import TIMES, read_at_most, read_limit, read_more
 from lab.model.whenreader import EXAMPLES as WHEN_EXAMPLES
 from lab.model.whenreader import parse_filter, parse_when
+from lab.widgets.labels import labels_text, read_labels
 
 CONTEXT = 80  # characters shown around a mistake
-ONLY = f"which events the rule sees at all: {WHEN_EXAMPLES}"
-WHICH_EVENT = f"which event may alert, whichever events count: {WHEN_EXAMPLES}"
+SEES = "which events the rule sees at all: {examples}"
+WHICH_EVENT = "which event may alert, whichever events count: {examples}"
+ONLY = "only events with {examples}"
 ABSENCE = "such as no payment within 15 min after an order: the function is COUNT of events, alert if = 0"
-COUNTING = "which events count for the aggregate, all if this is empty; `only where` keeps events from the rule altogether"
-MORE = "further conditions: and UNIQUE_COUNT(ip) over 1 d >= 3, or SUM(amount) over 1 h > 500"
+COUNTING = "which events count for the aggregate, all if this is empty; “{filter}” keeps events from the rule altogether"
+MORE = "further conditions: {example}, {other}"
+AND, OR = "and UNIQUE_COUNT(ip) over 1 d >= 3", "or SUM(amount) over 1 h > 500"
 AT_MOST = "how many alerts of a group the rule gives at events within how long; the others are counted as suppressed"
-MULTIPLE = (
-    "a number, or what another aggregate says: 5 × SUM(amount) over 30 d ÷ 30, or MIN(amount) over 10 min + 5"
-)
+MULTIPLE = "a number, or what another aggregate says: {example}, {other}"
+MULTIPLE_OF, AND_MORE = "5 × SUM(amount) over 30 d ÷ 30", "MIN(amount) over 10 min + 5"
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
 class Picks(widgets.HBox):
     """Buttons that stay down, in the order in which they were pressed: `value`.
 
-    >>> picks = Picks("grouped by", ["payeeId", "beneficiaryId"])
+    >>> picks = Picks("grouped by", "group by this field", ["payeeId", "beneficiaryId"])
     >>> picks.buttons["beneficiaryId"].value = picks.buttons["payeeId"].value = True
     >>> picks.value
     ('beneficiaryId', 'payeeId')
@@ -45,9 +46,8 @@ class Picks(widgets.HBox):
 
     value = traitlets.Tuple()
 
-    def __init__(self, label: str, names: Sequence[str], rare: Sequence[str] = ()):
+    def __init__(self, label: str, tooltip: str, names: Sequence[str], rare: Sequence[str] = ()):
         self._rare = rare  # shown only where they are pressed
-        tooltip = f"{label} this field"
         self.buttons = {name: widgets.ToggleButton(description=name, tooltip=tooltip) for name in names}
         for name, button in self.buttons.items():
             button.observe(lambda change, name=name: self._pressed(name, change["new"]), "value")
@@ -90,42 +90,50 @@ class RuleForm(widgets.VBox):
     def __init__(self, schema: Schema, changed: Callable[[], None]):
         self.schema, self._changed, self._filling = schema, changed, True
         roles = (schema.time_field, schema.id_fields[-1])
-        self.rule_id = widgets.Text("1", description="rule id")  # a number of the browser has 53 bits only
-        self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description="state")
-        self.state.tooltip = "PAUSE: the rule keeps its events but does not alert"
-        self.group_by, self.unique = (Picks(label, schema.names, roles) for label in ("grouped by", "unique"))
-        self.filter = widgets.Text(description="only where", placeholder=example(schema))
-        self.filter.tooltip, self.filter_said = ONLY, widgets.HTML()
-        self.when = widgets.Text(description="and when", placeholder=WHEN_EXAMPLES)
-        self.when.tooltip, self.when_said = WHICH_EVENT, widgets.HTML()
-        self.where = widgets.Text(description="counting", placeholder=f"only events with {WHEN_EXAMPLES}")
-        self.where.tooltip, self.where_said = COUNTING, widgets.HTML()
-        self.exclude = widgets.Checkbox(description="without the current event", indent=False)
+        self.rule_id = widgets.Text(
+            "1", description=say("rule id")
+        )  # a number of the browser has 53 bits only
+        self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description=say("state"))
+        self.state.tooltip = say("PAUSE: the rule keeps its events but does not alert")
+        self.group_by = Picks(say("grouped by"), say("group by this field"), schema.names, roles)
+        self.unique = Picks(say("unique"), say("count distinct values of this field"), schema.names, roles)
+        self.filter = widgets.Text(description=say("only where"), placeholder=example(schema))
+        self.filter.tooltip, self.filter_said = say(SEES, examples=WHEN_EXAMPLES), widgets.HTML()
+        self.when = widgets.Text(description=say("and when"), placeholder=WHEN_EXAMPLES)
+        self.when.tooltip, self.when_said = say(WHICH_EVENT, examples=WHEN_EXAMPLES), widgets.HTML()
+        self.where = widgets.Text(description=say("counting"), placeholder=say(ONLY, examples=WHEN_EXAMPLES))
+        self.where.tooltip, self.where_said = say(COUNTING, filter=say("only where")), widgets.HTML()
+        self.exclude = widgets.Checkbox(description=say("without the current event"), indent=False)
         self.absence = widgets.Checkbox(
-            description="alert if none comes within that time after it", indent=False
+            description=say("alert if none comes within that time after it"), indent=False
         )
-        self.absence.tooltip = ABSENCE
-        self.more = widgets.Text(description="and / or", placeholder=MORE)
-        self.more.tooltip, self.more_said = MORE, widgets.HTML()
-        self.function = widgets.Dropdown(options=FUNCTIONS, description="function")
-        self.field = widgets.Dropdown(options=[("events", EVENTS)], description="of")
-        self.operator = widgets.Dropdown(options=SYMBOLS, description="alert if")
-        self.limit = widgets.Text(description="limit", tooltip=MULTIPLE)
+        self.absence.tooltip = say(ABSENCE)
+        more = say(MORE, example=AND, other=OR)
+        self.more = widgets.Text(description=say("and / or"), placeholder=more)
+        self.more.tooltip, self.more_said = more, widgets.HTML()
+        self.function = widgets.Dropdown(options=FUNCTIONS, description=say("function"))
+        self.field = widgets.Dropdown(options=[(say("events"), EVENTS)], description=say("of"))
+        self.operator = widgets.Dropdown(options=SYMBOLS, description=say("alert if"))
+        self.limit = widgets.Text(
+            description=say("limit"), tooltip=say(MULTIPLE, example=MULTIPLE_OF, other=AND_MORE)
+        )
         self.limit_said = widgets.HTML()
-        self.window = widgets.Text(description="within", placeholder="10s, 20m, 24h, 30d")
-        actions = [("no action", NO_ACTION), *zip(ACTIONS, ACTIONS)]
-        self.action = widgets.Dropdown(options=actions, description="then")
-        self.action.tooltip = "what happens to the group of an alert: `lab restrict run` restricts it"
-        self.ttl = widgets.Text(description="for", placeholder="30m, 24h, 7d")
-        self.at_most = widgets.Text(description="at most", placeholder="1 per 10 min")
-        self.at_most.tooltip, self.at_most_said = AT_MOST, widgets.HTML()
+        self.window = widgets.Text(description=say("within"), placeholder="10s, 20m, 24h, 30d")
+        actions = [(say("no action"), NO_ACTION), *zip(ACTIONS, ACTIONS)]
+        self.action = widgets.Dropdown(options=actions, description=say("then"))
+        self.action.tooltip = say("what happens to the group of an alert: `lab restrict run` restricts it")
+        self.ttl = widgets.Text(description=say("for"), placeholder="30m, 24h, 7d")
+        self.at_most = widgets.Text(description=say("at most"), placeholder="1 per 10 min")
+        self.at_most.tooltip, self.at_most_said = say(AT_MOST), widgets.HTML()
         self.severity = widgets.Dropdown(
-            options=[("none", ""), *zip(SEVERITIES, SEVERITIES)], description="severity"
+            options=[(say("none"), ""), *zip(SEVERITIES, SEVERITIES)], description=say("severity")
         )
-        self.title = widgets.Text(description="title", placeholder="what an alert means")
-        self.labels = widgets.Text(description="labels", placeholder="team=fraud, queue=night")
-        self.labels.tooltip = "each alert carries severity, title and labels"
-        self.event_fields = Picks("alerts tell", schema.names, roles)
+        self.title = widgets.Text(description=say("title"), placeholder=say("what an alert means"))
+        self.labels = widgets.Text(description=say("labels"), placeholder="team=fraud, queue=night")
+        self.labels.tooltip = say("each alert carries severity, title and labels")
+        self.event_fields = Picks(
+            say("alerts tell"), say("alerts carry this field of their event"), schema.names, roles
+        )
         controls = (
             self.rule_id,
             self.state,
@@ -162,8 +170,8 @@ class RuleForm(widgets.VBox):
         rare += [self.event_fields]
         self.rare = widgets.VBox(rare, layout={"display": "none"})
         self.rare.add_class("lab-form")
-        self.say_more = widgets.ToggleButton(description="Say more", icon="chevron-down")
-        self.say_more.tooltip = (
+        self.say_more = widgets.ToggleButton(description=say("Say more"), icon="chevron-down")
+        self.say_more.tooltip = say(
             "which events count, further conditions, how often it alerts, what its alerts carry"
         )
         self.say_more.observe(self._open, "value")
@@ -180,7 +188,8 @@ class RuleForm(widgets.VBox):
         names = [field.name for field in sorted(numeric, key=lambda field: not field.scale)]  # amounts first
         options = list(zip(names, names))
         if kind != "field":
-            options = [("events", EVENTS), *((f"events with {name}", name) for name in self.schema.names)]
+            options = [(say("events"), EVENTS)]
+            options += [(say("events with {field}", field=name), name) for name in self.schema.names]
         if tuple(options) != tuple(self.field.options):
             self.field.options = options
         for control, shown in (
@@ -297,26 +306,6 @@ class RuleForm(widgets.VBox):
         except BadConditions as error:
             said.value = marked(control.value, error)
             return None
-
-
-def labels_text(labels: Iterable[tuple[str, str]]) -> str:
-    """Labels as somebody types them: a line of CSV.
-
-    >>> labels_text((("queue", "night, weekend"), ("team", "fraud")))
-    '"queue=night, weekend",team=fraud'
-    >>> read_labels(labels_text((("queue", "night, weekend"), ("team", "fraud"))))
-    {'queue': 'night, weekend', 'team': 'fraud'}
-    """
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([f"{name}={value}" for name, value in labels])
-    return line.getvalue()
-
-
-def read_labels(text: str) -> dict[str, str | None]:
-    """Labels as they were typed; None is the value of one without `=`, for `parse_message` to refuse."""
-    cells = next(csv.reader([text], skipinitialspace=True), [])
-    parts = (cell.partition("=") for cell in cells if cell.strip())
-    return {name.strip(" "): value.strip(" ") if equals else None for name, equals, value in parts}
 
 
 def marked(text: str, error: BadConditions) -> str:

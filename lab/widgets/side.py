@@ -8,6 +8,7 @@ import anywidget
 import ipywidgets as widgets
 import traitlets
 
+from lab.model.language import say
 from lab.widgets.look import CSS, Fit
 
 
@@ -36,7 +37,7 @@ class Side(widgets.VBox):
     def __init__(self, details: Mapping[str, widgets.Box], closed: Callable[[str], None]):
         self.details, self._closed, self.shown = details, closed, ""
         self.title, self.escape = widgets.HTML(), Escape()
-        self.away = widgets.Button(icon="times", tooltip="close (Escape)")
+        self.away = widgets.Button(icon="times", tooltip=say("close (Escape)"))
         self.away.add_class("lab-close")
         self.away.on_click(lambda _: self.hide())
         self.escape.observe(lambda change: None if change["new"] else self.hide(), "shown")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from lab.model.language import say
+from lab.model.language import say, translated
 from lab.model.tallies import WARNINGS, Tallies, route_name
 from lab.model.words import html_table
 from lab.widgets.look import BLUE, ORANGE, facts, figure, sentence
@@ -135,9 +135,9 @@ def losses(routes: Tallies) -> str:
     ]
     if not rows:
         return ""
-    header = ("rule", "route", "events", "duplicates", "dropped late")
+    header = (say("rule"), say("route"), say("events"), say("duplicates"), say("dropped late"))
     return html_table(header, rows[:WARNINGS]) + "".join(
-        f'<p class="lab-said bad">{escape(warning)}</p>' for warning in routes.warnings()
+        f'<p class="lab-said bad">{escape(translated(warning))}</p>' for warning in routes.warnings()
     )
 
 

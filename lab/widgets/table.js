@@ -8,7 +8,7 @@ function render({ model, el }) {
   const body = table.createTBody();
   const note = document.createElement("div");
   note.className = "lab-held";
-  note.textContent = "updates pause while you are here";
+  note.textContent = model.get("waits");
   note.hidden = true;
   table.setAttribute("role", "grid");
   el.classList.add("lab-grid");

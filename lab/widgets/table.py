@@ -6,6 +6,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
+from lab.model.language import say
 from lab.widgets.look import CSS
 
 
@@ -28,7 +29,8 @@ class Table(anywidget.AnyWidget):
     wide = traitlets.List().tag(sync=True)
     selected = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
-    empty = traitlets.Unicode("nothing yet").tag(sync=True)
+    empty = traitlets.Unicode().tag(sync=True)
+    waits = traitlets.Unicode().tag(sync=True)  # what a steady table says while it waits
     steady = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
@@ -37,10 +39,11 @@ class Table(anywidget.AnyWidget):
         label: str,
         numeric: Sequence[int] = (),
         wide: Sequence[int] = (),
-        empty: str = "nothing yet",
+        empty: str = "",
         steady: bool = False,
     ):
-        super().__init__(columns=list(columns), label=label, empty=empty, steady=steady)
+        super().__init__(columns=list(columns), label=label, empty=empty or say("nothing yet"), steady=steady)
+        self.waits = say("updates pause while you are here")
         self.numeric, self.wide = list(numeric), list(wide)
 
     def download(self, name: str, text: str) -> None:

@@ -22,6 +22,12 @@ LANE_TOP = {
     "session": 3.05,
 }
 TOP = 3.4
+NOTHING = "No window of that length exceeds the limit: there is nothing to see."
+FALSE_ALERT = "No window of that length exceeds the limit, but a session does, because it may last longer: a false alert."
+SAW, AFTER = "{lane}: saw it {time} after the event that crossed the limit", "{lane}: {time} after"
+ONE_PANE = "An event is in W / S = {count} sliding window, and in 1 tumbling window."
+PANES = "An event is in W / S = {count} sliding windows, and in 1 tumbling window."
+PANES_ON_AVERAGE = "An event is in W / S = {count} sliding windows on average, and in 1 tumbling window."
 WHOLE = 100  # a sum from here on is shown without cents
 LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0, "session": 0}
 
@@ -48,20 +54,17 @@ def said(seen: dict[str, Seen]) -> str:
     'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; session: missed it; per event: at once.'
     """
     if all(what.delay_ms is None for what in seen.values()):
-        nothing = "No window of that length exceeds the limit"
-        if any(what.over for what in seen.values()):
-            return f"{nothing}, but a session does, because it may last longer: a false alert."
-        return f"{nothing}: there is nothing to see."
-    words, full = [], " the event that crossed the limit"
+        return say(FALSE_ALERT if any(what.over for what in seen.values()) else NOTHING)
+    words, first = [], True
     for lane, what in seen.items():
         if what.delay_ms is None:
-            words.append(f"{lane}: missed it")
+            words.append(say("{lane}: missed it", lane=say(lane)))
         elif what.delay_ms:
-            words.append(f"{lane}: {'saw it ' if full else ''}{rounded_duration(what.delay_ms)} after{full}")
-            full = ""
+            words.append(say(SAW if first else AFTER, lane=say(lane), time=rounded_duration(what.delay_ms)))
+            first = False
         else:
-            words.append(f"{lane}: at once")
-    return "; ".join(words) + "."
+            words.append(say("{lane}: at once", lane=say(lane)))
+    return say("{reports}.", reports="; ".join(words))
 
 
 class WindowScope(widgets.VBox):
@@ -149,7 +152,7 @@ class WindowScope(widgets.VBox):
             name=say("event (size: amount)"),
             x=[clock(event.time_ms) for event in self.events],
             y=[-0.25] * len(self.events),
-            text=[f"event {e.id}: {e.amount}" for e in self.events],
+            text=[say("event {id}: {amount}", id=e.id, amount=e.amount) for e in self.events],
             mode="markers",
             hoverinfo="text+x",
             marker={"size": sizes, "color": BLUE, "symbol": "circle"},
@@ -181,10 +184,11 @@ class WindowScope(widgets.VBox):
             for window, row in zip(what.windows, rows):
                 y, is_over = LANE_TOP[lane] - row * step, window in what.over
                 start, end = clock(window.start_ms), clock(window.end_ms)
-                text = f"{lane}: {start[11:19]} – {end[11:19]}, sum {window.total}"
+                span = {"lane": say(lane), "start": start[11:19], "end": end[11:19], "sum": window.total}
+                text = say("{lane}: {start} – {end}, sum {sum}", **span)
                 lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
                 if is_over:
-                    reports.append((end, y, f"{text}: result at {end[11:19]}"))
+                    reports.append((end, y, say("{window}: result at {end}", window=text, end=end[11:19])))
         fraud = crossing(self.events, self.window.value * self._unit_ms, self.limit.value)
         with self.figure.batch_update():
             for trace, points in zip(self.figure.data, (lines[False], lines[True], reports)):
@@ -221,7 +225,9 @@ class WindowScope(widgets.VBox):
         if all(what.delay_ms is None for what in seen.values()):
             return []
         words = {
-            lane: say("✗ missed") if what.delay_ms is None else f"✓ after {rounded_duration(what.delay_ms)}"
+            lane: say("✗ missed")
+            if what.delay_ms is None
+            else say("✓ after {time}", time=rounded_duration(what.delay_ms))
             for lane, what in seen.items()
         }
         words |= {lane: say("✓ at once") for lane, what in seen.items() if what.delay_ms == 0}
@@ -242,8 +248,8 @@ class WindowScope(widgets.VBox):
         unseen = [what.delay_ms is None for what in seen.values()]
         kind = "" if all(unseen) else "bad" if any(unseen) else "good"
         panes = self.window.value / self.slide.value
-        cost = f"W / S = {panes:.3g} sliding window{'s' * (panes != 1)}{' on average' * (panes % 1 > 0)}"
-        self.said.value = sentence(f"{said(seen)} An event is in {cost}, and in 1 tumbling window.", kind)
+        cost = say(PANES_ON_AVERAGE if panes % 1 else ONE_PANE if panes == 1 else PANES, count=f"{panes:.3g}")
+        self.said.value = sentence(f"{said(seen)} {cost}", kind)
 
 
 def clock(ms: float) -> str:

@@ -9,11 +9,12 @@ from markdown_it import MarkdownIt
 
 import lab
 from lab.model import language as speaking
-from lab.teach import translations
+from lab.teach import readme, sentences, translations
 from lab.teach.lessons import ENGLISH, FOLDER, built, languages_of, notebook_of, prediction, sources, texts
 
 LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
-COMPLETE = {"ko": [*LESSONS, "words"], "zh": LESSONS}
+COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
+COMPLETE = {"ko": COMPLETED, "zh": COMPLETED}
 HAN, WIDE = "[\u4e00-\u9fff]", "[\uff01-\uff1f\u3001\u3002]"
 UNCHINESE = re.compile(
     f"{HAN}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN}|{HAN}[,;:?!()]|[,;:?!()]{HAN}| {WIDE}|{WIDE} (?![ |*`])"
@@ -24,7 +25,7 @@ files = pytest.mark.parametrize(
         (language, path.stem)
         for language in translations.languages()
         for path in sorted((translations.FOLDER / language).glob("*.po"))
-        if path.stem not in ("terms", "words")
+        if path.stem not in ("terms", "words", "messages")
     ],
 )
 
@@ -52,7 +53,7 @@ def test_emphasis_in_a_translation_is_rendered(language, name):
             assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("name", COMPLETE["zh"])
+@pytest.mark.parametrize("name", [*LESSONS, "control-room", "README"])
 def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
     for text, translation in translations.pairs("zh", name).items():
         if texts(name)[text] == "code":
@@ -135,6 +136,17 @@ def test_every_translated_notebook_has_a_source():
     assert sorted(FOLDER.glob("[a-z]*/*.ipynb")) == sorted(set(made) - set(FOLDER.glob("*.ipynb")))
 
 
+@pytest.mark.parametrize("language", translations.languages())
+def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_commands_and_figures_of_the_source(
+    language,
+):
+    page = readme.path(language).read_text()
+    assert page == readme.built(language), "run: make lessons"
+    assert translations.FENCED.findall(page) == translations.FENCED.findall(readme.PATH.read_text())
+    for target in re.findall(r"\]\(#([\w-]+)\)", page):
+        assert f'<a id="{target}"></a>' in page
+
+
 def test_a_prediction_keeps_its_options():
     """As many, and the same one right: the answers are looked up by the translated question."""
     for source in sources():
@@ -146,17 +158,21 @@ def test_a_prediction_keeps_its_options():
                     assert answered[1].index(answered[2]) == asked[1].index(asked[2])
 
 
-@pytest.mark.parametrize("language", [name for name, files in COMPLETE.items() if "words" in files])
-def test_the_words_of_widgets_and_checks_are_translated_with_their_placeholders(language):
-    """After a change of a sentence: python -m lab.teach.lessons LANGUAGE words, then fill what is empty."""
-    pairs, terms = translations.pairs(language, "words"), translations.pairs(language, "terms")
-    assert set(pairs) == set(translations.words())
+@pytest.mark.parametrize("language", translations.languages())
+@pytest.mark.parametrize("name", ["words", "messages"])
+def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(language, name):
+    """After a change of a sentence: python -m lab.teach.lessons LANGUAGE words (or messages), then fill what is empty."""
+    pairs, terms = translations.pairs(language, name), translations.pairs(language, "terms")
+    made = getattr(sentences, name)()
+    assert set(pairs) == set(made)
+    assert name == "words" or list(pairs) == made  # of messages the first that fits counts
     for text, translation in pairs.items():
-        code_aside = {term: said for term, said in terms.items() if term not in translation}
+        code_aside = {term: said for term, said in terms.items() if term not in translation.lower()}
         assert not list(translations.faults(text, translation, code_aside)), text
-        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
-    compiled = json.loads((speaking.CATALOGS / f"{language}.json").read_text())
-    assert compiled == pairs, "run: make lessons"
+        placeholders = (sorted(speaking.PLACEHOLDER.findall(each)) for each in (text, translation))
+        assert len(set(map(tuple, placeholders))) == 1, text
+    folder = {"words": speaking.CATALOGS, "messages": speaking.MESSAGES}[name]
+    assert json.loads((folder / f"{language}.json").read_text()) == pairs, "run: make lessons"
 
 
 def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(monkeypatch):
@@ -170,5 +186,7 @@ def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(mo
     known = ", ".join(sorted(path.stem for path in speaking.CATALOGS.glob("*.json")))
     with pytest.raises(ValueError, match=f"no catalog of 'xx', expected one of en, {known}$"):
         lab.speak("xx")
+    lab.speak("zh")
+    assert lab.RuleDesk().publish.description == "发布"
     monkeypatch.setattr(speaking, "_chosen", ["../ko"])
     assert speaking.say("Publish") == "Publish"

@@ -1,0 +1,159 @@
+"""The widgets speak the reader's language: no sentence goes past `say`, and nothing English is left in a room."""
+
+import ast
+import re
+from pathlib import Path
+
+import ipywidgets
+import pytest
+
+import lab
+from lab.model import language as speaking
+from lab.model.rules import BadRule, parse_message
+from lab.model.schema import LOGINS, PAYMENTS
+from lab.teach import sentences
+from lab.widgets import frontdoor
+
+WIDGETS = Path(lab.__file__).parent / "widgets"
+SHOWN = (
+    "description",
+    "tooltip",
+    "placeholder",
+    "title",
+    "name",
+    "x",
+    "y",
+    "label",
+    "empty",
+    "annotation_text",
+    "value",
+)
+RULES = {
+    "1 per 10 min",
+    "team=fraud, queue=night",
+    "and UNIQUE_COUNT(ip) over 1 d >= 3",
+    "or SUM(amount) over 1 h > 500",
+    "MIN(amount) over 10 min + 5",
+}
+NO_WORDS = {"CSV", "top right", "bottom left", "row wrap"}
+CODE = re.compile(r"<|[a-z-]+:[^ ]")  # HTML, CSS
+ENGLISH = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
+
+
+def _not_said(tree: ast.Module, known: set[str]):
+    """Strings of a module that a person reads and `say` does not know."""
+    aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    aside |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg in SHOWN}
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    shown |= {id(node.value) for node in assigned if getattr(node.targets[0], "attr", "") in SHOWN}
+    for node in ast.walk(tree):
+        text = str(node.value) if sentences.is_text(node) and id(node) not in aside else ""
+        words = sentences.SENTENCE.search(text) or (id(node) in shown and re.search("[A-Za-z]{2}", text))
+        if words and text not in known and not CODE.match(text):
+            yield text
+
+
+def test_every_sentence_of_the_widgets_is_said():
+    known = {*sentences.words(), *RULES, *NO_WORDS}
+    assert not {
+        path.name: left
+        for path in sorted(WIDGETS.glob("*.py"))
+        if (left := list(_not_said(ast.parse(path.read_text()), known)))
+    }
+
+
+def test_a_sentence_that_is_not_said_is_found():
+    code = 'x = Button(description="Go", icon="play")\nx.tooltip = "stop it"\nraise ValueError("no such thing")\nf"<p>{x}"'
+    assert list(_not_said(ast.parse(code), {"stop it"})) == ["Go"]
+
+
+@pytest.fixture(params=["ko", "zh"])
+def language(request, monkeypatch):
+    monkeypatch.setattr(speaking, "_chosen", [request.param])
+    return request.param
+
+
+def _texts(widget: ipywidgets.Widget):
+    """Everything that a widget and those in it show: texts, options, tooltips; rules and code apart."""
+    for name in (
+        "description",
+        "tooltip",
+        "placeholder",
+        "value",
+        "label",
+        "empty",
+        "text",
+        "columns",
+        "titles",
+        "waits",
+    ):
+        chosen = name == "value" and hasattr(widget, "_options_labels")  # a name of the code's
+        value = "" if chosen else getattr(widget, name, "")
+        yield from value if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []
+    for name in ("_options_labels", "tooltips"):
+        yield from getattr(widget, name, ()) or ()
+    if (layout := getattr(widget, "_layout_obj", None)) is not None:
+        yield from (part.text for part in (layout.title, layout.xaxis.title, layout.yaxis.title) if part.text)
+        yield from (trace.name for trace in widget.data if trace.name)
+    for child in getattr(widget, "children", ()):
+        yield from _texts(child)
+
+
+def _english(texts) -> list[str]:
+    """The texts with English words in them: field names, rules, places and commands apart."""
+    bare = (
+        re.sub(r"<[^>]*>|`[^`]*`|\b[A-Z_]{3,}\b[^;。]*|lab infer|Kafka broker", " ", str(text))
+        for text in texts
+    )
+    rules = re.compile(r"field = value.*|.*amount > 500.*|\{.*|.*\bover \d.*")
+    return [text for text in bare if ENGLISH.search(rules.sub("", text))]
+
+
+def test_nothing_english_is_left_in_the_front_door_and_the_room(language):
+    door = frontdoor.FrontDoor()
+    assert not _english(_texts(door))
+    for how in frontdoor.HELP:
+        door.how.value = how
+        assert not _english(_texts(door))
+    with lab.Studio(rate=50, rules=frontdoor.STREAMS["payments"]()) as studio:
+        room = lab.ControlRoom(studio)
+        room.pulse.tick()
+        assert not _english(_texts(room))
+        room.end()
+
+
+def test_nothing_english_is_left_in_the_widgets_of_the_lessons(language):
+    fault_room = lab.FaultRoom()
+    for button in list(fault_room.buttons.values()):
+        button.click()
+    fault_room.buttons["Whole batch"].click()
+    for widget in (lab.WindowScope(), lab.KeyGroupScope([100] * 8), fault_room):
+        assert not _english(_texts(widget))
+    fault_room.end()
+
+
+@pytest.mark.parametrize(
+    "message, schema",
+    [
+        ("1: SUM(amount) per userId over 1 h > many", LOGINS),
+        ("1: SUM(amont) per userId over 1 h > 5", LOGINS),
+        ('1: SUM(amount) where country == "KR" per userId over 1 h > 5', LOGINS),
+        ("1: SUM(amount", LOGINS),
+        ('{"ruleId": 1, "ruleState": "ACTIVE", "limit": "x"}', PAYMENTS),
+        ('{"ruleId": 1, "ruleStat": "ACTIVE"}', PAYMENTS),
+        ('{"ruleId": 1', PAYMENTS),
+        ("nonsense", PAYMENTS),
+        (
+            '{"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": [], "aggregatorFunctionType": "COUNT", "limitOperatorType": ">", "limit": 5, "window": "10 min"}',
+            PAYMENTS,
+        ),
+    ],
+)
+def test_why_a_draft_is_no_rule_is_said_in_the_language(language, message, schema):
+    with pytest.raises(BadRule) as refused:
+        parse_message(message, schema)
+    desk = lab.RuleDesk(schema)
+    desk.text.value = message
+    assert str(refused.value) not in desk.said.value
+    assert not _english(re.sub(r"&quot;.*?&quot;", "", desk.said.value).split(":")[1:]), desk.said.value
