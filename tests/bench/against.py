@@ -1,4 +1,6 @@
-"""The engine as it was at a commit beside the one of today: the same bench, each in a process of its own for every turn.
+"""The engine as it was at a commit beside the one of today: each in a process of its own for every turn, on the same payments.
+
+Each tree runs the bench that it came with, as modules have moved: `three_rules` and `replay` are the same in all.
 
 `python -m tests.bench.against FILE EVENTS` prints the events a second of a warm run over a finished file.
 """
@@ -18,16 +20,17 @@ ENGINE = Settings(max_batch_records=400_000, short_batches=False)  # larger batc
 
 
 def tree(folder: Path, commit: str | None) -> Path:
-    """A folder that has today's benches and the `lab` of a commit; None: today's. Raises ValueError for no commit of ours."""
+    """A folder that has `lab` and the benches of a commit; None: today's. Raises ValueError for no commit of ours."""
     folder.mkdir(parents=True)
     if commit:
-        packed = subprocess.run(["git", "archive", commit, "lab"], cwd=ROOT, capture_output=True, check=False)
+        pack = ["git", "archive", commit, "lab", "tests/__init__.py", "tests/bench"]
+        packed = subprocess.run(pack, cwd=ROOT, capture_output=True, check=False)
         if packed.returncode:
             raise ValueError(f"--against {commit}: {packed.stderr.decode().strip()}")
         subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
     else:
-        (folder / "lab").symlink_to(ROOT / "lab")
-    (folder / "tests").symlink_to(ROOT / "tests")
+        for name in ("lab", "tests"):
+            (folder / name).symlink_to(ROOT / name)
     return folder
 
 
