@@ -19,9 +19,11 @@ from rich.table import Table
 
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
+from lab.stream.player import Player
 from tests.bench.against import tree
-from tests.bench.live import TIMED_RULES, _wait_for_acks, process
+from tests.bench.live import TIMED_RULES, _wait_for_acks
 
+EVERY_S = 0.002  # events are appended this often; `lab simulate` appends to folders ten times a second, which costs less
 KINDS = ("JVM", "worker", "driver", "others")
 
 
@@ -58,16 +60,20 @@ def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list
         words = ["--logs", where, "--checkpoint", f"{folder}/checkpoint"]
         command = [sys.executable, "-m", "lab", "run", *words]
         environment = os.environ | {"PYTHONPATH": str(of)}
-        engine = subprocess.Popen(command, cwd=of, env=environment, stdout=subprocess.DEVNULL)
+        engine = subprocess.Popen(
+            command, cwd=of, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             _wait_for_acks(logs, len(TIMED_RULES))
             time.sleep(warm_up)
             found = [("at rest", cores(engine.pid, seconds))]
-            to = str(logs.path("events")) if isinstance(logs, FileLogs) else f"{logs.log('events')!r}"
-            player = ["-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"]
-            with process(*player):
+            player = Player("payments", logs.log("events"), rate, burst_every_s=0, every_s=EVERY_S)
+            player.start()
+            try:
                 time.sleep(warm_up)
                 found.append((f"{rate:,} events/s", cores(engine.pid, seconds)))
+            finally:
+                player.stop()
         finally:
             engine.send_signal(2)
             engine.wait()
