@@ -33,7 +33,7 @@ BELOW = {  # room -> what it may import beside itself; `engine` is all of the en
     "contrast": "model logs engine state stream machine apps",
     "widgets": "model state stream apps contrast",
     "teach": "model engine.checkpoint engine.loop engine.spark stream apps widgets",
-    "page": "model engine.compiled stream apps widgets",
+    "page": "model engine.compiled stream apps widgets teach",
 }
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
@@ -15,21 +16,24 @@ from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.page.layout import page_layout
 from lab.page.wasm import module
 from lab.stream.datasets import dataset
+from lab.teach import translations
 from lab.widgets.look import CSS
 
 HERE = Path(__file__).parent
 WIDGETS = HERE.parent / "widgets"
-ENGINE = ("exact.js", "rules.js", "decode.js", "store.js", "engine.js", "stream.js", "infer.js")
+ENGINE = (
+    *("exact.js", "conditions.js", "when.js", "truth.js", "sentence.js", "messages.js", "rules.js"),
+    *("decode.js", "store.js", "waits.js", "engine.js", "stream.js"),
+)
 RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
-KEY_GROUPS = 16
 
 
 def page(wasm: bytes) -> str:
     """The whole page."""
-    engine = f"const LAYOUT = {json.dumps(page_layout() | {'keyGroups': KEY_GROUPS})};\n" + _joined(ENGINE)
+    engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
-    room += _joined(("room.js", "form.js"))
+    room += _joined(("infer.js", "room.js", "form.js"))
     css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
     parts = {
         "css": css,
@@ -52,8 +56,16 @@ def _data(wasm: bytes) -> str:
         for name, of in rules.items()
     }
     schemas = [_schema(schema) for schema in (PAYMENTS, LOGINS)]
-    data = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout() | {"keyGroups": KEY_GROUPS}}
-    return json.dumps(data | {"schemas": schemas, "rules": texts}).replace("<", "\\u003c")
+    words = {language: _words(language) for language in translations.languages()}
+    data: dict[str, Any] = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout()}
+    data |= {"schemas": schemas, "rules": texts, "words": words}
+    return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _words(language: str) -> dict[str, str]:
+    """The page's sentences in a language."""
+    said = translations.pairs(language, "words") | translations.pairs(language, "page")
+    return {text: said[text] for text in translations.page_sentences()}
 
 
 def _schema(schema: Schema) -> dict:

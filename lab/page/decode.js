@@ -105,6 +105,18 @@ class Columns {
     return field.numeric ? (BigInt(pairs[2 * row + 1]) << 32n) | BigInt(low >>> 0) : this.texts.values[low];
   }
 
+  /** A value as people read it, exactly. */
+  text(field, row) {
+    const value = this.value(field, row);
+    return field.numeric && value !== null ? plain(value, field.scale) : value;
+  }
+
+  /** A value as alerts have it: decimals as texts. */
+  json(field, row) {
+    const text = this.text(field, row);
+    return text === null ? "null" : field.numeric && !field.precision ? text : quoted(text);
+  }
+
   /** Reads the line in bytes[start … end) as another row. Throws a Bad; counts values that were NaN in `nan`. */
   read(bytes, start, end, counts) {
     const row = this.rows;
@@ -261,8 +273,7 @@ class Columns {
       if (time === null) throw new Bad(expected(field.name, cell, "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"));
       return BigInt(time);
     }
-    const integer = field.type === "long" && /^[+-]?\d+$/.test(cell);
-    return valueOf(field, integer ? new Literal(cell.replace(/^\+/, "")) : cell);
+    return ofCell(field, cell);
   }
 
   _put(field, row, value) {

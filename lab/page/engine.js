@@ -14,9 +14,11 @@ class Engine {
     this.frame[LAYOUT.frame.SELF + 1] = BigInt(LAYOUT.frame.FRAME);
     this.book = new Book(schema);
     this.routes = new Map();
+    this.waits = new Waits();
     this.columns = new Columns(schema);
     this.seq = 1;
     this.newest = null; // event time of all records, ms
+    this.suppressed = {}; // by rule id: alerts that were not given, as the rule says how many at most
     this.counts = { records: 0, deadLetters: 0, unrouted: 0, routed: 0, alerts: 0, nanAsNull: 0 };
   }
 
@@ -38,6 +40,7 @@ class Engine {
     }
     const before = this.routes;
     this.routes = new Map();
+    this.waits.change(ack.controlType === "CLEAR_STATE_ALL" ? [] : this.book.sorted().filter(isAwaiting));
     for (const [id, of] of rules) {
       const route = before.get(id);
       if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, this.newest);
@@ -76,19 +79,33 @@ class Engine {
 
   _judge(found) {
     const { columns, schema } = this, alerts = [], unclaimed = new Uint8Array(columns.rows).fill(1);
-    const times = columns.pairs[schema.time.number];
-    let number = 0;
-    for (const route of this.routes.values()) {
-      const order = number++;
-      route.judge(columns, unclaimed, (row, rule, numbers) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, numbers }));
+    const times = columns.pairs[schema.time.number], judged = [...this.routes.values()].map((route, order) =>
+      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), alert: () => this._alert(row, rule, values) })) }));
+    const awaiting = judged.flatMap(({ route, fates }) => route.rules.filter(isAwaiting).map((rule) => this._awaiting(rule, fates)));
+    for (let row = 0; row < columns.rows; row++) {
+      this.newest = Math.max(this.newest ?? 0, times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
+      this.waits.reach(this.newest, (wait) => alerts.push({ row, order: -1, place: wait.number, alert: () => wait.alert }));
+      for (const each of awaiting) each(row);
     }
-    for (let row = 0; row < columns.rows; row++) this.newest = Math.max(this.newest ?? 0, times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
     const unrouted = unclaimed.reduce((sum, each) => sum + each, 0);
     this.counts.unrouted += unrouted;
     this.counts.routed += columns.rows - unrouted;
     this.counts.alerts += alerts.length;
     alerts.sort((a, b) => a.row - b.row || a.order - b.order || a.place - b.place);
-    for (const { row, rule, numbers } of alerts) found(this._alert(row, rule, numbers));
+    for (const { alert } of alerts) found(alert());
+  }
+
+  /** What a rule that says `absence` makes of a row. */
+  _awaiting(rule, fates) {
+    const { columns, schema, waits } = this, [{ of: { where } }] = rule.conditions, always = () => true;
+    const counts = where ? truthOf(where, columns) : always, awaits = rule.when ? truthOf(rule.when, columns) : always;
+    return (row) => {
+      const fate = FATES[fates[row]];
+      if (fate !== "evaluated" && fate !== "storedLate") return;
+      const group = JSON.stringify(rule.keys.map((name) => columns.text(schema.byName.get(name), row)));
+      if (counts(row)) waits.end(rule, group);
+      if (fate === "evaluated" && awaits(row)) waits.begin(rule, group, this.newest, this._alert(row, rule, [NONE]));
+    };
   }
 
   get held() { return [...this.routes.values()].reduce((sum, route) => sum + route.events, 0); }
@@ -145,32 +162,49 @@ class Engine {
 
   // -- alerts
 
-  _alert(row, rule, numbers) {
-    const { schema, columns } = this, written = rule.keys.map((name) => {
-      const field = schema.byName.get(name), value = columns.value(field, row), text = field.numeric ? plain(value, field.scale) : value;
-      return { name, text, json: field.precision || !field.numeric ? quoted(text) : text };
-    });
-    const group = `{${written.map(({ name, json }) => `${quoted(name)}:${json}`).join(",")}}`, hash = hex(this.digest(encoder.encode(group), 16));
+  _alert(row, rule, values) {
+    const { schema, columns } = this, written = rule.keys.map((name) => ({ name, text: columns.text(schema.byName.get(name), row), json: columns.json(schema.byName.get(name), row) }));
+    const group = jsonOf(written), hash = hex(this.digest(encoder.encode(group), 16));
     const whole = `{${written.map(({ name, text }) => `${name}=${text}`).join(";")}}`;
     const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
     const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${this.idText(row)}.${time}.${hash}`;
-    const aggregate = reported(rule, numbers, scaleOf(rule, schema)), limit = limitText(rule);
-    const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},` +
-      `"aggregate":"${aggregate}","operator":"${rule.operator}","limit":"${limit}"${rule.said},"eventId":${this.idJson(row)},"eventTime":${time}}`;
-    return { json, ruleId: String(rule.id), version: rule.version, key, aggregate, operator: SYMBOLS[rule.operator], limit, eventId: this.idText(row), eventTime: Number(time) };
+    const conditions = rule.conditions.map((each, n) => toldOf(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find((told) => told.holds);
+    const several = conditions.length > 1 ? `,"conditions":[${conditions.map(toldJson).join(",")}]` : "";
+    const event = rule.eventFields.length ? `,"event":${jsonOf(rule.eventFields.map((name) => ({ name, json: columns.json(schema.byName.get(name), row) })))}` : "";
+    const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${toldJson(first).slice(1, -1)}` +
+      `${several}${rule.said}${event},"eventId":${this.idJson(row)},"eventTime":${time}}`;
+    return { json, ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: this.idText(row), eventTime: Number(time) };
   }
 }
+
+const NONE = [0n, 0n, 0n, 1n]; // a count of 0, as the loop measures it
+const isAwaiting = (rule) => rule.absence && rule.state === "ACTIVE";
+const jsonOf = (fields) => `{${fields.map(({ name, json }) => `${quoted(name)}:${json}`).join(",")}}`;
+const toldJson = ({ aggregate, operator, limit }) => `{"aggregate":${aggregate && `"${aggregate}"`},"operator":"${operator}","limit":${limit && `"${limit}"`}}`;
 
 const isBlank = (bytes, start, end) => { for (let n = start; n < end; n++) if (bytes[n] !== 32 && bytes[n] !== 9 && bytes[n] !== 13) return false; return true; };
 const hex = (words) => [...new Uint8Array(words.buffer, words.byteOffset, words.byteLength)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** What an alert tells of its aggregate: high · 2⁶⁴ + low + part / parts, in units of the last of `scale` digits. */
-function reported(rule, numbers, scale) {
-  const [high, low, part, parts] = numbers.slice(LAYOUT.places.HIGH_PART), whole = (high << 64n) + BigInt.asUintN(64, low);
-  const { reported: how } = LAYOUT.running[rule.function];
-  if (how === "exact") return plain(whole, scale);
-  const numerator = whole * parts + part, denominator = parts * 10n ** BigInt(scale);
-  return plain(how === "root" ? millionthsOfRoot(numerator, denominator) : rounded(numerator * 1000000n, denominator), 6);
+/** What an alert tells of a condition: its aggregate and its limit as text, null where there is no value, and whether it holds. */
+function toldOf({ of, operator, limit, base, by, plus }, values, baseValues, schema) {
+  const measure = measured(values, scaleOf(of, schema)), multiple = base && measured(baseValues, scaleOf(base, schema)), { squared, reported } = LAYOUT.running[of.function];
+  const bound = base ? multiple && [limit * multiple[0] + plus * by * multiple[1], FRACTION * by * multiple[1]] : [limit, FRACTION];
+  const told = { aggregate: measure && reportedText(reported, measure, scaleOf(of, schema)), operator, limit: base ? bound && reportedText("rounded", bound) : limitText(limit) };
+  if (!measure || !bound) return { ...told, holds: false };
+  const [top, bottom] = squared ? [bound[0] * (bound[0] < 0n ? -bound[0] : bound[0]), bound[1] ** 2n] : bound;
+  return { ...told, holds: RELATIONS[SYMBOLS[operator]](byNumber(measure[0] * bottom, top * measure[1])) };
+}
+
+/** What an aggregate measures as [numerator, denominator], out of high · 2⁶⁴ + low + part / parts in units of the last of `scale` digits; null if it has no value. */
+function measured(values, scale) {
+  if (!values) return null;
+  const [high, low, part, parts] = values;
+  return [((high << 64n) + BigInt.asUintN(64, low)) * parts + part, parts * 10n ** BigInt(scale)];
+}
+
+function reportedText(how, [numerator, denominator], scale) {
+  if (how === "exact") return plain((numerator * 10n ** BigInt(scale)) / denominator, scale);
+  return plain(how === "root" ? millionthsOfRoot(numerator, denominator) : rounded(numerator * MILLION, denominator), 6);
 }
 
 /** Half-even. */

@@ -82,6 +82,13 @@ function readJson(text) {
   return at === text.length ? found : fail();
 }
 
+/** A value of `readJson` as JSON again. */
+function jsonText(value) {
+  if (value instanceof Literal) return value.text;
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
+  return value instanceof Map ? `{${[...value].map(([name, inner]) => `${JSON.stringify(name)}:${jsonText(inner)}`).join(",")}}` : JSON.stringify(value);
+}
+
 /** The cells of a line of CSV. */
 function readCsv(text, delimiter = ",") {
   const cells = [];

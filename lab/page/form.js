@@ -1,137 +1,140 @@
-// The form of a rule: a control for each attribute, the message that they make, and what it means or what is wrong with it.
+// The form of a rule. Its fields write a sentence, and the sentence is the rule: it can say all that a rule can, and it may be edited itself.
 "use strict";
 
-room.messages = new Map(); // rule id -> the message that made it what it is
-const NAME = /^[^\s"'=<>,();|&!]+/;
+room.messages = new Map(); // rule id -> the attributes of the message that made it what it is
+const CARRIED = ["severity", "title", "labels", "eventFields"]; // which no sentence says
 
-/** Conditions in words as a message has them: field = value, field in (value, value), joined by and. Throws a Bad. */
-function readConditions(text) {
-  const found = new Map();
-  let rest = text.trim();
-  const fail = () => { throw new Bad(`only where: expected field = value, field in (value, value), joined by and, at ${shown(rest)}`); };
-  const take = (pattern) => {
-    const match = pattern.exec(rest);
-    if (match) rest = rest.slice(match[0].length).trimStart();
-    return match?.[0];
-  };
-  const value = () => {
-    const quotedText = take(/^"(?:[^"\\]|\\.)*"/) ?? take(/^'[^']*'/);
-    if (quotedText === undefined) return take(/^[^\s"'=<>,();|&!]+/) ?? fail();
-    try { return quotedText[0] === '"' ? JSON.parse(quotedText) : quotedText.slice(1, -1); } catch { return fail(); }
-  };
-  while (rest) {
-    if (found.size && !/^and$/i.test(take(/^and\b/i) ?? "")) fail();
-    const name = take(NAME) ?? fail(), values = [];
-    if (take(/^=/)) values.push(value());
-    else if (take(/^in\b/i)) {
-      if (!take(/^\(/)) fail();
-      do values.push(value()); while (take(/^,/));
-      if (!take(/^\)/)) fail();
-    } else fail();
-    if (found.has(name)) fail();
-    found.set(name, values);
-  }
-  return found;
-}
-
-/** A new rule to begin with. */
+/** The attributes of a new rule to begin with. */
 function proposal() {
-  const { schema } = room, ids = room.rules.map((rule) => Number(rule.id));
+  const { schema } = room, ids = room.rules.map((rule) => BigInt(rule.id)), next = ids.reduce((most, id) => (id > most ? id : most), 0n) + 1n;
   const keys = schema.fields.filter((field) => !schema.id_fields.includes(field.name) && field.name !== schema.time_field && ["long", "string", "boolean"].includes(field.type) && !field.virtual);
-  return { ruleId: Math.max(0, ...ids) + 1, ruleState: "ACTIVE", groupingKeyNames: keys.slice(0, 1).map((field) => field.name), aggregatorFunctionType: "COUNT", limitOperatorType: ">", limit: 10, window: "1m" };
+  const per = keys.length ? ` per ${keys[0].name}` : "";
+  return attributesOf(`${next}: COUNT(events)${per} over 1 min > 10`, schema);
 }
 
-/** The form beside, with a rule's message in it. */
-function openForm(title, message) {
-  const { schema } = room, names = schema.fields.filter((field) => !field.virtual).map((field) => field.name);
-  const controls = {}, changed = () => judge();
+/** The form beside, with a rule in it. */
+function openForm(title, given) {
+  const { schema } = room, names = schema.fields.filter((field) => !field.virtual).map((field) => field.name), controls = {};
+  const numeric = schema.fields.filter((field) => field.numeric && !field.virtual).sort((a, b) => Number(b.scale > 0) - Number(a.scale > 0)).map((field) => field.name);
   const row = (label, name, control) => {
     controls[name] = control;
     control.setAttribute("aria-label", label);
-    control.oninput = changed;
+    control.oninput = name === "sentence" ? readSentenceOf : name === "id" || name === "state" ? judge : writeSentence;
     return make("label", {}, make("span", {}, label), control);
   };
   const select = (options) => make("select", {}, ...options.map((option) => make("option", {}, option)));
-  const picks = (label, name, chosen) => {
-    controls[name] = [...chosen];
-    const buttons = names.map((each) => {
-      const button = make("button", { type: "button", class: "jupyter-button", "aria-pressed": String(chosen.includes(each)) }, each);
-      button.onclick = () => {
-        const on = controls[name].includes(each);
-        controls[name] = on ? controls[name].filter((other) => other !== each) : [...controls[name], each];
-        button.setAttribute("aria-pressed", String(!on));
-        changed();
-      };
-      return button;
-    });
+  const input = (placeholder = "") => make("input", { placeholder, spellcheck: false, autocomplete: "off" });
+  const picks = (label, name) => {
+    const buttons = names.map((each) => make("button", { type: "button", class: "jupyter-button", onclick: () => {
+      const on = controls[name].value.includes(each);
+      controls[name].value = on ? controls[name].value.filter((other) => other !== each) : [...controls[name].value, each];
+      writeSentence();
+    } }, each));
+    controls[name] = {
+      get value() { return this.chosen; },
+      set value(chosen) { this.chosen = chosen; buttons.forEach((button) => button.setAttribute("aria-pressed", String(chosen.includes(button.textContent)))); },
+    };
     return make("fieldset", { class: "lab-picks" }, make("legend", {}, label), make("div", {}, ...buttons));
   };
-  const functions = Object.keys(LAYOUT.running), numeric = schema.fields.filter((field) => field.numeric && !field.virtual).sort((a, b) => Number(b.scale > 0) - Number(a.scale > 0)).map((field) => field.name);
-  const parts = {
-    id: row("rule id", "ruleId", make("input")), state: row("state", "ruleState", select(["ACTIVE", "PAUSE"])),
-    keys: picks("grouped by", "groupingKeyNames", message.groupingKeyNames ?? []), filter: row("only where", "filter", make("input", { placeholder: `${names.at(-1)} = …` })),
-    function: row("function", "aggregatorFunctionType", select(functions)), field: row("of", "aggregateFieldName", select(numeric)), unique: picks("unique", "unique", message.unique ?? []),
-    operator: row("alert if", "limitOperatorType", select(Object.values(SYMBOLS))), limit: row("limit", "limit", make("input")), window: row("within", "window", make("input", { placeholder: "10s, 20m, 24h, 30d" })),
+  const about = [row(say("rule id"), "id", input()), row(say("state"), "state", select(["ACTIVE", "PAUSE"]))];
+  const fields = {
+    keys: picks(say("grouped by"), "keys"), filter: row(say("only where"), "filter", input(`${names.at(-1)} = …`)), function: row(say("function"), "function", select(Object.keys(LAYOUT.running))),
+    field: row(say("of"), "field", select([])), unique: picks(say("unique"), "unique"), operator: row(say("alert if"), "operator", select(Object.values(SYMBOLS))), limit: row(say("limit"), "limit", input()),
+    window: row(say("within"), "window", input("10s, 20m, 24h, 30d")), when: row(say("and when"), "when", input(`${numeric[0] ?? names[0]} > …`)),
   };
-  for (const name of ["ruleId", "ruleState", "aggregatorFunctionType", "aggregateFieldName", "limitOperatorType", "limit", "window"]) if (message[name] !== undefined && message[name] !== null) controls[name].value = message[name];
-  controls.filter.value = Object.entries(message.filter ?? {}).map(([name, values]) => { const all = [values].flat().map((value) => (/^[\w.-]+$/.test(value) ? value : JSON.stringify(value))); return all.length > 1 ? `${name} in (${all.join(", ")})` : `${name} = ${all[0]}`; }).join(" and ");
-  const verdict = make("div"), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, "Publish");
-  let text = "";
-  const judge = () => {
-    const of = LAYOUT.running[controls.aggregatorFunctionType.value].of;
-    parts.field.hidden = of !== "field";
-    parts.unique.hidden = of !== "unique";
+  const pair = (...both) => make("div", { class: "lab-pair" }, ...both);
+  const parts = [fields.keys, fields.filter, pair(fields.function, fields.field), fields.unique, pair(fields.operator, fields.limit), fields.window, fields.when];
+  const more = make("p", { class: "lab-soft" }, say("This rule says more than the fields can show: edit its sentence."));
+  const sentence = row(say("as a sentence"), "sentence", make("textarea", { spellcheck: false }));
+  const verdict = make("div", { id: "verdict" }), answer = make("div"), publish = make("button", { class: "jupyter-button mod-primary" }, say("Publish"));
+  controls.sentence.setAttribute("aria-describedby", "verdict");
+  let text = "", then = "";
+
+  /** Shows the fields that the function takes. */
+  function fit() {
+    const { of } = LAYOUT.running[controls.function.value], options = of === "field" ? numeric : ["events", ...names], before = controls.field.value;
+    fields.field.hidden = of === "unique";
+    fields.unique.hidden = of !== "unique";
+    controls.field.replaceChildren(...options.map((name) => make("option", {}, name)));
+    if (options.includes(before)) controls.field.value = before;
+  }
+
+  function fill(rule) {
+    const [{ of, operator, limit }] = rule.conditions;
+    for (const part of parts) part.hidden = !rule.isPlain;
+    more.hidden = rule.isPlain;
+    then = meaning({ ...rule, when: null }).slice(meaning({ ...rule, when: null, atMost: null, action: null }).length);
+    if (!rule.isPlain) return;
+    controls.function.value = of.function;
+    fit();
+    const values = { keys: rule.keys, filter: rule.filter ? whenText(rule.filter) : "", field: of.field ?? "events", unique: of.unique, operator: SYMBOLS[operator], limit: limitText(limit), window: durationText(of.windowMs), when: rule.when ? whenText(rule.when) : "" };
+    for (const name in values) controls[name].value = values[name];
+  }
+
+  function writeSentence() {
+    fit();
+    const value = (name) => (Array.isArray(controls[name].value) ? controls[name].value.join(", ") : controls[name].value.trim()), after = (word, name) => (value(name) ? ` ${word} ${value(name)}` : "");
+    const of = LAYOUT.running[controls.function.value].of === "unique" ? value("unique") : value("field");
+    controls.sentence.value = `${value("function")}(${of})${after("where", "filter")}${after("per", "keys")} over ${value("window")} ${value("operator")} ${value("limit")}${value("when") && ","}${after("when", "when")}${then}`;
+    judge();
+  }
+
+  function readSentenceOf() {
+    const rule = judge();
+    if (rule) fill(rule);
+  }
+
+  /** The rule that the form is, or null; and says what is wrong with it. */
+  function judge() {
+    let rule = null;
     try {
-      text = messageOf(controls, of, message);
-      const { rule } = readMessage(text, schema), before = room.rules.find((each) => each.id === String(rule.id));
-      verdict.replaceChildren(said(meaning(rule, schema) + (before ? ` · replaces rule ${before.id} version ${before.version}` : ""), "good"));
-      publish.disabled = false;
+      const carried = CARRIED.filter((name) => has(given, name)).map((name) => [name, given.get(name)]);
+      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema), ...carried]));
+      ({ rule } = readMessage(text, schema));
+      const before = room.rules.find((each) => each.id === String(rule.id));
+      verdict.replaceChildren(said(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
     } catch (error) {
       if (!(error instanceof Bad)) throw error;
-      verdict.replaceChildren(said(`Not a rule yet: ${error.message}`, "bad"));
-      publish.disabled = true;
+      verdict.replaceChildren(said(say("Not a rule yet: {problem}", { problem: error.message }), "bad"));
     }
-  };
-  publish.onclick = () => { room.answer = answer; sendRule(text); };
-  const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => { room.answer = answer; sendRule(JSON.stringify({ ruleId: message.ruleId, ruleState: state })); } }, label);
-  const inForce = room.rules.some((rule) => rule.id === String(message.ruleId)) ? [change("Activate", "ACTIVE"), change("Pause", "PAUSE"), change("Delete", "DELETE")] : [];
-  beside(title, make("div", { class: "lab-form" }, ...Object.values(parts)), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));
-  room.chosen = String(message.ruleId);
+    publish.disabled = rule === null;
+    controls.sentence.setAttribute("aria-invalid", String(rule === null));
+    return rule;
+  }
+
+  const { rule } = readMessage(jsonText(given), schema);
+  controls.id.value = String(rule.id);
+  controls.state.value = rule.state;
+  controls.sentence.value = meaning(rule);
+  fill(rule);
+  publish.onclick = () => sendRule(text, answer);
+  const change = (label, state) => make("button", { class: "jupyter-button", "data-state": state, onclick: () => sendRule(`{"ruleId":${rule.id},"ruleState":"${state}"}`, answer) }, label);
+  const inForce = room.rules.some((each) => each.id === String(rule.id)) ? [change(say("Activate"), "ACTIVE"), change(say("Pause"), "PAUSE"), change(say("Delete"), "DELETE")] : [];
+  beside(title, make("div", { class: "lab-form" }, pair(...about), ...parts, more, sentence), make("div", { class: "lab-foot" }, verdict, make("div", { class: "lab-tools" }, publish, ...inForce), answer));
+  room.chosen = String(rule.id);
   judge();
   showButtons();
 }
 
-/** The form's controls as a message; a number is written as it stands, so that it stays exact. */
-function messageOf(controls, of, before) {
-  const kept = Object.fromEntries(["action", "ttl", "severity", "title", "labels"].filter((name) => name in before).map((name) => [name, before[name]]));
-  const message = { ...kept, ruleState: controls.ruleState.value, groupingKeyNames: controls.groupingKeyNames, aggregatorFunctionType: controls.aggregatorFunctionType.value, limitOperatorType: controls.limitOperatorType.value, limit: controls.limit.value.trim(), window: controls.window.value.trim() };
-  if (of === "field") message.aggregateFieldName = controls.aggregateFieldName.value;
-  if (of === "unique") message.unique = controls.unique;
-  const filter = readConditions(controls.filter.value), asTyped = (name, value) => room.schema.byName.get(name)?.type === "long" && /^-?\d{1,19}$/.test(value) ? value : JSON.stringify(value);
-  const conditions = [...filter].map(([name, values]) => `${JSON.stringify(name)}:[${values.map((value) => asTyped(name, value)).join(",")}]`);
-  return `{"ruleId":${JSON.stringify(controls.ruleId.value.trim())},${conditions.length ? `"filter":{${conditions.join(",")}},` : ""}${JSON.stringify(message).slice(1)}`;
-}
-
-function sendRule(text) {
-  room.sent = text;
+/** `answer`: where the engine's answer is to stand. */
+function sendRule(text, answer) {
+  Object.assign(room, { sent: text, answer });
   send({ kind: "control", text });
 }
 
 /** The engine's answer to what was sent last. */
 function answered(ack) {
-  const good = ack.status === "accepted";
-  if (good) {
-    const given = JSON.parse(room.sent), id = ack.ruleId;
-    if (ack.ruleState === "DELETE") room.messages.delete(id);
-    else room.messages.set(id, { ...(room.messages.get(id) ?? {}), ...given });
+  const good = ack.status === "accepted", { ruleId: id, version, ruleState: state } = ack;
+  if (good && state === "DELETE") room.messages.delete(id);
+  else if (good) {
+    const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
+    room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
-  room.answer?.replaceChildren(said(good ? `accepted rule ${ack.ruleId} version ${ack.version}: ${ack.ruleState}` : `rejected: ${ack.reason}`, good ? "good" : "bad"));
+  room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: ack.reason }), good ? "good" : "bad"));
 }
 
-const rulesText = () => [...room.messages.values()].map((message) => JSON.stringify(message));
-
 function chooseRule(id) {
-  if (room.messages.has(id)) openForm(`Rule ${id}`, { ...room.messages.get(id), ruleId: id });
+  if (room.messages.has(id)) openForm(say("Rule {id}", { id }), room.messages.get(id));
 }
 
 /** Of Activate, Pause, Delete those that mean something now. */
@@ -140,9 +143,17 @@ function showButtons() {
   for (const button of document.querySelectorAll("#side-body [data-state]")) button.hidden = !rule || rule.state === button.dataset.state;
 }
 
-/** The simulated stream, with the first rules. */
-function start() {
-  room.messages = new Map(data.rules.payments.map((text) => [String(JSON.parse(text).ruleId), JSON.parse(text)]));
-  open({ schema: data.schemas[0], skip: 0 }, data.rules.payments);
+/** Opens a source with its first rules. */
+function begin(source, rules) {
+  const schema = schemaOf(source.schema), given = rules.map((text) => attributesOf(text, schema));
+  room.messages = new Map(given.map((attributes) => [String(textOf(attributes.get("ruleId"))), attributes]));
+  open(source, rules);
 }
+
+/** The simulated stream. */
+const start = () => begin({ schema: data.schemas[0], skip: 0 }, data.rules.payments);
+
+byId("again").onclick = () => open(room.source, [...room.messages.values()].map(jsonText));
+byId("back").onclick = start;
+speak(firstLanguage());
 start();

@@ -11,13 +11,13 @@ function inferred(name, text, whole) {
   if (!whole) lines.pop();
   const first = lines.find((line) => line.trim()) ?? "";
   const csv = !/^\ufeff?\s*[{[]/.test(first);
-  if (/^\ufeff?\s*\[/.test(first)) throw new Bad("a JSON list; expected a record a line: `jq -c '.[]'` makes lines of it");
+  if (/^\ufeff?\s*\[/.test(first)) throw new Bad(say("The file is one JSON list; expected one record per line: jq -c '.[]' makes lines of it."));
   const found = csv ? ofCsv(lines) : ofJson(lines);
-  if (!found.records) throw new Bad("no record could be read; expected JSON, an object a line, or CSV with a header");
+  if (!found.records) throw new Bad(say("No record could be read; expected JSON, one object per line, or CSV with a header."));
   const names = new Set(), fields = [...found.columns].slice(0, MOST_FIELDS).map(([path, values]) => fieldFor(JSON.parse(path), values, names, csv));
   const complete = fields.filter(({ values }) => values.length === found.records);
   const times = complete.filter(({ field }) => field.type === "time").sort((a, b) => TIME_WORDS.test(b.field.name) - TIME_WORDS.test(a.field.name));
-  if (!times.length) throw new Bad("no event time: no field of all records is a time, as ISO 8601 text or a number of s, ms, us or ns since the epoch");
+  if (!times.length) throw new Bad(say("No event time: no field of all records is a time, as ISO 8601 text or as a number of s, ms, us or ns since the epoch."));
   const ids = complete.filter(({ field, values }) => ["long", "string"].includes(field.type) && new Set(values.map(String)).size === values.length)
     .sort((a, b) => ID_WORDS.test(b.field.name) - ID_WORDS.test(a.field.name));
   const line = { name: fields.some(({ field }) => field.name === "line") ? "line.number" : "line", type: "long", virtual: true };
@@ -25,7 +25,7 @@ function inferred(name, text, whole) {
     name: name.replace(/[^\w.-]/g, "_").slice(0, 60), fields: [...fields.map(({ field }) => field), ...(csv ? [] : [line])],
     id_fields: [ids[0]?.field.name ?? line.name], time_field: times[0].field.name, records: csv ? "csv" : "json", nan: "null", delimiter: found.delimiter,
   };
-  if (csv && !ids.length) throw new Bad("no id: no column tells the rows apart");
+  if (csv && !ids.length) throw new Bad(say("No id: no column has a different value in each row."));
   return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0 };
 }
 

@@ -10,7 +10,17 @@ from lab.page import loop
 PLACES = (
     *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE", "HIGH_PART", "PARTS"),
     *("KIND", "RULE_ID", "WINDOW", "COLUMN", "NEEDS", "NEEDS_END", "FIRST", "LAST", "QUEUE", "WIDTH"),
-    *("LIMITS", "POSITIONS", "EXCLUDES", "CONDITION_COLUMNS", "SPOKE_BIT"),
+    *(
+        "LIMITS",
+        "POSITIONS",
+        "COMPARED",
+        "EXCLUDES",
+        "CONDITION_COLUMNS",
+        "PLUS_LIMBS",
+        "SPOKE_BIT",
+        "CONDITION",
+    ),
+    "SUPPRESSED",
 )
 KINDS = ("COUNT_SINCE", "LOWEST")
 FRAME = (

@@ -4,14 +4,16 @@
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 LAYOUT.never = BigInt(LAYOUT.never);
-const RATES = [10, 50, 100, 200, 500, 1000, 2000, 5000], KEPT_ALERTS = 2000, SHOWN_ALERTS = 200, KEPT_S = 120, HEAD = 1 << 20;
+const RATES = [10, 50, 100, 200, 500, 1000, 2000, 5000], KEPT_ALERTS = 2000, SHOWN_ALERTS = 200, KEPT_LETTERS = 50, KEPT_S = 120, HEAD = 1 << 20;
 const number = (value) => Math.round(value).toLocaleString("en-US");
 const short = (value) => {
   for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) if (value >= size) return `${(value / size).toFixed(value / size >= 100 ? 0 : value / size >= 10 ? 1 : 2)} ${unit}`;
   return number(value);
 };
 const utc = (ms) => new Date(ms).toISOString().replace("T", " ").slice(0, -1);
-const visible = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/g, (sign) => /[\ud800-\udfff]/.test(sign) ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** A sentence in the reader's language, with values for its named placeholders. */
+const say = (sentence, values = {}) => (room.words[sentence] ?? sentence).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
 /** An element with a class, texts and elements in it. */
 function make(kind, attributes = {}, ...inside) {
@@ -37,7 +39,7 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null };
+const room = { words: {}, told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null };
 
 /** A new engine, on the simulated stream or on somebody's file. */
 function open(source, rules) {
@@ -46,9 +48,9 @@ function open(source, rules) {
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
   room.worker = new Worker(address);
   room.worker.onmessage = ({ data: message }) => (message.kind === "ack" ? answered(message.ack) : show(message));
-  room.worker.onerror = (error) => pulse("bad", `the engine ended: ${error.message}`);
+  room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
   room.schema = schemaOf(source.schema);
-  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source });
+  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, told: null });
   const wasm = Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0));
   room.worker.postMessage({ kind: "open", wasm, schema: source.schema, rules, rate: Number(rateModel.get("texts")[rateModel.get("position")].replace(",", "")), file: source.file, skip: source.skip });
   for (const id of ["bursts", "rate", "fast"]) byId(id).hidden = Boolean(source.file);
@@ -70,58 +72,111 @@ function pulse(kind, text) {
 
 /** Shows what the worker tells. */
 function show(told) {
-  const { counts } = told;
+  const { counts } = told, name = room.source.file?.name, letters = counts.deadLetters;
   room.alerts.push(...told.alerts);
   room.alerts.splice(0, room.alerts.length - KEPT_ALERTS);
   room.letters.push(...told.letters);
-  room.letters.splice(0, room.letters.length - 50);
-  room.rules = told.rules;
-  room.fired = told.fired;
+  room.letters.splice(0, room.letters.length - KEPT_LETTERS);
+  Object.assign(room, { rules: told.rules, fired: told.fired, told });
   room.samples.push([told.now, told.perSecond]);
   while (room.samples[0][0] < told.now - KEPT_S * 1000) room.samples.shift();
-  const where = room.source.file ? `plays ${room.source.file.name}` : "runs in this page";
-  const state = told.ended ? `${room.source.file.name} is played: ${number(counts.records)} records` : pressed("pause") ? "the stream is paused" : `the engine ${where}`;
-  const many = counts.deadLetters >= Math.max(0.01 * counts.records, 10), all = counts.records && counts.deadLetters === counts.records;
+  const many = letters >= Math.max(0.01 * counts.records, 10), all = counts.records && letters === counts.records;
+  const state = told.ended ? say("{name} is played: {count} records", { name, count: number(counts.records) }) : pressed("pause") ? say("the stream is paused")
+    : name ? say("the engine plays {name}", { name }) : say("the engine runs in this page");
   pulse(all ? "bad" : many ? "warning" : "good", state);
   const facts = [
-    ["judged/s", number(told.perSecond), "events that the engine judges a second"],
-    ["judged", short(counts.records), `${number(counts.records)} records so far`],
-    ["held", short(told.held), `${number(told.held)} events that a window may still need`],
-    ["memory, bytes", short(told.bytes), "what the engine has of this page's memory"],
-    ["alerts", short(counts.alerts), `${number(counts.alerts)} alerts so far`],
-    ["dead letters", number(counts.deadLetters), "records that could not be read"],
+    [say("evaluated/s"), number(told.perSecond), say("events that the engine evaluates")],
+    [say("evaluated"), short(counts.records), say("{count} records so far", { count: number(counts.records) })],
+    [say("stored"), short(told.held), say("{count} events that a window may still need", { count: number(told.held) })],
+    [say("memory, bytes"), short(told.bytes), say("the memory of the engine in this page")],
+    [say("alerts"), short(counts.alerts), say("{count} alerts so far", { count: number(counts.alerts) })],
+    [say("dead letters"), number(letters), say("records that could not be read")],
   ];
-  byId("facts").replaceChildren(...facts.map(([name, value, meaning]) => make("div", { title: meaning }, make("b", {}, value), make("span", {}, name))));
-  byId("said").replaceChildren(...(room.letters.length ? [said(`${number(counts.deadLetters)} of ${number(counts.records)} records are dead letters, the last: ${room.letters.at(-1).reason}`, many ? "warning" : "")] : []));
+  byId("facts").replaceChildren(...facts.map(([called, value, meant]) => make("div", { title: meant }, make("b", {}, value), make("span", {}, called))));
+  const last = room.letters.at(-1)?.reason;
+  byId("said").replaceChildren(...(last ? [said(say("{count} of {all} records are dead letters, the last: {reason}", { count: number(letters), all: number(counts.records), reason: last }), many ? "warning" : "")] : []));
   drawRate(told);
-  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.meaning), number(told.fired[rule.id] ?? 0)]));
-  if (told.alerts.length) alertTable.set("rows", room.alerts.slice(-SHOWN_ALERTS).reverse().map((alert) => [alertKey(alert), utc(alert.eventTime), `${alert.ruleId} v${alert.version}`, visible(alert.key), `${grouped(alert.aggregate)} ${alert.operator} ${grouped(alert.limit)}`]));
+  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.meaning), alertsOf(rule.id, told)]));
+  if (told.alerts.length) showAlerts();
   showButtons();
 }
-const alertKey = (alert) => JSON.parse(alert.json).alertId;
-const grouped = (text) => text.replace(/^-?\d+/, (digits) => digits.replace(/\d(?=(\d{3})+$)/g, "$&,"));
 
+function alertsOf(id, { fired, suppressed }) {
+  const count = number(fired[id] ?? 0);
+  return suppressed[id] ? say("{count} (+ {suppressed} suppressed)", { count, suppressed: number(suppressed[id]) }) : count;
+}
+
+const alertKey = (alert) => JSON.parse(alert.json).alertId;
+const valueText = ({ aggregate, operator, limit }) => `${thousands(aggregate)} ${operator} ${thousands(limit)}`;
+const showAlerts = () => alertTable.set("rows", room.alerts.slice(-SHOWN_ALERTS).reverse().map((alert) => [alertKey(alert), `${alert.ruleId} v${alert.version}`, visible(alert.key), valueText(alert), utc(alert.eventTime)]));
+
+/** The rate as a line, as a sentence, and as a table. */
 function drawRate(told) {
-  const most = Math.max(...room.samples.map(([, rate]) => rate), 1), at = (time) => 240 - (240 * (told.now - time)) / (KEPT_S * 1000);
-  const points = room.samples.map(([time, rate]) => `${at(time).toFixed(1)},${(98 - (94 * rate) / most).toFixed(1)}`).join(" ");
-  byId("chart").innerHTML = `<polyline points="${points}"/>`;
-  byId("chart-text").textContent = `events judged per second over the last ${KEPT_S} s, at most ${number(most)}`;
+  const most = Math.max(...room.samples.map(([, rate]) => rate), 1), ago = (time) => (told.now - time) / 1000, span = Math.max(ago(room.samples[0][0]), 10);
+  const points = room.samples.map(([time, rate]) => `${(240 - (240 * ago(time)) / span).toFixed(1)},${(98 - (94 * rate) / most).toFixed(1)}`), [left] = points[0].split(",");
+  byId("chart").innerHTML = `<polygon points="${left},100 ${points.join(" ")} 240,100"/><polyline points="${points.join(" ")}"/>`;
+  const text = say("Events evaluated per second over the last {seconds} s: now {now}, at most {most}.", { seconds: number(span), now: number(told.perSecond), most: number(most) });
+  byId("chart-text").textContent = text;
+  byId("chart").setAttribute("aria-label", text);
+  if (!byId("chart-table").open) return;
+  const rows = new Map(room.samples.map(([time, rate]) => [Math.round(ago(time) / 10) * 10, rate])), cell = (kind, text) => make(kind, { class: "number" }, text);
+  byId("chart-table").lastElementChild.replaceChildren(make("table", {}, make("tr", {}, ...[say("seconds ago"), say("evaluated/s")].map((name) => make("th", { class: "number", scope: "col" }, name))),
+    ...[...rows].reverse().map(([seconds, rate]) => make("tr", {}, cell("td", String(seconds)), cell("td", number(rate))))));
 }
 
 // -- tables -----------------------------------------------------------------------------------------------------------
 
-const rateModel = new Model({ label: "events/s", texts: RATES.map(number), position: RATES.indexOf(200), text: "200", disabled: false }, ({ position }) => {
+const rateModel = new Model({ label: "", texts: RATES.map(number), position: RATES.indexOf(200), text: "200", disabled: false }, ({ position }) => {
   rateModel.values.position = position;
   rateModel.set("text", number(RATES[position]));
   send({ kind: "set", values: {}, rate: RATES[position] });
 });
-const ruleTable = new Model({ columns: ["rule", "state", "alerts when", "alerts"], rows: [], numeric: [3], wide: [2], selected: "", label: "Rules", empty: "No rule is in force. New rule, above, opens a form for the first one.", steady: false });
-const alertTable = new Model({ columns: ["event time (UTC)", "rule", "group", "held"], rows: [], numeric: [], wide: [2], selected: "", label: "Alerts, the newest first", empty: "no alert yet", steady: true });
+const ruleTable = new Model({ columns: [], rows: [], numeric: [3], wide: [2], selected: "", label: "", empty: "", steady: false });
+const alertTable = new Model({ columns: [], rows: [], numeric: [2], wide: [1], selected: "", label: "", empty: "", steady: true });
 renderSlider({ model: rateModel, el: byId("rate") });
 for (const [model, id, chosen] of [[ruleTable, "rules", chooseRule], [alertTable, "alerts", chooseAlert]]) {
   renderTable({ model, el: byId(id) });
   model.on("change:selected ", () => model.get("selected") && chosen(model.get("selected")));
 }
+
+// -- the reader's language ----------------------------------------------------------------------------------------------
+
+/** Says everything in a language from now on; the browser remembers it for as long as the page is open. */
+function speak(language) {
+  room.words = data.words[language] ?? {};
+  document.documentElement.lang = language;
+  byId("language").value = language;
+  for (const element of document.querySelectorAll("[data-say]")) {
+    element.english ??= element.textContent;
+    element.textContent = say(element.english);
+  }
+  for (const name of ["title", "aria-label"]) for (const element of document.querySelectorAll(`[data-say-${name}]`)) element.setAttribute(name, say(element.getAttribute(`data-say-${name}`)));
+  document.title = say("Control room");
+  rateModel.set("label", say("events/s"));
+  Object.assign(ruleTable.values, { label: say("Rules"), empty: say("No rule is in force. Press New rule to create one.") });
+  ruleTable.set("columns", [say("rule"), say("state"), say("alerts when"), say("alerts")]);
+  Object.assign(alertTable.values, { label: say("Alerts, newest first"), empty: say("no alert yet") });
+  alertTable.set("columns", [say("rule"), say("group"), say("value"), say("event time (UTC)")]);
+  for (const note of document.querySelectorAll(".lab-held")) note.textContent = say("updates pause while you are here");
+  const bursts = {
+    pair: [say("pair"), say("a few large payments of one payer to one beneficiary")], beneficiary: [say("beneficiary"), say("payments of many payers to one beneficiary, large in total")],
+    surge: [say("surge"), say("very many payments of one type within two seconds")],
+  };
+  byId("bursts").replaceChildren(make("span", {}, say("plant")), ...Object.entries(bursts).map(([name, [called, meant]]) => make("button", { class: "jupyter-button", title: meant, onclick: () => send({ kind: "burst", name }) }, called)));
+  if (room.told) show({ ...room.told, alerts: [], letters: [] });
+}
+
+/** The language chosen before, else the browser's first one that the page knows. */
+function firstLanguage() {
+  const known = ["en", ...Object.keys(data.words)], wanted = [sessionStorage.getItem("language"), ...navigator.languages.map((each) => each.slice(0, 2))];
+  return wanted.find((each) => known.includes(each)) ?? "en";
+}
+
+byId("language").onchange = ({ target }) => {
+  sessionStorage.setItem("language", target.value);
+  close();
+  speak(target.value);
+};
 
 // -- the panel beside -------------------------------------------------------------------------------------------------
 
@@ -144,17 +199,16 @@ function close() {
 function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
-  const rows = [["rule", rule ? rule.meaning : `${alert.ruleId}, which is gone`], ["group", alert.key], ["held", `${grouped(alert.aggregate)} ${alert.operator} ${grouped(alert.limit)}`], ["event", alert.eventId], ["event time", `${utc(alert.eventTime)} UTC`]];
-  beside(`Alert of rule ${alert.ruleId}`, make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, "As programs get it:"), make("pre", {}, alert.json));
+  const several = alert.conditions.map((each) => [say("condition"), each.aggregate === null || each.limit === null ? say("no value") : valueText(each)]);
+  const rows = [[say("rule"), rule ? rule.meaning : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
+  beside(say("Alert of rule {id}", { id: alert.ruleId }), make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
 }
 
 byId("close").onclick = close;
 addEventListener("keydown", (event) => { if (event.key === "Escape" && !byId("side").hidden) close(); });
-byId("new").onclick = () => { ruleTable.set("selected", ""); openForm(`New rule`, proposal()); };
+byId("new").onclick = () => { ruleTable.set("selected", ""); openForm(say("New rule"), proposal()); };
 byId("pause").onclick = () => { setPressed("pause", !pressed("pause")); send({ kind: "set", values: { paused: pressed("pause") } }); };
 byId("fast").onclick = () => { setPressed("fast", !pressed("fast")); send({ kind: "set", values: { fast: pressed("fast") } }); };
-byId("again").onclick = () => open(room.source, rulesText());
-byId("back").onclick = () => start();
 byId("download").onclick = () => {
   const cell = (value) => `"${(/^[=+\-@\t\r\n]/.test(value) && !/^-?[\d.,]+$/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`;
   const rows = room.alerts.map((alert) => [utc(alert.eventTime), alert.ruleId, alert.version, alert.key, alert.aggregate, alert.operator, alert.limit, alert.eventId].map(String).map(cell).join(","));
@@ -162,7 +216,6 @@ byId("download").onclick = () => {
   link.click();
   URL.revokeObjectURL(link.href);
 };
-for (const name of Object.keys(BURSTS)) byId("bursts").append(make("button", { class: "jupyter-button", onclick: () => send({ kind: "burst", name }) }, name));
 
 // -- own events -------------------------------------------------------------------------------------------------------
 
@@ -172,22 +225,20 @@ async function offer(file) {
   try {
     found = inferred(file.name, await file.slice(0, HEAD).text(), file.size <= HEAD);
   } catch (error) {
-    beside(file.name, said(`${error instanceof Bad ? error.message : "this file cannot be read"}`, "bad"));
+    beside(file.name, said(error instanceof Bad ? error.message : say("this file cannot be read"), "bad"));
     return;
   }
   const names = new Set(found.schema.fields.map((field) => field.name));
-  const known = found.skip ? null : data.schemas.find((schema) => schema.fields.filter((field) => ![...schema.optional].includes(field.name)).every((field) => names.has(field.name)));
+  const same = found.skip ? null : data.schemas.find((schema) => schema.fields.filter((field) => !schema.optional.includes(field.name)).every((field) => names.has(field.name)));
   const pick = (label, options) => make("label", {}, make("span", {}, label), make("select", { "aria-label": label }, ...options.map((name) => make("option", {}, name))));
-  const id = pick("id", found.ids), time = pick("event time", found.times);
+  const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {
-    const schema = known ?? { ...found.schema, id_fields: [id.lastChild.value], time_field: time.lastChild.value };
-    const rules = known ? data.rules[known.name] ?? [] : [];
-    room.messages = new Map(rules.map((text) => [String(JSON.parse(text).ruleId), JSON.parse(text)]));
-    open({ schema, file, skip: found.skip }, rules);
-  } }, "Play them");
+    const schema = same ?? { ...found.schema, id_fields: [id.lastChild.value], time_field: time.lastChild.value };
+    begin({ schema, file, skip: found.skip }, same ? data.rules[same.name] ?? [] : []);
+  } }, say("Play them"));
   const fields = found.schema.fields.filter((field) => !field.virtual).map((field) => `${field.name} (${field.type}${field.unit ? `, ${field.unit}` : ""})`).join(", ");
-  const of = known ? [make("p", {}, `These are ${known.name}, a schema that the kit knows.`)] : [make("p", {}, `Fields found: ${visible(fields)}.`), make("div", { class: "lab-form" }, id, time)];
-  beside(file.name, ...of, make("p", {}, "They are read here and stay here."), make("div", { class: "lab-tools" }, play));
+  const of = same ? [make("p", {}, say("These are {name}, a schema that the page knows.", { name: same.name }))] : [make("p", {}, say("Fields found: {fields}.", { fields: visible(fields) })), make("div", { class: "lab-form" }, id, time)];
+  beside(file.name, ...of, make("p", {}, say("They are read in this page and stay on this machine.")), make("div", { class: "lab-tools" }, play));
   play.focus();
 }
 

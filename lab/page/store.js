@@ -3,7 +3,7 @@
 
 const SMALLEST = 6; // 2^6 bytes
 const ALERTS_AT_ONCE = 4096, ROOM_AT_FIRST = 1024;
-const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"];
+const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], NOT_HERE = 255;
 const powerOfTwo = (least) => { let size = 1; while (size < least) size *= 2; return size; };
 
 /** Room in the module's memory, in sizes that are powers of two: what is given back is taken again. */
@@ -77,24 +77,26 @@ class Route {
   }
 
   _set(rules) {
-    const { schema, memory } = this.engine;
+    const { schema, memory } = this.engine, at = LAYOUT.places;
     this.rules = rules;
-    for (const rule of rules) for (const name of rule.needs) if (!this.fields.includes(name)) this.fields.push(name);
+    for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
     this.needed = new Set(rules.flatMap((rule) => rule.needs));
+    this.wheres = new Map(rules.flatMap((rule) => rule.aggregations).filter((of) => of.where).map((of) => [of.whereName, of.where]));
+    this.whens = [...differentWhens(rules).values()];
     this.columns = valueColumns(this.fields, schema);
-    this.widestMs = Math.max(...rules.map((rule) => rule.windowMs));
+    this.widestMs = Math.max(...rules.map((rule) => rule.widestMs));
     this.numbers = numbersOf(rules, this.fields, schema);
-    const { aggregate, needs, unique, limit, upto, firing, when, aggregates } = this.numbers;
+    const { aggregates, conditions, whenColumns, ...arrays } = this.numbers, width = (name, size) => [8, arrays[name].length / size, size];
     this.asArrays?.release();
     this.asArrays = new Arrays(memory, {
-      aggregate: [8, aggregates, LAYOUT.places.EXCLUDES + 1], needs: [8, needs.length / 2, 2], unique: [8, unique.length],
-      limit: [8, limit.length / 4, 4], upto: [8, upto.length / 6, 6], firing: [8, firing.length], when: [8, when.length / 2, 2],
-      condition: [8, 0, LAYOUT.places.CONDITION_COLUMNS], joined: [8, 0, LAYOUT.places.SPOKE_BIT + 1], measured: [8, aggregates, 4],
+      aggregate: width("aggregate", at.EXCLUDES + 1), needs: width("needs", 2), unique: [8, arrays.unique.length], limit: width("limit", 4), upto: width("upto", 6), firing: [8, arrays.firing.length],
+      when: width("when", 2), condition: width("condition", at.CONDITION_COLUMNS), joined: width("joined", at.SPOKE_BIT + 1), measured: [8, aggregates, 4],
     });
-    for (const [name, values] of Object.entries({ aggregate, needs, unique, limit, upto, firing, when })) this.asArrays.i64(name).set(values);
+    for (const name in this.asArrays.shapes) if (arrays[name]) this.asArrays.i64(name).set(arrays[name]);
+    this.mostRows = rules.length + 2 * conditions; // of alerts, at one event
     this.batch?.release();
     this.batch = new Arrays(memory, {
-      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS], when: [8, ROWS, 0],
+      time: [8, ROWS], id: [8, ROWS], key_group: [8, ROWS], key: [8, ROWS, this.keyColumns.length], value: [8, ROWS, this.columns.size], group: [8, ROWS], when: [8, ROWS, whenColumns],
     });
   }
 
@@ -151,15 +153,15 @@ class Route {
     this.layOut({}, { before, widestMs, kept });
   }
 
-  /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, alert's numbers)` for each alert. */
+  /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number. Gives what became of each row. */
   judge(columns, unclaimed, found) {
-    const rows = this._rows(columns);
-    if (!rows.length) return;
+    const rows = this._rows(columns), fates = new Uint8Array(columns.rows).fill(NOT_HERE);
+    if (!rows.length) return fates;
     for (const row of rows) unclaimed[row] = 0;
-    const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS } = LAYOUT.places;
+    const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS, ROW, RULE, CONDITION, HIGH_PART, SUPPRESSED } = LAYOUT.places;
     this._fill(columns, rows);
     if (this.events + rows.length > this.store.shapes.event[1]) this.layOut({ events: rows.length });
-    const width = LAYOUT.places.PARTS + 1, most = this.rules.length + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most);
+    const width = LAYOUT.places.PARTS + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most);
     const fate = memory.take(ROWS);
     let done = 0;
     while (done < rows.length) {
@@ -180,31 +182,29 @@ class Route {
       engine.call("evaluate");
       done = Number(frame[DONE]);
       const fired = Number(frame[FIRED]), numbers = memory.i64(alerts, width * fired);
-      for (let n = 0; n < fired; n++) {
-        const alert = numbers.slice(n * width, (n + 1) * width);
-        found(rows[Number(alert[LAYOUT.places.ROW])], this.rules[Number(alert[LAYOUT.places.RULE])], alert);
+      for (let n = 0; n < fired; ) {
+        const [row, rule] = [ROW, RULE].map((place) => Number(numbers[n * width + place])), values = [];
+        for (; n < fired && numbers[n * width + ROW] === BigInt(row) && numbers[n * width + RULE] === BigInt(rule); n++)
+          values[Number(numbers[n * width + CONDITION])] = numbers.slice(n * width + HIGH_PART, (n + 1) * width);
+        if (SUPPRESSED in values) engine.suppressed[this.rules[rule].id] = (engine.suppressed[this.rules[rule].id] ?? 0) + 1;
+        else found(rows[row], this.rules[rule], values);
       }
     }
     engine.seq += rows.length;
-    for (const each of memory.bytes(fate, rows.length)) this.counts[FATES[each]]++;
+    memory.bytes(fate, rows.length).forEach((each, n) => {
+      fates[rows[n]] = each;
+      this.counts[FATES[each]]++;
+    });
     memory.give(alerts, 8 * width * most);
     memory.give(fate, ROWS);
+    return fates;
   }
 
   /** The rows that pass the filter and have a group. */
   _rows(columns) {
     const found = [], { byName } = this.engine.schema, valid = this.route.keys.map((name) => columns.valid[byName.get(name).number]);
-    const filters = this.route.filter.map(([name, values]) => {
-      const field = byName.get(name), pairs = columns.pairs[field.number];
-      const wanted = values.map((value) => field.numeric ? [Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n))] : [columns.texts.of(value), 0]);
-      return { valid: columns.valid[field.number], pairs, wanted, numeric: field.numeric };
-    });
-    next: for (let row = 0; row < columns.rows; row++) {
-      for (const each of valid) if (!each[row]) continue next;
-      for (const { valid: there, pairs, wanted, numeric } of filters)
-        if (!there[row] || !wanted.some(([low, high]) => pairs[2 * row] === low && (!numeric || pairs[2 * row + 1] === high))) continue next;
-      found.push(row);
-    }
+    const passes = this.route.filter ? truthOf(this.route.filter, columns) : () => true;
+    for (let row = 0; row < columns.rows; row++) if (valid.every((each) => each[row]) && passes(row)) found.push(row);
     return found;
   }
 
@@ -212,7 +212,7 @@ class Route {
   _fill(columns, rows) {
     const { engine, batch } = this, { schema } = engine;
     engine.digestsOf(columns, this.route.keys, rows);
-    engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name)), rows);
+    engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name) && !isBit(name)), rows);
     this._copy(columns.pairs[schema.time.number], rows, batch.i32("time"), 0, 1);
     this._copy(engine.ids(columns, rows), rows, batch.i32("id"), 0, 1);
     const width = this.keyColumns.length;
@@ -223,11 +223,13 @@ class Route {
     value.fill(0);
     this.fields.forEach((name, number) => {
       if (!this.needed.has(name)) return;
-      const field = schema.byName.get(name), valid = columns.valid[field.number];
-      this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
-      const flag = 2 * this.columns.get(`not null/${Math.floor(number / 63)}`), bit = number % 63;
-      for (let n = 0; n < rows.length; n++) if (valid[rows[n]]) value[2 * n * size + flag + (bit >> 5)] |= 1 << (bit & 31);
+      const field = schema.byName.get(name), isThere = this.wheres.has(name) ? truthOf(this.wheres.get(name), columns) : (row) => columns.valid[field.number][row];
+      if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
+      setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
+    const when = batch.i32("when"), { whenColumns } = this.numbers;
+    when.fill(0);
+    this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
   }
 
   /** Copies pairs of int32s into column `k` of a matrix of so many int64s a row. */
@@ -252,4 +254,10 @@ class Route {
   release() {
     for (const arrays of [this.store, this.asArrays, this.batch]) arrays.release();
   }
+}
+
+/** Sets a bit in column `k` of a matrix of so many int64s a row, for the rows of which something is true. */
+function setBits(into, rows, isTrue, width, k, bit) {
+  const place = 2 * k + (bit >> 5), mask = 1 << (bit & 31);
+  for (let n = 0; n < rows.length; n++) if (isTrue(rows[n])) into[2 * n * width + place] |= mask;
 }

@@ -2,6 +2,7 @@
 "use strict";
 
 const SLICE_MS = 20, TELL_MS = 250, MOST_TOLD = 200, AT_ONCE = 1000, CHUNK = 1 << 20;
+const STREAM_LATE_MS = 10000; // the simulated events are out of order by less; of a file nobody knows
 const state = { engine: null, stream: null, file: null, paused: false, fast: false, fired: {}, alerts: [], letters: [], samples: [], ended: false, began: 0 };
 
 onmessage = async ({ data }) => {
@@ -16,7 +17,7 @@ onmessage = async ({ data }) => {
 };
 
 async function open({ wasm, schema, rules, rate, file, skip }) {
-  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), { keyGroups: LAYOUT.keyGroups });
+  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), file ? {} : { lateMs: STREAM_LATE_MS });
   for (const rule of rules) control(rule, false);
   if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
   else state.stream = new Payments(rate, Date.now());
@@ -90,13 +91,13 @@ function tell() {
   if (!state.ended || samples.at(-1)?.records !== records) samples.push({ now, records });
   while (samples.length > 2 && samples[1].now < now - 1000) samples.shift();
   const [first, last] = [samples[0], samples.at(-1)];
-  const perSecond = !state.paused && !state.ended && last.now > first.now ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
+  const perSecond = !state.paused && !state.ended && last.now > first.now + TELL_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
   state.began ||= now;
   const fates = { duplicates: 0, droppedLate: 0 };
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
   postMessage({
     kind: "state", counts: { ...engine.counts, ...fates }, held: engine.held, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
-    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: state.fired, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
-    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, meaning: meaning(rule, engine.schema) })),
+    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: state.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
+    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, meaning: meaning(rule) })),
   });
 }

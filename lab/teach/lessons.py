@@ -176,7 +176,10 @@ def make() -> None:
 if __name__ == "__main__":
     _, *named = sys.argv
     for lesson in named[1:]:
-        found = SENTENCES[lesson]() if lesson in SENTENCES else list(texts(lesson))
+        if lesson == "page":
+            found = translations.page_words(named[0])
+        else:
+            found = SENTENCES[lesson]() if lesson in SENTENCES else list(texts(lesson))
         print(translations.update(named[0], lesson, found))
     if not named:
         make()

@@ -29,6 +29,10 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"``.+?``|`[^`\n]+`")
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 SENSES = " / "
+# in the page: of an element, of an attribute, in a script
+MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
+MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
+SAID_IN_PAGE = re.compile(r'\bsay\(("(?:[^"\\]|\\.)*")')
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 
 
@@ -93,6 +97,22 @@ def update(language: str, name: str, texts: list[str]) -> Path:
         file.write(HEAD.format(language=language).encode())
         write_po(file, catalog, width=0, omit_header=True)
     return path
+
+
+def page_sentences() -> list[str]:
+    """The sentences of the room as one HTML file."""
+    folder = FOLDER.parent.parent / "page"
+    html = (folder / "page.html").read_text()
+    said = MARKED.findall(html) + MARKED_ATTRIBUTE.findall(html)
+    for name in ("infer.js", "room.js", "form.js"):
+        said += [json.loads(text) for text in SAID_IN_PAGE.findall((folder / name).read_text())]
+    return list(dict.fromkeys(said))
+
+
+def page_words(language: str) -> list[str]:
+    """Those that the language's `words.po` does not have."""
+    known = pairs(language, "words")
+    return [text for text in page_sentences() if text not in known]
 
 
 def compile_words() -> None:

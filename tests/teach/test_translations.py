@@ -25,7 +25,7 @@ files = pytest.mark.parametrize(
         (language, path.stem)
         for language in translations.languages()
         for path in sorted((translations.FOLDER / language).glob("*.po"))
-        if path.stem not in ("terms", "words", "messages")
+        if path.stem not in ("terms", "words", "messages", "page")
     ],
 )
 
@@ -173,6 +173,17 @@ def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(languag
         assert len(set(map(tuple, placeholders))) == 1, text
     folder = {"words": speaking.CATALOGS, "messages": speaking.MESSAGES}[name]
     assert json.loads((folder / f"{language}.json").read_text()) == pairs, "run: make lessons"
+
+
+@pytest.mark.parametrize("language", translations.languages())
+def test_the_page_speaks_each_language_with_its_placeholders(language):
+    """After a change of a sentence: python -m lab.teach.lessons LANGUAGE page, then fill what is empty."""
+    pairs, terms = translations.pairs(language, "page"), translations.pairs(language, "terms")
+    assert list(pairs) == translations.page_words(language)
+    for text, translation in pairs.items():
+        words, said = (re.sub(r"\{\w+\}", "", each) for each in (text, translation))
+        assert not list(translations.faults(words, said, terms)), text
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
 
 
 def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(monkeypatch):

@@ -1,0 +1,205 @@
+// `when`, `where` and filters: a condition on an event, read into a tree. lab.model.whenreader, lab.model.filters.
+//
+// any:   all {"or" all}            all: term {"and" term}            term: "(" any ")" | comparison
+// tree:  {any: […]} | {all: […]} | {field, clock, operator, operand}; operand: a value, {values}, {networks}, or {other: field}
+"use strict";
+
+const MOST_COMPARISONS = 100, MOST_BRACKETS = 10, MOST_VALUES = 1000;
+const SHOWS = { hour: [0n, 23n], weekday: [1n, 7n] }; // of clocks: the smallest and the largest number; 1 is Monday
+const WHEN_EXAMPLES = 'amount > 500, country in (KR, CN), name startsWith "A", ip in 10.0.0.0/8, country is null';
+const RELATIONS = {
+  "=": (sign) => sign === 0, "!=": (sign) => sign !== 0, ">": (sign) => sign > 0, ">=": (sign) => sign >= 0, "<": (sign) => sign < 0, "<=": (sign) => sign <= 0,
+};
+
+/** The condition that a text means. Throws a Bad, which says where, and what would be right. */
+function readWhen(text, schema, mostValues = MOST_VALUES) {
+  const reader = new WhenReader(text, schema, mostValues), when = reader.condition();
+  if (reader.next.kind !== "end") reader.refuseRest();
+  return when;
+}
+
+/** The same for conditions that differ only in the order of their parts. */
+function canonical(when) {
+  const ordered = inOrder(when), parts = ordered.all ?? [ordered];
+  const fixed = parts.every(({ field, clock, operator, operand }) => field && !clock && (operator === "=" ? !operand.other : operator === "in" && !operand.networks));
+  return fixed && new Set(parts.map(({ field }) => field)).size === parts.length ? joinedParts("all", [...parts].sort((a, b) => byCodePoint(a.field.name, b.field.name))) : ordered;
+}
+
+function inOrder(when) {
+  const how = when.all ? "all" : "any";
+  if (when[how]) {
+    const distinct = new Map(when[how].map(inOrder).map((part) => [whenText(part), part]));
+    return joinedParts(how, [...distinct].sort(([one], [other]) => byCodePoint(one, other)).map(([, part]) => part));
+  }
+  return when.operand?.values?.length === 1 ? { ...when, operator: when.operator === "in" ? "=" : "!=", operand: when.operand.values[0] } : when;
+}
+
+/** Several parts as one condition; brackets that change nothing leave no trace. */
+function joinedParts(how, parts) {
+  const flat = parts.flatMap((part) => part[how] ?? [part]);
+  return flat.length > 1 ? { [how]: flat } : flat[0];
+}
+
+class WhenReader extends Reader {
+  constructor(text, schema, mostValues = MOST_VALUES) {
+    super(text);
+    Object.assign(this, { schema, mostValues, comparisons: 0 });
+  }
+
+  /** A whole condition, as far as it goes. */
+  condition() {
+    this.comparisons = 0;
+    return this.any(0);
+  }
+
+  any(brackets) {
+    const parts = [this._all(brackets)];
+    while (this.next.isWord("or")) { this.take(); parts.push(this._all(brackets)); }
+    return joinedParts("any", parts);
+  }
+
+  _all(brackets) {
+    const parts = [this._term(brackets)];
+    while (this.next.isWord("and")) { this.take(); parts.push(this._term(brackets)); }
+    return joinedParts("all", parts);
+  }
+
+  _term(brackets) {
+    if (!this.next.isSign("(")) return this._comparison();
+    const opened = this.take();
+    if (brackets === MOST_BRACKETS) throw this.refuse(`expected at most ${MOST_BRACKETS} brackets in each other`, opened);
+    const when = this.any(brackets + 1);
+    if (this.next.kind === "end") throw this.refuse("this bracket is not closed", opened);
+    if (!this.next.isSign(")")) this.refuseRest();
+    this.take();
+    return when;
+  }
+
+  _comparison() {
+    if (this.next.isWord("not") && ["word", "sign"].includes(this.after(1).kind))
+      throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field != …, field is not null");
+    if (this.next.kind !== "word") throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
+    const name = this.take();
+    if (++this.comparisons > MOST_COMPARISONS) throw this.refuse(`expected at most ${MOST_COMPARISONS} comparisons`, name);
+    return this.next.isSign("(") && name.isWord(...Object.keys(SHOWS)) ? this._clock(name) : this._compared(name, this.field(name, this.schema));
+  }
+
+  /** What a clock shows, compared with numbers. */
+  _clock(name) {
+    this.take();
+    const of = this.take(), field = this.field(of, this.schema), shows = name.text.toLowerCase(), [least, most] = SHOWS[shows];
+    if (field.type !== "time" && field !== this.schema.time) throw this.refuse(`${field.name} is no time: ${name.text} is of a time`, of);
+    let zone = "UTC";
+    if (this.next.isSign(",")) {
+      this.take();
+      zone = this._one(name).text;
+    }
+    const last = this.last;
+    if (!this.take().isSign(")")) throw this.refuse(`expected ) after ${name.text}(${field.name}, zone`, this.last);
+    if (!isZone(zone)) throw this.refuse(`unknown time zone ${shown(zone)} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)`, last);
+    const sign = this.next, compared = this._compared(name, { name: shows, type: "long", numeric: true, scale: 0 }), { operand } = compared, values = operand?.values ?? [operand];
+    if (!values.every((value) => typeof value === "bigint" && value >= least && value <= most)) throw this.refuse(`${shows} is compared with numbers from ${least} to ${most}`, sign);
+    return { ...compared, field, clock: { shows, zone } };
+  }
+
+  _compared(name, field) {
+    let sign = this.take();
+    const negated = sign.isWord("not"), prefix = negated ? "not " : "";
+    if (negated) sign = this.take();
+    if (sign.isWord("in")) return { field, operator: `${prefix}in`, operand: this._values(field, name) };
+    if (sign.isWord("startswith")) {
+      if (field.type !== "string") throw this.refuse(`${field.name} is no text: startsWith is for texts`, sign);
+      return { field, operator: `${prefix}startsWith`, operand: this.valueOf(field, this._one(name)) };
+    }
+    if (sign.isWord("is") && !negated) return this._null(field);
+    if (sign.kind === "sign" && sign.text in RELATIONS && !negated) return { field, operator: sign.text, operand: this._operand(field, name, sign) };
+    if (sign.isSign("==", "<>")) throw this.refuse(`write ${sign.text === "==" ? "=" : "!="}: ${field.name} ${sign.text === "==" ? "=" : "!="} …`, sign);
+    if (negated) throw this.refuse(`expected in or startsWith after ${field.name} not`, sign);
+    throw this.refuse(`expected =, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null after ${field.name}`, sign);
+  }
+
+  _null(field) {
+    const negated = this.next.isWord("not");
+    if (negated) this.take();
+    if (!this.take().isWord("null")) throw this.refuse(`expected null: ${field.name} is null, ${field.name} is not null`, this.last);
+    return { field, operator: negated ? "is not null" : "is null" };
+  }
+
+  _one(name) {
+    if (!this.next.isValue) throw this.refuse(`expected a value for ${name.text}; one with signs goes in quotes`);
+    if (this.next.isWord("null")) throw this.refuse(`nothing equals null: write ${name.text} is null or ${name.text} is not null`);
+    return this.take();
+  }
+
+  _operand(field, name, sign) {
+    if (field.type === "boolean" && !["=", "!="].includes(sign.text)) throw this.refuse(`${field.name} is true or false: compare it with = or !=`, sign);
+    const token = this._one(name), other = this._other(field, token);
+    if (other) return { other };
+    this._noTime(field, token);
+    if (token.kind === "word" && field.type === "string" && networkOf(token.text))
+      throw this.refuse(`a network is compared with in: ${field.name} ${sign.text === "!=" ? "not " : ""}in ${token.text}`, token);
+    return this.valueOf(field, token);
+  }
+
+  _noTime(field, token) {
+    if (field.type === "time") throw this.refuse(`${field.name} is a time: only other times compare with it, or is null`, token);
+  }
+
+  /** The field that a word names, if it does not read as a number where a number is expected. */
+  _other(field, token) {
+    const other = token.kind === "word" && this.schema.byName.get(token.text);
+    if (!other) return null;
+    if (field.numeric && field.type !== "time") {
+      try { if (ofCell(field, token.text) !== null) return null; } catch { /* no number */ }
+    }
+    const [kind, otherKind] = [field, other].map(({ type, numeric }) => (["time", "boolean"].includes(type) ? type : numeric ? "number" : "text"));
+    if (kind !== otherKind) throw this.refuse(`${field.name} is a ${kind}, ${other.name} a ${otherKind}${kind === "text" ? `; a text goes in quotes: "${token.text}"` : ""}`, token);
+    return other;
+  }
+
+  _values(field, name) {
+    this._noTime(field, name);
+    const isNetwork = (token) => token.kind === "word" && field.type === "string" && networkOf(token.text) !== null;
+    if (isNetwork(this.next)) return { networks: [this._network(this.take())] };
+    if (!this.take().isSign("(")) throw this.refuse(`the values of in stand in brackets: ${name.text} in (…, …)`, this.last);
+    const tokens = [this._one(name)];
+    for (let sign = this.take(); !sign.isSign(")"); sign = this.take()) {
+      if (!sign.isSign(",")) throw this.refuse("expected , or ) after a value; one with blanks or signs goes in quotes", sign);
+      tokens.push(this._one(name));
+      if (tokens.length > this.mostValues) throw this.refuse(`expected at most ${this.mostValues} values`, this.last);
+    }
+    if (!tokens.some(isNetwork)) return { values: sortedValues(field, tokens.map((token) => this.valueOf(field, token))) };
+    const networks = new Map(tokens.map((token) => this._network(token)).map((network) => [network.text, network]));
+    return { networks: [...networks.values()].sort((a, b) => a.version - b.version || byNumber(a.number, b.number) || a.prefix - b.prefix) };
+  }
+
+  _network(token) {
+    const network = networkOf(token.text.includes("/") ? token.text : `${token.text}/${token.text.includes(":") ? 128 : 32}`);
+    if (network?.exact) return network;
+    throw this.refuse(`expected a network such as 10.0.0.0/8: ${network ? `write ${network.text}` : "networks and other texts do not go into one list"}`, token);
+  }
+
+  /** Says what is wrong with the token after a complete condition. */
+  refuseRest() {
+    if (this.next.isSign("&", "&&", ",", ";")) throw this.refuse("write and between two conditions");
+    if (this.next.isSign("|", "||")) throw this.refuse("write or between two conditions");
+    if (this.next.isSign(")")) throw this.refuse("no bracket is open here");
+    throw this.refuse("expected and or or; a value with blanks or signs goes in quotes");
+  }
+}
+
+/** The condition in words, the same for equal conditions; `readWhen` reads it back. */
+function whenText(when) {
+  if (when.all) return when.all.map((part) => (part.any ? `(${whenText(part)})` : whenText(part))).join(" and ");
+  if (when.any) return when.any.map(whenText).join(" or ");
+  const { clock, operator, operand } = when, inQuotes = (text) => visible(JSON.stringify(text));
+  const field = clock ? { name: `${clock.shows}(${when.field.name}${clock.zone === "UTC" ? "" : `, ${written({}, clock.zone)}`})`, numeric: true, scale: 0 } : when.field;
+  if (operand === undefined) return `${field.name} ${operator}`;
+  if (operand.other) return `${field.name} ${operator} ${operand.other.name}`;
+  if (operand.networks) {
+    const listed = operand.networks.map(({ text }) => text).join(", ");
+    return `${field.name} ${operator} ${operand.networks.length > 1 ? `(${listed})` : listed}`;
+  }
+  if (operand.values) return `${field.name} ${operator} (${operand.values.map((value) => (!field.numeric && /^null$/i.test(value) ? inQuotes(value) : written(field, value))).join(", ")})`;
+  return `${field.name} ${operator} ${field.numeric ? plain(operand, field.scale) : inQuotes(operand)}`;
+}

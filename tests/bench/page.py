@@ -1,0 +1,154 @@
+"""The control room as one HTML file, measured in Chromium: its size, how soon it is usable, its rate, its memory while it runs.
+
+    python -m tests.bench.page --minutes 10
+
+The page comes from a local server, packed by gzip, over a network throttled to 10 Mbit/s, and then from the disk.
+"""
+
+import argparse
+import gzip
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+from lab.page.build import page
+from lab.page.wasm import module
+from tests.browser.jupyter import ROOT, chromium
+
+MBIT_PER_S, LATENCY_MS = 10, 20
+RATE_S = 10
+USABLE = "#facts > :nth-child(2) > b:not(:text-is('0'))"  # events evaluated
+SINCE_FIRST_BYTE = "performance.now() - performance.getEntriesByType('navigation')[0].responseStart"
+
+
+@contextmanager
+def served(text: bytes) -> Iterator[str]:
+    """The address of a server on this machine that has the page, packed by gzip."""
+    packed = gzip.compress(text)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            for name, value in (
+                ("Type", "text/html; charset=utf-8"),
+                ("Encoding", "gzip"),
+                ("Length", str(len(packed))),
+            ):
+                self.send_header(f"Content-{name}", value)
+            self.end_headers()
+            self.wfile.write(packed)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+def usable_after(browser: Browser, address: str, throttled: bool) -> float:
+    """Seconds from the first byte of the page until its engine has evaluated events."""
+    opened = browser.new_page()
+    if throttled:
+        network = opened.context.new_cdp_session(opened)
+        network.send("Network.enable")
+        speed = MBIT_PER_S * 1e6 / 8
+        limits = {
+            "offline": False,
+            "latency": LATENCY_MS,
+            "downloadThroughput": speed,
+            "uploadThroughput": speed,
+        }
+        network.send("Network.emulateNetworkConditions", limits)
+    opened.goto(address, wait_until="commit")
+    opened.wait_for_selector(USABLE)
+    took = opened.evaluate(SINCE_FIRST_BYTE) / 1000
+    opened.close()
+    return took
+
+
+def rate(opened: Page, seconds: float = RATE_S) -> tuple[float, float]:
+    """Events per second as fast as it goes: what the page's counter says on average, and what it evaluated by the clock."""
+    opened.click("#fast")
+    opened.wait_for_timeout(2_000)
+    said, (began, before) = [], (time.perf_counter(), evaluated(opened))
+    while time.perf_counter() < began + seconds:
+        opened.wait_for_timeout(500)
+        said.append(opened.evaluate("room.told.perSecond"))
+    by_clock = (evaluated(opened) - before) / (time.perf_counter() - began)
+    opened.click("#fast")
+    return sum(said) / len(said), by_clock
+
+
+def evaluated(opened: Page) -> int:
+    return opened.evaluate("room.told.counts.records")
+
+
+def memory(opened: Page) -> tuple[float, float, float]:
+    """MB: of the page's own objects after a collection, of the engine, and of the browser's processes that run pages."""
+    session = opened.context.new_cdp_session(opened)
+    session.send("HeapProfiler.collectGarbage")
+    heap = session.send("Runtime.getHeapUsage")["usedSize"]
+    session.detach()
+    return heap / 1e6, opened.evaluate("room.told.bytes") / 1e6, resident_of_renderers() / 1e6
+
+
+def resident_of_renderers() -> int:
+    """Bytes of the processes below this one in which Chromium runs pages."""
+    parents, pages = {}, set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+            if b"--type=renderer" in (status.parent / "cmdline").read_bytes():
+                pages.add(int(status.parent.name))
+        except OSError:
+            continue
+
+    def is_ours(process: int) -> bool:
+        return process == os.getpid() or (process in parents and is_ours(parents[process]))
+
+    sizes = [int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in pages if is_ours(each)]
+    return sum(sizes) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--minutes", type=int, default=10)
+    minutes = options.parse_args().minutes
+    text = page(module(ROOT / "build" / "page")).encode()
+    print(f"size: {len(text):,} bytes, {len(gzip.compress(text)):,} as gzip", flush=True)
+    with tempfile.TemporaryDirectory() as folder, served(text) as address, chromium() as browser:
+        file = Path(folder) / "control-room.html"
+        file.write_bytes(text)
+        print(
+            f"usable after the first byte at {MBIT_PER_S} Mbit/s: {usable_after(browser, address, True):.2f} s",
+            flush=True,
+        )
+        print(f"usable from the disk: {usable_after(browser, file.as_uri(), False):.2f} s", flush=True)
+        opened = browser.new_page()
+        opened.goto(file.as_uri())
+        opened.wait_for_selector(USABLE)
+        opened.locator("input[type=range]").press("End")
+        for minute in range(minutes + 1):
+            if minute in (0, 1, 5, minutes):
+                heap, engine, resident = memory(opened)
+                said, by_clock = rate(opened)
+                print(
+                    f"minute {minute}: {heap:.1f} MB of JavaScript, {engine:.1f} MB of the engine, {resident:.0f} MB resident; "
+                    f"as fast as it goes {said:,.0f} events/s by its counter, {by_clock:,.0f} by the clock",
+                    flush=True,
+                )
+            if minute < minutes:
+                opened.wait_for_timeout(60_000)
+
+
+if __name__ == "__main__":
+    main()

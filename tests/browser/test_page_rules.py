@@ -1,0 +1,181 @@
+"""The page reads rules, describes them and evaluates their conditions as the kit does in Python."""
+
+import json
+import re
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.model.attributes import BadRule
+from lab.model.messages import parse_message
+from lab.model.rule import meaning
+from lab.model.schema import LOGINS
+from lab.model.when import RELATIONS, address_of, is_true, when_text
+from lab.model.whenreader import parse_when
+from tests.browser.test_page_engine import many
+from tests.engine.test_when import events
+from tests.model.test_when import conditions
+from tests.strategies import rules
+
+pytestmark = pytest.mark.browser
+TRUTH = """([schema, lines, texts]) => {
+    const columns = new Columns(schemaOf(schema));
+    for (const line of lines) { const bytes = encoder.encode(line); columns.read(bytes, 0, bytes.length, {}); }
+    return texts.map((text) => { const when = readWhen(text, columns.schema), isTrue = truthOf(when, columns); return [whenText(when), lines.map((_, row) => isTrue(row))]; });
+}"""
+READ = """([given, texts]) => {
+    const schema = schemaOf(given);
+    return texts.map((text) => {
+        try { return meaning(readMessage(text, schema).rule); } catch (error) { if (error instanceof Bad) return null; throw error; }
+    });
+}"""
+SIGNS = (
+    "",
+    " ",
+    "(",
+    ")",
+    ",",
+    "'",
+    '"',
+    "and",
+    "or",
+    "not",
+    "in",
+    "null",
+    "amount",
+    "7",
+    "1_0",
+    "é",
+    "==",
+    "without",
+    "×",
+    "10.0.0.0/8",
+    "%",
+)
+
+
+@many
+@given(
+    given_events=st.lists(events(), min_size=1, max_size=8),
+    whens=st.lists(conditions(), min_size=1, max_size=5),
+)
+def test_conditions_read_as_they_are_written_and_are_true_where_they_are_in_python(
+    opened, given_events, whens
+):
+    lines = [
+        json.dumps({"eventId": n, "eventTime": 1000 + n, "action": "login", **event})
+        for n, event in enumerate(given_events)
+    ]
+    texts = [when_text(when) for when in whens]
+    parsed = [LOGINS.parse(line.encode()) for line in lines]
+    found = opened.evaluate(TRUTH, [LOGINS.to_dict(), lines, texts])
+    assert found == [[text, [is_true(when, event) for event in parsed]] for text, when in zip(texts, whens)]
+
+
+@many
+@given(messages=st.lists(rules(absence=True), min_size=5, max_size=15), rng=st.randoms(use_true_random=True))
+def test_rules_are_read_described_and_refused_as_in_python(opened, messages, rng):
+    """As JSON, as a sentence, and as a sentence in which something else stands for a word or a sign."""
+    texts = []
+    for message in messages:
+        texts.append(message.decode())
+        if told := described(message.decode()):
+            words = re.split(r"([\w.-]+|\W)", told)
+            words[rng.randrange(len(words))] = rng.choice(SIGNS)
+            texts += [f"7 pause: {told}", f"7: {''.join(words)}"]
+    assert opened.evaluate(READ, [LOGINS.to_dict(), texts]) == [described(text) for text in texts]
+
+
+def described(text: str) -> str | None:
+    """The rule that a message means, in words; None if it is refused."""
+    try:
+        return meaning(parse_message(text, LOGINS).rule)
+    except BadRule:
+        return None
+
+
+EDGES = sorted(
+    {sign * (1 << bits) + more for bits in (0, 31, 32, 53, 62) for sign in (1, -1) for more in (-1, 0, 1)}
+)
+
+
+def test_numbers_are_compared_exactly_wherever_they_change_their_bits(opened):
+    lines = [
+        json.dumps({"eventId": n + 1, "eventTime": 5, "userId": number}) for n, number in enumerate(EDGES)
+    ]
+    texts = [f"userId {sign} {number}" for number in EDGES for sign in RELATIONS]
+    found = opened.evaluate(TRUTH, [LOGINS.to_dict(), lines, texts])
+    events = [{"userId": number} for number in EDGES]
+    assert found == [[text, [is_true(parse_when(text, LOGINS), event) for event in events]] for text in texts]
+
+
+ADDRESSES = (
+    *(
+        "1.2.3.4",
+        "01.2.3.4",
+        "1.2.3",
+        "256.1.1.1",
+        "::",
+        ":",
+        ":::",
+        "::1",
+        "1::",
+        "1:2:3:4:5:6:7:8",
+        "::ffff:1.2.3.4",
+    ),
+    *(
+        "1:2:3:4:5:6:7::",
+        "1::3:4:5:6:7:8",
+        "1::2::3",
+        ":1::2",
+        "1:2:3:4:5:6:1.2.3.4",
+        "12345::",
+        "fe80::1%eth0",
+        "::1%",
+        "1:1.2.3.4",
+        "g::",
+    ),
+)
+NETWORKS = (
+    *(
+        "10.0.0.0/8",
+        "10.0.0.1/8",
+        "10.0.0.0/255.0.0.0",
+        "10.0.0.0/0.255.255.255",
+        "10.0.0.0/255.0.255.0",
+        "10.0.0.0/33",
+        "1.2.3.4/32",
+    ),
+    *(
+        "0.0.0.0/0",
+        "::/0",
+        "::1/128",
+        "2001:db8:0:0:1::/80",
+        "1:0:0:2::/64",
+        "1::/129",
+        "10.0.0.0/08",
+        "10.0.0.0/",
+        "/8",
+        "::/0.0.0.0",
+    ),
+)
+
+
+def test_addresses_and_networks_are_those_of_python(opened):
+    def network(text: str) -> str | None:
+        try:
+            return str(ip_network(text, strict=False))
+        except ValueError:
+            return None
+
+    given = [ADDRESSES, [text for text in NETWORKS if "/" in text]]
+    found = opened.evaluate(
+        "([addresses, networks]) => [addresses.map((text) => { const of = addressOf(text); return of && [of.version, String(of.number)]; }), "
+        "networks.map((text) => networkOf(text)?.text ?? null)]",
+        given,
+    )
+    addresses = [address_of(text) for text in ADDRESSES]
+    assert found[0] == [each and [each.version, str(int(each))] for each in addresses]
+    assert found[1] == [network(text) for text in NETWORKS]
