@@ -45,13 +45,9 @@ KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
-TRACES = (
-    "bar|box|heatmap|histogram|pie|scatter"  # of plotly's; the rest would be a third of what the kernel loads
-)
 LEXERS = "_css_builtins|_lilypond_builtins|_mapping|_scheme_builtins|css|data|html|javascript|jvm|lilypond|lisp|markup|perl|python|ruby|shell"
 ABSENT = re.compile(  # of wheels: what no lesson reads
     rf"""plotly/(labextension|matplotlylib|figure_factory|express|package_data/(plotly\.min\.js|datasets))
-    |plotly/graph_objs/_?(?!({TRACES}|layout|figure|figurewidget|frame|deprecations)[/.])[a-z0-9]+[/.]
     |pygments/lexers/(?!({LEXERS}|__init__)\.)
     |jedi/third_party/(django-stubs|typeshed/(stubs|stdlib/(distutils|encodings|lib2to3|tkinter)))/
     |anywidget/(labextension|nbextension)/
