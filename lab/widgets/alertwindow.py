@@ -1,16 +1,177 @@
 """The window behind an alert: its events, their aggregate, and any difference from what the engine saw."""
 
-from lab.model.alerts import Alert, id_text
+from collections.abc import Iterable
+from decimal import Decimal
+
+import ipywidgets as widgets
+
+from lab.apps.backtest import Past
+from lab.model.aggregates import AGGREGATES
+from lab.model.aggregation import WHERE, symbol
+from lab.model.alerts import Alert, id_text, utc
+from lab.model.filters import condition_of
 from lab.model.language import say
 from lab.model.rules import Rule, meaning
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent, aggregate_of
 from lab.model.times import duration_words
+from lab.model.when import fields_of
+from lab.model.words import visible
+from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence
+from lab.widgets.table import Table
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
 RESET = "The first {count}, in grey, no longer count: the rule alerted on them and reset its count."
 NO_VALUE = "These events give no value: the rule or its window has changed since, or some of the events are no longer in memory."
 DIFFERS = "These events give {value}: the rule or its window has changed since, or some of the events are no longer in memory."
+
+SHOWN_EVENTS = 100  # of a window
+CHOOSE = "Choose an alert to see the window behind it, event by event."
+GONE = "Event {event} is no longer in memory, which keeps the newest {kept}, so the window of group {group} cannot be drawn."
+BELOW = "The alert was {values} at {time} UTC. Below are the last {count} alerts of this rule and group."
+
+
+class AlertWindow(widgets.VBox):
+    """The window behind one alert: a sentence about it, its picture, and its events."""
+
+    def __init__(self) -> None:
+        self.said = widgets.HTML(sentence(say(CHOOSE)))
+        self.chart = figure("", x=say("event time (UTC)"), y="", height=230)
+        self.chart.layout.showlegend = True
+        self.chart.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})
+        self.chart.add_scatter(
+            x=[],
+            y=[],
+            name=say("aggregate so far"),
+            mode="lines+markers",
+            line={"color": BLUE, "shape": "hv"},
+            connectgaps=True,
+        )
+        self.chart.add_scatter(
+            x=[], y=[], name=say("limit"), mode="lines", line={"color": ORANGE, "dash": "dash"}
+        )
+        dots = {"color": PURPLE, "dash": "dot"}
+        self.chart.add_scatter(x=[], y=[], name=say("reset"), mode="lines", line=dots, showlegend=False)
+        self.picture = widgets.VBox([self.chart], layout={"display": "none"})
+        self.events = Table((), "")
+        self.events.layout.display = "none"
+        super().__init__([self.said, self.picture, self.events])
+
+    def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
+        """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
+        shows = rule and not rule.absence  # else the window comes after the event
+        events = past.window(rule, alert.event_id, alert.event_time) if rule and shows else []
+        self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
+        if rule and events:
+            counted = events
+            if rule.function == "COUNT_WITH_RESET":
+                counted = past.window(rule, alert.event_id, alert.event_time, int(alert.aggregate))
+            elif not rule.is_plain:
+                own = rule.aggregations[0]
+                judged = (alert.event_id, alert.event_time)
+                counted = [
+                    event
+                    for event in events
+                    if own.counts(event) and not (own.exclude_current and id_of(event, past.schema) == judged)
+                ]
+            self._say(explain(rule, alert, events, counted))
+            self._show_picture(past.schema, rule, alert, events, counted)
+            self._show_events(past.schema, rule, counted)
+        else:
+            self._show_alone(alert, rule, len(past), alerts)
+
+    def _show_alone(self, alert: Alert, rule: Rule | None, kept: int, alerts: Iterable[Alert]) -> None:
+        """An alert whose window cannot be shown: what is known of its group."""
+        of_event = {"event": id_text(alert.event_id), "group": alert.key}
+        if rule is None:
+            gone = say("Rule {id} was deleted, so its windows are unknown.", id=alert.rule_id)
+        elif rule.absence:
+            gone = say(
+                "{rule}: after event {event} of group {group} none came in time.",
+                rule=meaning(rule),
+                **of_event,
+            )
+        else:
+            gone = say(GONE, kept=f"{kept:,}", **of_event)
+        of_group = [
+            other
+            for other in alerts
+            if (other.rule_id, other.key, other.group) == (alert.rule_id, alert.key, alert.group)
+        ]
+        below = len(of_group[-SHOWN_EVENTS:])
+        self._say(f"{gone} {say(BELOW, values=comparison(alert), time=utc(alert.event_time), count=below)}")
+        with self.events.hold_sync():
+            self.events.label = say("Alerts of this rule and group, newest first")
+            self.events.columns, self.events.numeric = [say("event"), say("value"), say("time (UTC)")], [1]
+            self.events.rows = [
+                [str(n), id_text(other.event_id), comparison(other), utc(other.event_time)]
+                for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
+            ]
+
+    def _show_picture(
+        self, schema: Schema, rule: Rule, alert: Alert, events: list[dict], counted: list[dict]
+    ) -> None:
+        place = {id_of(event, schema): n for n, event in enumerate(events)}
+        counts = [place[id_of(event, schema)] for event in counted]
+        times = [utc(event[schema.time_field]) for event in events]
+        so_far: list[float | None] = [None] * len(events)
+        for n, value in zip(counts, building_up(rule, counted)):
+            so_far[n] = value
+        amounts = AGGREGATES[rule.function].of == "field"
+        each = [float(event[rule.field] or 0) if amounts else 1.0 for event in events]
+        same_day = times[0][:10] == times[-1][:10]
+        resets = sorted(set(range(len(events))) - set(counts))[-1:]
+        with self.chart.batch_update():
+            self.chart.layout.xaxis.tickformat = "%H:%M:%S" if same_day else None
+            self.chart.layout.yaxis.title.text = rule.field if amounts else say("events")
+            for trace, y in zip(self.chart.data, (each, so_far, [float(alert.limit)] * len(times))):
+                trace.update(x=times, y=y)
+            if len(times) == 1:
+                self.chart.data[2].update(x=times * 2, y=[float(alert.limit)] * 2)
+            colours = [GREY if n in counts else FAINT for n in range(len(events))] if resets else GREY
+            self.chart.data[0].marker.color = colours
+            top = max(float(alert.limit), float(alert.aggregate), 1.0)
+            self.chart.data[3].update(
+                x=[times[n] for n in resets * 2], y=[0, top][: 2 * len(resets)], showlegend=bool(resets)
+            )
+
+    def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
+        """The newest events of a window, whole: what the rule looks at comes first."""
+        of_filter = fields_of(condition_of(rule.filter))
+        wheres = (name for each in rule.aggregations for name in fields_of(each.where))
+        kept = (name for name in rule.needs if not name.startswith(WHERE))
+        looked_at = (*kept, *rule.keys, *of_filter, *wheres, *fields_of(rule.when))
+        known = {*schema.id_fields, schema.time_field} - {*looked_at}
+        names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
+        numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]
+        newest = events[-SHOWN_EVENTS:][::-1]
+        same_day = len({utc(event[schema.time_field])[:10] for event in newest}) == 1
+        with self.events.hold_sync():
+            self.events.label = say("Events in the window, newest first")
+            self.events.columns = [say("event"), say("time (UTC)"), *names]
+            self.events.numeric = [0, *numeric]
+            self.events.rows = [
+                [
+                    str(n),
+                    id_text(schema.id_of(event)),
+                    utc(event[schema.time_field])[11 if same_day else 0 :],
+                    *(_text(event[name]) for name in names),
+                ]
+                for n, event in enumerate(newest)
+            ]
+
+    def _say(self, text: str) -> None:
+        self.said.value = sentence(text)
+
+
+def comparison(alert: Alert) -> str:
+    """An alert's value, operator and limit."""
+    return f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}"
+
+
+def _text(value: object) -> str:
+    """A field's value: amounts as people write them, ids as they are."""
+    return f"{value:,}" if isinstance(value, Decimal) else "–" if value is None else visible(str(value))
 
 
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:

@@ -70,10 +70,10 @@ def test_the_window_behind_an_alert_is_shown_building_up_to_it():
     past.add(lines)
     feed = AlertFeed(reference.alerts, past=past, rules=reference.book.rules)
     feed.table.selected = reference.alerts[-1].alert_id
-    assert "3 events in the window of 20 min" in feed.said.value
-    assert feed.behind.data[1].y == (20.0, 60.0, 120.0)
-    assert feed.window.layout.display == ""
-    assert [row[2:5] for row in feed.events.rows] == [
+    assert "3 events in the window of 20 min" in feed.window.said.value
+    assert feed.window.chart.data[1].y == (20.0, 60.0, 120.0)
+    assert feed.window.picture.layout.display == ""
+    assert [row[2:5] for row in feed.window.events.rows] == [
         ["00:03:00.000", "60.00", "25"], ["00:02:00.000", "40.00", "25"], ["00:01:00.000", "20.00", "25"]
     ]  # fmt: skip
     whole = [
@@ -85,14 +85,17 @@ def test_the_window_behind_an_alert_is_shown_building_up_to_it():
         "paymentType",
         "ingestionTimestamp",
     ]
-    assert feed.events.columns == whole
+    assert feed.window.events.columns == whole
 
 
 def test_the_events_of_a_window_of_several_days_have_dates():
     days = [f"{n},2013-01-0{n} 00:00:00,25,12,CSH,60".encode() for n in (1, 2)]
     feed, alerts = shown_alerts(RULE.replace("(20)", "(100000)"), days)
     feed.table.selected = alerts[-1].alert_id
-    assert [row[2] for row in feed.events.rows] == ["2013-01-02 00:00:00.000", "2013-01-01 00:00:00.000"]
+    assert [row[2] for row in feed.window.events.rows] == [
+        "2013-01-02 00:00:00.000",
+        "2013-01-01 00:00:00.000",
+    ]
 
 
 def shown_alerts(rule: str, lines: list[bytes]) -> tuple[AlertFeed, list[Alert]]:
@@ -112,18 +115,18 @@ def test_what_was_counted_before_a_reset_is_shown_apart_and_not_counted():
     )
     assert [alert.event_id for alert in alerts] == [4, 8]
     feed.table.selected = alerts[1].alert_id
-    assert feed.behind.data[1].y == (None, None, None, None, 1.0, 2.0, 3.0, 4.0)
-    assert "8 events in the window" in feed.said.value
+    assert feed.window.chart.data[1].y == (None, None, None, None, 1.0, 2.0, 3.0, 4.0)
+    assert "8 events in the window" in feed.window.said.value
     assert (
-        "The first 4, in grey, no longer count" in feed.said.value
-        and "These events give" not in feed.said.value
+        "The first 4, in grey, no longer count" in feed.window.said.value
+        and "These events give" not in feed.window.said.value
     )
-    assert [row[1] for row in feed.events.rows] == ["8", "7", "6", "5"]
-    reset = feed.behind.data[3]
-    assert reset.x == (feed.behind.data[0].x[3],) * 2 and reset.showlegend
+    assert [row[1] for row in feed.window.events.rows] == ["8", "7", "6", "5"]
+    reset = feed.window.chart.data[3]
+    assert reset.x == (feed.window.chart.data[0].x[3],) * 2 and reset.showlegend
     feed.table.selected = alerts[0].alert_id
-    assert feed.behind.data[1].y == (1.0, 2.0, 3.0, 4.0) and not reset.showlegend and reset.x == ()
-    assert "grey" not in feed.said.value
+    assert feed.window.chart.data[1].y == (1.0, 2.0, 3.0, 4.0) and not reset.showlegend and reset.x == ()
+    assert "grey" not in feed.window.said.value
 
 
 def payments(seed: int) -> list[bytes]:
@@ -148,10 +151,10 @@ def test_the_events_shown_give_what_the_alert_said(what, seed):
     assert len(alerts) > 5
     for alert in alerts[::3]:
         feed.table.selected = alert.alert_id
-        assert feed.behind.data[1].y[-1] is not None or alert.aggregate in map(
-            float, filter(None, feed.behind.data[1].y)
+        assert feed.window.chart.data[1].y[-1] is not None or alert.aggregate in map(
+            float, filter(None, feed.window.chart.data[1].y)
         )
-        assert "These events give" not in feed.said.value, feed.said.value
+        assert "These events give" not in feed.window.said.value, feed.window.said.value
 
 
 def test_that_the_events_no_longer_give_what_the_alert_said_is_said():
@@ -163,7 +166,7 @@ def test_that_the_events_no_longer_give_what_the_alert_said_is_said():
     feed.table.selected = alerts[-1].alert_id
     assert (
         "The alert&#x27;s value was 120.00. These events give 60: the rule or its window has changed since"
-        in feed.said.value
+        in feed.window.said.value
     )
 
 
@@ -172,15 +175,15 @@ def test_an_alert_whose_events_are_gone_says_so_and_shows_the_alerts_of_its_grou
     reference.control(RULE)
     feed = AlertFeed([alert(7), alert(8), alert(7, time=60_000)], rules=reference.book.rules)
     feed.table.selected = alert(7).alert_id
-    assert "Event 7 is no longer in memory" in feed.said.value
-    assert "The alert was 60 &gt; 50 at 1970-01-01 00:00:00.000 UTC" in feed.said.value
-    assert feed.window.layout.display == "none" and feed.events.layout.display == ""
-    assert [row[1:] for row in feed.events.rows] == [
+    assert "Event 7 is no longer in memory" in feed.window.said.value
+    assert "The alert was 60 &gt; 50 at 1970-01-01 00:00:00.000 UTC" in feed.window.said.value
+    assert feed.window.picture.layout.display == "none" and feed.window.events.layout.display == ""
+    assert [row[1:] for row in feed.window.events.rows] == [
         ["7", "60 > 50", "1970-01-01 00:01:00.000"], ["7", "60 > 50", "1970-01-01 00:00:00.000"]
     ]  # fmt: skip
     feed.rules = {}
     feed.table.selected = alert(8).alert_id
-    assert "Rule 1 was deleted" in feed.said.value and len(feed.events.rows) == 1
+    assert "Rule 1 was deleted" in feed.window.said.value and len(feed.window.events.rows) == 1
 
 
 def test_csv_has_all_alerts_in_memory_with_their_exact_numbers():
@@ -226,6 +229,6 @@ def test_the_window_of_a_rule_that_says_more_adds_up_too(rule):
     past.add(lines)
     feed = AlertFeed(reference.alerts, past=past, rules=reference.book.rules)
     feed.table.selected = reference.alerts[-1].alert_id
-    assert "in the window of 20 min" in feed.said.value
-    assert "has changed since" not in feed.said.value
-    assert feed.events.rows
+    assert "in the window of 20 min" in feed.window.said.value
+    assert "has changed since" not in feed.window.said.value
+    assert feed.window.events.rows
