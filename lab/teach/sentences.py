@@ -35,6 +35,8 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
         "model/clock",
         "model/filters",
         "model/messages",
+        "model/attributes",
+        "model/aggregation",
     ),
     *("model/rules", "model/hints", "model/schema", "model/envelope", "model/schemafile", "model/field"),
     *("model/jsontext", "model/times", "model/words", "model/tallies", "apps/target", "apps/sources"),

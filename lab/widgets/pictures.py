@@ -145,7 +145,7 @@ def lanes(
     picture.add_scatter(
         x=[at for at, _ in told],
         y=[lane for _, lane in told],
-        name="alert",
+        name=say("alert"),
         mode="markers",
         marker=ring,
         cliponaxis=False,

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from lab.apps.typologies import LabelledPast
+from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
@@ -19,21 +20,13 @@ from lab.widgets.slider import Slider
 
 HEIGHT = 300  # px
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000}
-MEANINGS = {
-    "precision": "of the right and the wrong alerts, the share that is right",
-    "recall": "of the cases, the share with an alert",
-    "delay": "from the first event of a case to its first alert, the median",
-    "right": "alerts at events of the cases",
-    "wrong": "alerts at ordinary events",
-    "at other patterns": "alerts at events of other typologies' cases",
-}
 
 
 class TuningScope(widgets.VBox):
     """A slider over `values`, which stand for `{}` in the sentence `rule`, and what the rule finds of a typology with each.
 
     Left: precision, recall and delay at all values. Right: a lane for each case from its first event on, with the alerts.
-    `label`: of the slider; `value`: where it stands first.
+    `label`: of the slider, "limit" if empty; `value`: where it stands first.
 
     >>> scope = TuningScope(LabelledPast(), "velocity", "COUNT(events where action = pay) per account over 10 min >= {}", [2, 8, 11])
     >>> [each.recall for each in scope.found], scope.rules[1]
@@ -46,18 +39,20 @@ class TuningScope(widgets.VBox):
         typology: str,
         rule: str,
         values: Sequence[object],
-        label: str = "limit",
+        label: str = "",
         value: object = None,
     ):
         self.past = past
         self.rules = [past.rule(rule.format(each)).describe() for each in values]
         self.found = [past.found(each, typology) for each in self.rules]
-        self._cases = {f"case {number}": past.case(typology, number) for number in range(1, CASES + 1)}
+        self._cases = {
+            say("case {number}", number=number): past.case(typology, number) for number in range(1, CASES + 1)
+        }
         self._lane_of = {each["eventId"]: lane for lane, case in self._cases.items() for each in case}
         longest = max(case[-1]["eventTime"] - case[0]["eventTime"] for case in self._cases.values())
         self._unit = next((unit for unit, ms in UNITS.items() if longest >= 2 * ms), "minutes")
         texts = list(map(str, values))
-        self.slider = Slider(label, self._show)
+        self.slider = Slider(label or say("limit"), self._show)
         self.slider.texts, self.slider.disabled = texts, False
         self.slider.position = 0 if value is None else texts.index(str(value))
         self.slider.text = texts[self.slider.position]
@@ -69,15 +64,17 @@ class TuningScope(widgets.VBox):
         self._show(self.slider.position)
 
     def _draw_curves(self, texts: list[str]) -> Figure:
-        picture = figure(y="share", height=HEIGHT, xaxis_type="category", yaxis_range=[-0.05, 1.1])
-        looks = {"precision": (BLUE, "solid", "circle"), "recall": (GREEN, "dash", "square")}
-        for name, (colour, dash, symbol) in looks.items():
-            shares = [getattr(each, name) for each in self.found]
+        picture = figure(y=say("share"), height=HEIGHT, xaxis_type="category", yaxis_range=[-0.05, 1.1])
+        drawn = (
+            (say("precision"), [each.precision for each in self.found], BLUE, "solid", "circle"),
+            (say("recall"), [each.recall for each in self.found], GREEN, "dash", "square"),
+        )
+        for name, shares, colour, dash, symbol in drawn:
             line, marker = {"color": colour, "dash": dash}, {"symbol": symbol, "size": 8}
             picture.add_scatter(x=texts, y=shares, name=name, mode="lines+markers", line=line, marker=marker)
         delays = [each.delay_ms / UNITS[self._unit] if each.cases else None for each in self.found]
         line, marker = {"color": PURPLE, "dash": "dot"}, {"symbol": "diamond", "size": 8}
-        name = f"delay, {self._unit}"
+        name = say("delay, {unit}", unit=say(self._unit))
         picture.add_scatter(
             x=texts, y=delays, name=name, mode="lines+markers", line=line, marker=marker, yaxis="y2"
         )
@@ -98,7 +95,12 @@ class TuningScope(widgets.VBox):
             lane: [(self._after(lane, each["eventTime"]), each["action"]) for each in case]
             for lane, case in self._cases.items()
         }
-        return lanes(rows, {}, x=f"{self._unit} since the first event of the case", height=HEIGHT)
+        return lanes(
+            rows,
+            {},
+            x=say("{unit} since the first event of the case", unit=say(self._unit)),
+            height=HEIGHT,
+        )
 
     def _after(self, lane: str, time: int) -> float:
         return (time - self._cases[lane][0]["eventTime"]) / UNITS[self._unit]
@@ -108,9 +110,22 @@ class TuningScope(widgets.VBox):
         self.sentence.value = f"<code>{escape(rule)}</code>"
         precision = "–" if found.precision is None else f"{found.precision:.2f}"
         delay = rounded_duration(found.delay_ms) if found.cases else "–"
-        counts = (f"{count:,}" for count in (found.right, found.wrong, found.others))
-        told = (precision, f"{found.recall:.2f}", delay, *counts)
-        self.facts.value = facts({name: (value, MEANINGS[name]) for name, value in zip(MEANINGS, told)})
+        self.facts.value = facts(
+            {
+                say("precision"): (
+                    precision,
+                    say("of the right and the wrong alerts, the share that is right"),
+                ),
+                say("recall"): (f"{found.recall:.2f}", say("of the cases, the share with an alert")),
+                say("delay"): (delay, say("from the first event of a case to its first alert, the median")),
+                say("right"): (f"{found.right:,}", say("alerts at events of the cases")),
+                say("wrong"): (f"{found.wrong:,}", say("alerts at ordinary events")),
+                say("at other patterns"): (
+                    f"{found.others:,}",
+                    say("alerts at events of other typologies' cases"),
+                ),
+            }
+        )
         alerts = [each for each in self.past.alerts(rule) if each.event_id in self._lane_of]
         at = [self._lane_of[each.event_id] for each in alerts]
         with self.lanes.batch_update():
@@ -135,4 +150,4 @@ def compare_rules(past: LabelledPast, typology: str, case: int, rules: Mapping[s
         name: [minutes[alert.event_id] for alert in past.alerts(rule) if alert.event_id in minutes]
         for name, rule in rules.items()
     }
-    return lanes(dict.fromkeys(rules, shown), alerts, x="minutes since the first event", height=240)
+    return lanes(dict.fromkeys(rules, shown), alerts, x=say("minutes since the first event"), height=240)

@@ -92,7 +92,7 @@ def test_latencies_and_counts_are_those_of_the_engine(logs):
     logs.log("alerts").append([ALERT.to_json()])
     logs.log("stats").append([json.dumps(STATS)])
     assert latencies.read() == 1 and latencies.left_out.count == 2 * len(STRANGE)
-    assert len(latencies.table().rows) == 7
+    assert len(latencies.table().rows) == 8
     assert report.read()["records"] == 3 and report.left_out.count == len(STRANGE)
     assert (report.held, report.state_bytes, report.state_sizes) == (0, 0, {})
 
