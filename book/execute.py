@@ -18,7 +18,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from book.widgets import MODELS, VIEW, picture, reachable
-from lab.teach.lessons import FOLDER, built, sources
+from lab.teach.lessons import FOLDER, build_notebook, lesson_sources
 
 OUT = FOLDER.parent / "build" / "lessons"
 PATIENCE_S = 600  # for a cell
@@ -27,7 +27,7 @@ LOOK = "__import__('pathlib').Path({!r}).write_text(__import__('json').dumps(__i
 
 def execute(source: Path) -> None:
     """Runs a lesson with its solutions. Raises CellExecutionError."""
-    notebook, copy = built(source, solved=True), OUT / f"{source.stem}.ipynb"
+    notebook, copy = build_notebook(source, solved=True), OUT / f"{source.stem}.ipynb"
     version = hashlib.sha256(nbformat.writes(notebook).encode()).hexdigest()
     if copy.exists() and nbformat.read(copy, as_version=4).metadata.get("version") == version:
         return
@@ -68,7 +68,7 @@ def _look(client: NotebookClient, views: list[dict], file: Path) -> None:
 def all_lessons(names: tuple[str, ...] = ("",)) -> None:
     """Runs the lessons whose names begin so."""
     OUT.mkdir(parents=True, exist_ok=True)
-    for path in sources():
+    for path in lesson_sources():
         if path.stem.startswith(names):
             execute(path)
 

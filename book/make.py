@@ -18,7 +18,7 @@ import nbformat
 import plotly
 
 from book import api, check, execute, widgets
-from lab.teach.lessons import built, sources
+from lab.teach.lessons import build_notebook, lesson_sources
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
@@ -53,7 +53,7 @@ def documents() -> list[Path]:
 
 def wanted() -> list[str]:
     """The pages that the site must have."""
-    lessons = [f"notebooks/{path.stem}.html" for path in sources()]
+    lessons = [f"notebooks/{path.stem}.html" for path in lesson_sources()]
     modules = ["index", "lab", *api.modules([ROOT / path for path in documents()])]
     return [
         "index.html",
@@ -78,12 +78,12 @@ def write_sources() -> None:
     shutil.copy(here / "conf.py", SOURCE)
     _write(Path("index.md"), with_beside((here / "index.md").read_text()))
     shutil.copytree(ROOT / "docs" / "pictures", SOURCE / "docs" / "pictures")
-    pages = {*documents(), *(Path("notebooks", f"{path.stem}.ipynb") for path in sources())}
+    pages = {*documents(), *(Path("notebooks", f"{path.stem}.ipynb") for path in lesson_sources())}
     for path in documents():
         _write(path, with_links_to(pages, path, (ROOT / path).read_text()))
     for name, text in api.pages([ROOT / path for path in documents()]).items():
         _write(Path("api", f"{name}.md"), text)
-    for source in sources():
+    for source in lesson_sources():
         _write(Path("notebooks", f"{source.stem}.ipynb"), nbformat.writes(lesson(source)))
 
 
@@ -139,7 +139,7 @@ def name_parts(site: Path) -> None:
 def lesson(source: Path) -> nbformat.NotebookNode:
     """A lesson as it was last run; solutions, checks and answers are folded."""
     run = execute.OUT / f"{source.stem}.ipynb"
-    notebook = nbformat.read(run, as_version=4) if run.exists() else built(source, solved=True)
+    notebook = nbformat.read(run, as_version=4) if run.exists() else build_notebook(source, solved=True)
     widgets.make_static(notebook)
     for cell in notebook.cells:
         tags = cell.metadata.setdefault("tags", [])

@@ -29,7 +29,7 @@ from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lab.stream import logins, simulate
-from lab.stream.simulate import Burst
+from lab.stream.simulate import PlantedBurst
 
 HERE = Path(__file__).resolve().parent
 PAYMENTS: dict[str, Any] = {
@@ -38,12 +38,14 @@ PAYMENTS: dict[str, Any] = {
     "rate_per_s": 700
     / 86_400,  # 350 a day of each type: rule 2 (fewer than 300) keeps quiet on an ordinary day
     "bursts": (
-        Burst("pair", 3 * DAY_MS, 24 * DAY_MS, 9, 22_000_000),  # within 30 days: rule 1
-        Burst("pair", 4 * DAY_MS, 35 * DAY_MS, 9, 22_000_000),  # spread too thin for any 30 days: no alert
-        Burst("beneficiary", 10 * DAY_MS, 6 * HOUR_MS, 12, 10_800_000),  # within a day: rule 3
-        Burst("surge", 15 * DAY_MS, 20 * MINUTE_MS, 350, 0),  # rule 4, four times within minutes
-        Burst("beneficiary", 25 * DAY_MS, 40 * HOUR_MS, 12, 12_000_000),  # over two days: no alert
-        Burst("pair", 33 * DAY_MS, 2 * HOUR_MS, 4, 20_500_000),  # rules 1 and 3
+        PlantedBurst("pair", 3 * DAY_MS, 24 * DAY_MS, 9, 22_000_000),  # within 30 days: rule 1
+        PlantedBurst(
+            "pair", 4 * DAY_MS, 35 * DAY_MS, 9, 22_000_000
+        ),  # spread too thin for any 30 days: no alert
+        PlantedBurst("beneficiary", 10 * DAY_MS, 6 * HOUR_MS, 12, 10_800_000),  # within a day: rule 3
+        PlantedBurst("surge", 15 * DAY_MS, 20 * MINUTE_MS, 350, 0),  # rule 4, four times within minutes
+        PlantedBurst("beneficiary", 25 * DAY_MS, 40 * HOUR_MS, 12, 12_000_000),  # over two days: no alert
+        PlantedBurst("pair", 33 * DAY_MS, 2 * HOUR_MS, 4, 20_500_000),  # rules 1 and 3
     ),
     "lulls": ((20 * DAY_MS, 8 * HOUR_MS),),  # rule 2
 }
@@ -77,13 +79,13 @@ def write_list(path: Path, rows: list[dict]) -> None:
 def make_payments(out: Path) -> None:
     labelled = list(simulate.labelled_payments(**PAYMENTS))
     write_gz(out / "payments.jsonl.gz", (simulate.to_json(event) for event, _ in labelled))
-    write_list(out / "bursts.json", simulate.episodes(labelled))
+    write_list(out / "bursts.json", simulate.planted_episodes(labelled))
 
 
 def make_logins(out: Path) -> None:
     labelled = list(logins.labelled_logins(**LOGINS))
     write_gz(out / "logins.jsonl.gz", (simulate.to_json(event) for event, _ in labelled))
-    write_list(out / "episodes.json", simulate.episodes(labelled))
+    write_list(out / "episodes.json", simulate.planted_episodes(labelled))
 
 
 # ---------------------------------------------------------------- flights

@@ -73,8 +73,8 @@ def spark() -> Iterator[SparkSession]:
 def kafka() -> Iterator[broker.Broker]:
     """One Kafka for all tests, on the same port throughout; a test may restart it, but leaves it running."""
     try:
-        jars.fetch("broker")
+        jars.fetch_jars("broker")
     except jars.JarsError as error:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
-    with broker.running() as one:
+    with broker.running_broker() as one:
         yield one

@@ -47,7 +47,7 @@ def secured(folder: Path) -> Iterator[Secured]:
     _keys(folder)
     tls, sasl = ports.free_port(), ports.free_port()
     (folder / "own.properties").write_text(OWN.format(tls=tls, sasl=sasl))
-    with broker.running(folder) as one:
+    with broker.running_broker(folder) as one:
         admin = AdminClient({"bootstrap.servers": one.address, "log_level": 0})
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         said = admin.alter_user_scram_credentials(

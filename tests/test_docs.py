@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.apps.infer import infer
-from lab.cli.main import parser
+from lab.cli.main import build_parser
 from tests.orders import orders
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ CODE = [
     path for folder in ("lab", "tests", "datasets", "book") for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 
-LAB = parser()
+LAB = build_parser()
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 FILE = re.compile(r"(?<![\w./~-])((?:lab|tests|docs|docker|datasets|notebooks)/[\w./*-]*\w)(?:::(\w+))?")
@@ -238,7 +238,7 @@ def test_each_command_of_a_block_is_one(page, tmp_path, monkeypatch):
         if words[:1] == ["doctor"]:
             continue
         try:
-            parser().parse_args([re.sub(r"\$\w*URL", "sqlite:///rules.db", word) for word in words])
+            build_parser().parse_args([re.sub(r"\$\w*URL", "sqlite:///rules.db", word) for word in words])
         except SystemExit:
             pytest.fail(f"{page.name}: {command}")
 

@@ -18,7 +18,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
 from lab.model.keygroups import digest, key_group_of, key_groups_of
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 from lab.model.tallies import COUNTS
 from lab.stream.simulate import payments, to_json
@@ -136,7 +136,7 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     with patch("lab.apps.plain.now_ms", lambda: log_time + len(log)):
         engine, report = Plain(logs, Settings(), 0.1), Report(logs.log("stats"))
         assert [engine.step() for _ in range(7)] == [200] * 5 + [103, 0]
-    reference = run(PAYMENTS, log)
+    reference = evaluate_log(PAYMENTS, log)
     found = [Alert.from_json(line) for line in logs.log("alerts").read()]
     assert [replace(alert, log_time=None, alert_time=None) for alert in found] == reference.alerts != []
     assert all(alert.log_time < alert.alert_time for alert in found)

@@ -31,12 +31,12 @@ def events(count: int, seed: int = 3) -> list[str]:
 
 
 def publish(logs: KafkaLogs, *messages: str) -> list[str]:
-    from lab.apps.control import key_of
+    from lab.apps.control import compaction_key
     from lab.model.rules import BadRule
 
     def key(message: str) -> str:
         try:
-            return key_of(message, PAYMENTS)
+            return compaction_key(message, PAYMENTS)
         except BadRule:
             return "bad"
 

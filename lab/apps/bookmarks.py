@@ -5,8 +5,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from lab.logs.access import make_folder
-from lab.logs.places import place_of
-from lab.logs.positions import Positions, position_text, positions_of
+from lab.logs.places import log_name
+from lab.logs.positions import Positions, parse_positions, position_text
 
 
 def bookmark_file(log: object, reader: str = "") -> Path:
@@ -16,14 +16,14 @@ def bookmark_file(log: object, reader: str = "") -> Path:
         state
         / "lab"
         / "read"
-        / blake2b(f"{place_of(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
+        / blake2b(f"{log_name(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
     )
 
 
 def bookmark(log: object, reader: str = "") -> Positions | None:
     """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours."""
     try:
-        return positions_of(bookmark_file(log, reader).read_text().splitlines()[-1])
+        return parse_positions(bookmark_file(log, reader).read_text().splitlines()[-1])
     except FileNotFoundError:
         return None
     except (ValueError, IndexError):
@@ -37,5 +37,5 @@ def set_bookmark(log: object, positions: Positions, reader: str = "") -> None:
     file = bookmark_file(log, reader)
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
-    aside.write_text(f"{place_of(log)}\n{position_text(positions)}\n")
+    aside.write_text(f"{log_name(log)}\n{position_text(positions)}\n")
     aside.replace(file)

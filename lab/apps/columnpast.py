@@ -17,21 +17,21 @@ import pyarrow as pa
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
-from lab.engine.compiled.rulenumbers import scale_of
-from lab.engine.loop.route import matching, routed, told_columns
-from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat, take
+from lab.engine.compiled.rulenumbers import measure_scale
+from lab.engine.loop.route import matching_rows, routed_columns, told_columns
+from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.engine.windows.when import when_columns, with_state
-from lab.model.aggregates import AGGREGATES, root
+from lab.model.aggregates import AGGREGATES, exact_square_root
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import id_text
 from lab.model.field import Id
-from lab.model.filters import Filter, values_of
-from lab.model.rule import Route, Rule, spoke
+from lab.model.filters import Filter, required_values
+from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
 from lab.model.takenback import still_there
 
@@ -104,7 +104,7 @@ class Past:
         )
         if not data:
             return 0
-        columns, kept, _ = decode_records(Loose(data), self.schema)
+        columns, kept, _ = decode_records(LooseLines(data), self.schema)
         if len(kept):
             columns = {name: _bare(values) for name, values in columns.items()}
             columns[LOG_TIME] = self.arrived + np.arange(len(kept))
@@ -119,7 +119,9 @@ class Past:
 
     def _columns(self) -> Columns:
         if len(self._parts) > 1:
-            self._parts = [{name: concat([part[name] for part in self._parts]) for name in self._parts[0]}]
+            self._parts = [
+                {name: concat_columns([part[name] for part in self._parts]) for name in self._parts[0]}
+            ]
         return self._parts[0]
 
     # -- a rule on them ------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class Past:
             return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
-            fields = [*rule.needs, *([spoke(rule.rule_id, 0)] if rule.at_most else [])]
+            fields = [*rule.needs, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), 1)
             fates, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
             if rule.absence:
@@ -157,7 +159,7 @@ class Past:
     def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
         if self.schema.numeric_id:
             return columns["id"][rows]
-        return take(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
+        return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
     def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
@@ -167,11 +169,11 @@ class Past:
         if not self._parts:
             return []
         columns, newest = self._columns(), np.arange(len(self))[-RECENT:]
-        wanted = [(name, value) for name, values in values_of(filter) for value in values][:at_most]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values][:at_most]
         missing = [
             (name, value)
             for name, value in wanted
-            if not len(matching(columns, Route((), ((name, (value,)),)), self.schema))
+            if not len(matching_rows(columns, Route((), ((name, (value,)),)), self.schema))
         ]
         frequent = {
             name: [
@@ -183,12 +185,12 @@ class Past:
 
     def _routed(self, rule: Rule) -> Columns:
         columns = self._columns()
-        rows = matching(columns, rule.route, self.schema)
+        rows = matching_rows(columns, rule.route, self.schema)
         more: Columns = (
             {HEARD: self._newest()[rows], LOG_TIME: np.zeros(len(rows), np.int64)} if rule.absence else {}
         )
         return {
-            **routed(columns, rows, rule.route, rule.needs, self.schema),
+            **routed_columns(columns, rows, rule.route, rule.needs, self.schema),
             **when_columns((rule,), columns, rows, self.schema),
             **told_columns((rule,), columns, rows),
             "keyGroup": np.zeros(len(rows), np.int64),
@@ -211,7 +213,7 @@ class Past:
         if not self._parts:
             return []
         columns, schema = self._columns(), self.schema
-        rows = matching(columns, rule.route, schema)
+        rows = matching_rows(columns, rule.route, schema)
         ids = columns[schema.id_fields[0]] if schema.numeric_id else columns[ID_TEXT]
         times = np.asarray(columns[schema.time_field])
         found = rows[np.asarray(ids)[rows] == (event_id if schema.numeric_id else id_text(event_id))]
@@ -235,7 +237,7 @@ class Past:
         return sorted(events, key=lambda event: event[schema.time_field])
 
     def _values(self, name: str, rows: np.ndarray) -> list:
-        field, values = self.schema.field(name), take(self._columns()[name], rows)
+        field, values = self.schema.field(name), take_rows(self._columns()[name], rows)
         values = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
         if not field.scale:
             return values
@@ -246,8 +248,8 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
     """What alerts report of an aggregation, nearly."""
     high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
     values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
-    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** scale_of(of, schema)
-    return np.sqrt(values) if AGGREGATES[of.function].reported is root else np.round(values, 9)
+    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** measure_scale(of, schema)
+    return np.sqrt(values) if AGGREGATES[of.function].reported is exact_square_root else np.round(values, 9)
 
 
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:

@@ -7,40 +7,40 @@ from pathlib import Path
 
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, existing
-from lab.logs.reading import LeftOut, parsed
+from lab.apps.target import Target, open_existing_log
+from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.answers import read_ack
-from lab.model.hints import hints
+from lab.model.hints import condition_hints
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
-from lab.model.words import plain, visible
+from lab.model.words import escape_control_characters, plain_text
 
 ANSWER_S = 15.0  # how long to wait for the engine's answer
 
 
-def add(
+def send_rules(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Sends rules, or control commands, to the engine."""
     print_hints(messages, target.schema)
-    send(target, messages, timeout_s, first_alert)
+    publish_messages(target, messages, timeout_s, first_alert)
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
     """Warns about rules that probably do not do what was intended; they are sent anyway. Raises BadRule."""
     for rule in filter(None, (parse_message(message, schema).rule for message in messages)):
-        for hint in hints(rule, schema):
+        for hint in condition_hints(rule, schema):
             print(f"hint for rule {rule.rule_id}: {hint}")
 
 
-def change(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
     rule = in_force(target.logs, target.schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
-    send(target, [json.dumps(message | {"ruleState": state})], timeout_s)
+    publish_messages(target, [json.dumps(message | {"ruleState": state})], timeout_s)
 
 
 def in_force(logs, schema: Schema) -> RuleBook:
@@ -51,14 +51,14 @@ def in_force(logs, schema: Schema) -> RuleBook:
     return book
 
 
-def rules_of(text: str) -> list[str]:
+def read_rules_argument(text: str) -> list[str]:
     """The argument itself, or what is in the file of that name."""
     path = Path(text)
     is_rule = text.lstrip()[:1] in ("{", "(") or "," in text
     return [text] if is_rule and not path.is_file() else read_rules(path)
 
 
-def key_of(message: str, schema: Schema) -> str:
+def compaction_key(message: str, schema: Schema) -> str:
     """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
 
     >>> from lab.model.schema import PAYMENTS
@@ -69,7 +69,7 @@ def key_of(message: str, schema: Schema) -> str:
     return str(parsed.rule_id or parsed.control)
 
 
-def send(
+def publish_messages(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
@@ -77,18 +77,18 @@ def send(
     `first_alert`: also waits for the first alert of these rules.
     """
     logs, schema = target.logs, target.schema
-    keys = [key_of(message, schema) for message in messages]
+    keys = [compaction_key(message, schema) for message in messages]
     logs.create()
     acks = logs.log("acks").tail(new=True)
     alerts = logs.log("alerts").tail(new=True) if first_alert else None
-    started, left_out = time.monotonic(), LeftOut()
+    started, left_out = time.monotonic(), SkippedLines()
     waiting, answers = set(logs.log("control").publish(messages, keys)), []
     while waiting and time.monotonic() < started + timeout_s:
-        for _, ack in parsed(acks.records(), read_ack, left_out):
+        for _, ack in parse_records(acks.records(), read_ack, left_out):
             if ack["place"] in waiting:
                 waiting.remove(ack["place"])
                 answers.append(ack)
-                print(visible(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
+                print(escape_control_characters(_answer(ack)), f"({time.monotonic() - started:.2f} s)")
         time.sleep(POLL_S)
     if waiting:
         where = logs.log("control")
@@ -109,7 +109,7 @@ def _answer(ack: dict) -> str:
     return "accepted: " + json.dumps(said)
 
 
-def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: LeftOut) -> None:
+def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: SkippedLines) -> None:
     """Prints the time from publishing one of the rules to its first alert."""
     published = {
         (ack["ruleId"], ack["version"]): ack["logTime"]
@@ -117,21 +117,21 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Lef
         if "version" in ack and "logTime" in ack
     }
     while time.monotonic() < deadline:
-        for _, alert in parsed(alerts.records(), Alert.from_json, left_out):
+        for _, alert in parse_records(alerts.records(), Alert.from_json, left_out):
             log_time = published.get((alert.rule_id, alert.rule_version))
             if log_time is not None and alert.alert_time is not None:
                 waited = alert.alert_time - log_time
                 print(
-                    f"first alert {waited:,} ms after the rule was published: {visible(alert.key)} {plain(alert.aggregate)}"
+                    f"first alert {waited:,} ms after the rule was published: {escape_control_characters(alert.key)} {plain_text(alert.aggregate)}"
                 )
                 return
         time.sleep(POLL_S)
     print("no alert of this rule yet")
 
 
-def show(target: Target) -> None:
+def print_rules(target: Target) -> None:
     """Prints the rules that the control log gives."""
-    existing(target.logs, "control")
+    open_existing_log(target.logs, "control")
     rules = in_force(target.logs, target.schema).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")

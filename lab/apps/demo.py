@@ -20,7 +20,7 @@ from threading import Event, Thread
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import RECORD_WORDS, Report, sentences
+from lab.apps.report import RECORD_WORDS, Report, report_sentences
 from lab.apps.run import raise_if_failed
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
@@ -30,7 +30,7 @@ from lab.model.quantiles import percentile_texts
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 from lab.model.times import now_ms
-from lab.stream.simulate import Burst, payments, to_json
+from lab.stream.simulate import PlantedBurst, payments, to_json
 
 SEGMENT_S = 0.2  # the stream reaches its log this often
 POLL_S = 0.1
@@ -55,11 +55,11 @@ def first_rules(rate: int) -> list[dict]:
 
 
 def new_rule() -> dict:
-    """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `stream`."""
+    """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `payment_stream`."""
     return rule_message(NEW_RULE, ["beneficiaryId"], "COUNT_FLINK", "SUM", "GREATER_EQUAL", 9, "10s")
 
 
-def stream(rate: int, seconds: int, start_ms: int) -> Iterator[dict]:
+def payment_stream(rate: int, seconds: int, start_ms: int) -> Iterator[dict]:
     """Endless payments from `start_ms` on, at least one round of bursts in the given seconds.
 
     A burst goes well over its rule's limit: some of its payments come late and miss the others.
@@ -67,9 +67,9 @@ def stream(rate: int, seconds: int, start_ms: int) -> Iterator[dict]:
     step_ms = min(2500, 1000 * seconds // (len(CYCLE) + 1))
     starts = range(step_ms, 3_600_000, step_ms)
     planted = {
-        "pair": lambda at: Burst("pair", at, 500, 5, 35_000_000),
-        "beneficiary": lambda at: Burst("beneficiary", at, 500, 14, 12_000_000),
-        "surge": lambda at: Burst("surge", at, 1000, math.ceil(0.8 * rate)),
+        "pair": lambda at: PlantedBurst("pair", at, 500, 5, 35_000_000),
+        "beneficiary": lambda at: PlantedBurst("beneficiary", at, 500, 14, 12_000_000),
+        "surge": lambda at: PlantedBurst("surge", at, 1000, math.ceil(0.8 * rate)),
     }
     plan = list(zip(starts, cycle(CYCLE)))
     return payments(
@@ -107,7 +107,7 @@ class Producer(Thread):
     def _produce(self) -> None:
         start_ms = now_ms()
         end_ms, next_bad_ms = start_ms + 1000 * self._seconds, start_ms + 1000 * BAD_EVERY_S
-        events = stream(self._rate, self._seconds, start_ms)
+        events = payment_stream(self._rate, self._seconds, start_ms)
         event = next(events)
         while (now := now_ms()) < end_ms and not self._stopping.wait(SEGMENT_S):
             lines = []
@@ -121,7 +121,7 @@ class Producer(Thread):
             self.sent += len(lines)
 
 
-class Show:
+class DemoDisplay:
     """What the audience sees: alerts and answers as they come, the table at the end. Used by one thread only."""
 
     def __init__(self, console: Console, logs):
@@ -220,7 +220,7 @@ def run(seconds: int, rate: int) -> None:
         from lab.machine.session import session
 
         logs = FileLogs(Path(name))
-        show, report = Show(console, logs), Report(logs.log("stats"))
+        show, report = DemoDisplay(console, logs), Report(logs.log("stats"))
         show.publish(first_rules(rate))
         with session() as spark, stop_signals() as stopped:
             say("starting the engine: Spark plans and compiles its query, then the engine reads the rules")
@@ -249,7 +249,7 @@ def run(seconds: int, rate: int) -> None:
         )
 
 
-def _play(engine, producer: Producer, show: Show, stopped: Event, seconds: int) -> None:
+def _play(engine, producer: Producer, show: DemoDisplay, stopped: Event, seconds: int) -> None:
     """Shows what comes while the stream lasts; adds a rule half way and pauses one later."""
     started = time.monotonic()
     plan = [
@@ -265,7 +265,7 @@ def _play(engine, producer: Producer, show: Show, stopped: Event, seconds: int) 
         raise producer.error
 
 
-def _drain(engine, producer: Producer, show: Show, report: Report) -> None:
+def _drain(engine, producer: Producer, show: DemoDisplay, report: Report) -> None:
     """Waits until the engine has read all that was sent."""
     give_up = time.monotonic() + DRAIN_S
     while report.total["records"] < producer.sent and time.monotonic() < give_up:
@@ -277,6 +277,6 @@ def _drain(engine, producer: Producer, show: Show, report: Report) -> None:
 
 def _sum_up(console: Console, sent: int, report: Report, seconds: float) -> None:
     equals = "=" if sent == sum(report.total[name] for name in RECORD_WORDS) else "≠"
-    for sentence in sentences(f"{sent:,} records sent {equals}", report.total, report.routes):
+    for sentence in report_sentences(f"{sent:,} records sent {equals}", report.total, report.routes):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"{sent / seconds:,.0f} events/s over {seconds:.0f} s.", soft_wrap=True)

@@ -17,15 +17,15 @@ from shutil import rmtree
 from typing import Any
 from uuid import uuid4
 
-from lab.apps.traffic import Traffic
-from lab.engine.checkpoint.record import Batches, fingerprint, mark
+from lab.apps.traffic import ScenarioLogs
+from lab.engine.checkpoint.record import Batches, batch_fingerprint, mark_at_end_of
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
-from lab.logs.files import FileLog, joined
+from lab.logs.files import FileLog, join_lines
 from lab.logs.index import OtherBatch
 from lab.model.language import say
 from lab.model.reference import Reference
@@ -54,7 +54,7 @@ SAME = "Nothing lost, nothing twice: {records} records, and the same {alerts} al
 DIFFERENT = "{lost} alerts are missing, {twice} are unexpected; {records} of {all} records are counted."
 
 
-class Drill(Traffic):
+class Drill(ScenarioLogs):
     """A stream of payments that one steers, and an engine that one steps through and kills.
 
     `story`: what happened, in sentences, the newest last. `kills`: how many records each partition had at each kill, those
@@ -93,10 +93,12 @@ class Drill(Traffic):
         self.planner = Planner(self.events, self.control, self.job.folder, self.settings)
         batches = Batches.read(self.job.checkpoint)
         self.done = -1 if batches.done is None else batches.done
-        self.mark: Mark = mark(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+        self.mark: Mark = (
+            mark_at_end_of(self.job.checkpoint, self.done) if self.done >= 0 else self.planner.initial()
+        )
         self.end: Any = None  # the Mark of the batch that runs
         if batches.planned is not None and batches.planned > self.done:
-            self.end = mark(self.job.checkpoint, batches.planned)
+            self.end = mark_at_end_of(self.job.checkpoint, batches.planned)
         self.lines: TaskOutput = {}
         self.next = "evaluate" if self.end else "cut"
         self.in_memory: int | None = None  # the batch whose windows shared memory holds
@@ -168,7 +170,7 @@ class Drill(Traffic):
             before = log.end()
             values = self.lines.get(name, ([], []))[1]
             try:
-                log.put(self.job.checkpoint, self.number, joined(values), fingerprint(self.end))
+                log.put(self.job.checkpoint, self.number, join_lines(values), batch_fingerprint(self.end))
             except OtherBatch:
                 self.story.append(say(REFUSED, number=self.number))
                 return False
@@ -232,7 +234,7 @@ class Drill(Traffic):
     def marks(self) -> list[Mark]:
         """The end of each batch that was planned."""
         names = sorted(self._names("offsets"), key=int)
-        planned = [mark(self.job.checkpoint, int(name)) for name in names]
+        planned = [mark_at_end_of(self.job.checkpoint, int(name)) for name in names]
         in_memory = self.end is not None and str(self.number) not in names
         return [*planned, self.end] if self.end is not None and in_memory else planned
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.apps.backtest import Past
-from lab.apps.newest import Newest
+from lab.apps.newest import NewestItems
 from lab.apps.report import Report
 from lab.apps.watch import Latencies
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
-from lab.logs.reading import LeftOut, parsed
-from lab.model.alerts import Alert, Withdrawn, read_told
+from lab.logs.reading import SkippedLines, parse_records
+from lab.model.alerts import Alert, Withdrawn, parse_alert_line
 from lab.model.answers import read_ack, read_dead_letter
 from lab.model.language import say, translated
 from lab.model.rules import RuleBook
@@ -34,9 +34,9 @@ class EngineView:
         self.logs, self.schema = logs, schema
         self.book, self.past = RuleBook(self.schema), Past(self.schema)
         self.alerts, self.acks, self.letters = (
-            Newest((), KEPT_ALERTS),
-            Newest((), KEPT_ACKS),
-            Newest((), KEPT_LETTERS),
+            NewestItems((), KEPT_ALERTS),
+            NewestItems((), KEPT_ACKS),
+            NewestItems((), KEPT_LETTERS),
         )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
         self.withdrawn = 0  # events at which there were alerts, and that were taken back
@@ -47,9 +47,9 @@ class EngineView:
             name: self.logs.log(name).tail(new=running and name != "control")
             for name in ("events", "control", "alerts", "acks", "deadLetters")
         }
-        self.left_out = LeftOut(lambda said: None)  # counted in `state`
+        self.left_out = SkippedLines(lambda said: None)  # counted in `state`
         self.report = Report(self.logs.log("stats"), left_out=self.left_out)
-        self.latencies = Latencies(self.logs, KEPT_ALERTS, LeftOut(lambda said: None))
+        self.latencies = Latencies(self.logs, KEPT_ALERTS, SkippedLines(lambda said: None))
 
     def take_in_what_was_before(self) -> None:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
@@ -58,10 +58,10 @@ class EngineView:
         self.past.add(self.logs.log("events").newest(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
-            self.before[name] = runningengine.count(log)
+            self.before[name] = runningengine.count_records(log)
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
-            parse: Callable[[str], Any] = read_told if name == "alerts" else read_dead_letter
-            came = [value for _, value in parsed(newest, parse, self.left_out)]
+            parse: Callable[[str], Any] = parse_alert_line if name == "alerts" else read_dead_letter
+            came = [value for _, value in parse_records(newest, parse, self.left_out)]
             came = self._without_withdrawn(came) if name == "alerts" else came
             of_log.extend(came)
             if name == "alerts":
@@ -86,7 +86,7 @@ class EngineView:
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
         self.letters.extend(self._new("deadLetters", read_dead_letter))
-        told = self._without_withdrawn(self._new("alerts", read_told))
+        told = self._without_withdrawn(self._new("alerts", parse_alert_line))
         alerts = [alert for alert in told if alert.alert_id not in self._known]
         self.alerts.extend(alerts)
         self.fired.update(alert.rule_id for alert in alerts)
@@ -95,7 +95,7 @@ class EngineView:
             self._heard = time.monotonic()
 
     def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
-        return [value for _, value in parsed(self._tails[log].records(), parse, self.left_out)]
+        return [value for _, value in parse_records(self._tails[log].records(), parse, self.left_out)]
 
     @property
     def lag(self) -> int:

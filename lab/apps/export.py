@@ -28,16 +28,16 @@ from sqlalchemy import (
 )
 
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, existing
-from lab.logs.places import place_of
-from lab.logs.positions import Positions, position_text, positions_of
-from lab.logs.reading import LeftOut, parsed
+from lab.apps.target import Target, open_existing_log
+from lab.logs.places import log_name
+from lab.logs.positions import Positions, parse_positions, position_text
+from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, conditions_json, event_json, id_text, read_told
+from lab.model.alerts import Alert, Withdrawn, conditions_json, event_json, id_text, parse_alert_line
 from lab.model.group import group_hash, group_json
 from lab.model.jsontext import compact_json
-from lab.model.words import plain
-from lab.rulestore.databases import INSERTS, connected, database_url, shown
+from lab.model.words import plain_text
+from lab.rulestore.databases import INSERTS, database_url, open_database, shown
 from lab.rulestore.tables import BIG, EXACT
 
 AT_ONCE = 5_000  # alerts of a transaction
@@ -79,22 +79,22 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     `start`: a position in the alerts; without it, where the last export ended.
     """
     url = database_url(to)
-    log, database = existing(target.logs, "alerts"), connected(url)
+    log, database = open_existing_log(target.logs, "alerts"), open_database(url)
     METADATA.create_all(database)
     _add_columns(database)
-    place, exported, left_out = place_of(log), 0, LeftOut()
+    place, exported, left_out = log_name(log), 0, SkippedLines()
     with database.connect() as connection:
         at = start or _exported(connection, place)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:
         while not stopped.is_set():
             if records := tail.records(AT_ONCE):
-                told = [each for _, each in parsed(records, read_told, left_out)]
+                told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
                 alerts = [each for each in told if isinstance(each, Alert)]
                 with database.begin() as connection:
-                    write(connection, rows_of(alerts), place, tail.positions)
+                    write_rows(connection, alerts_to_rows(alerts), place, tail.positions)
                     for each in told:
                         if isinstance(each, Withdrawn):
-                            withdraw(connection, each)
+                            mark_withdrawn(connection, each)
                 exported += len(alerts)
             elif not follow:
                 break
@@ -106,7 +106,7 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     )
 
 
-def withdraw(connection: Connection, told: Withdrawn) -> None:
+def mark_withdrawn(connection: Connection, told: Withdrawn) -> None:
     """Notes of the alerts at an event that it was taken back. Alerts that were exported later than this line are not among them."""
     at_event = (ALERTS.c.event_id == _text(id_text(told.event_id))) & (
         ALERTS.c.event_time == _time(told.event_time)
@@ -138,10 +138,10 @@ def _add_columns(database: Engine) -> None:
 
 def _exported(connection: Connection, place: str) -> Positions | None:
     found = connection.execute(select(EXPORTS.c.positions).where(EXPORTS.c.place == place)).scalar()
-    return positions_of(found) if found else None
+    return parse_positions(found) if found else None
 
 
-def rows_of(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
+def alerts_to_rows(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
     """The alerts as rows, the last of each id."""
     return list({row["alert_id"]: row for row in map(_row, alerts)}.values())
 
@@ -152,9 +152,9 @@ def _row(alert: Alert) -> dict[str, Any]:
         "rule_id": alert.rule_id,
         "rule_version": alert.rule_version,
         "group_key": _text(alert.key),
-        "aggregate": plain(alert.aggregate),
+        "aggregate": plain_text(alert.aggregate),
         "operator": alert.operator,
-        "limit_value": plain(alert.limit),
+        "limit_value": plain_text(alert.limit),
         "event_id": _text(id_text(alert.event_id)),
         "event_time": _time(alert.event_time),
         "log_time": _time(alert.log_time),
@@ -181,7 +181,7 @@ def _time(ms: int | None) -> datetime | None:
     return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
 
 
-def write(connection: Connection, rows: list[dict[str, Any]], place: str, positions: Positions) -> None:
+def write_rows(connection: Connection, rows: list[dict[str, Any]], place: str, positions: Positions) -> None:
     """Adds or replaces rows, and notes how far the log at a place has been read."""
     if rows:
         _upsert(connection, ALERTS, rows)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from lab.apps.replay import replay
 from lab.machine import session as sessions
-from lab.machine.faststart import archive, sweep
+from lab.machine.faststart import archive_path, remove_stale_archives
 
 JVM_END_S = 300
 
 
-def make() -> Path:
+def make_class_archive() -> Path:
     """Runs a small replay and has Java write down, at its end, the classes that this took."""
-    sweep()
-    with tempfile.TemporaryDirectory(prefix=".faststart-", dir=archive().parent) as folder:
+    remove_stale_archives()
+    with tempfile.TemporaryDirectory(prefix=".faststart-", dir=archive_path().parent) as folder:
         made, events = Path(folder, "made.jsa"), Path(folder, "events.csv")
         events.write_text("1,2013-01-01 00:00:00,25,12,CSH,51\n" * 10)
         conf = {"spark.driver.extraJavaOptions": f'{sessions.JAVA_OPTIONS} "-XX:ArchiveClassesAtExit={made}"'}
@@ -28,12 +28,12 @@ def make() -> Path:
             replay(
                 events, ["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], spark=spark, batches=3
             )
-        os.replace(made, archive())
-    return archive()
+        os.replace(made, archive_path())
+    return archive_path()
 
 
 if __name__ == "__main__":
     try:
-        make()
+        make_class_archive()
     except Exception as error:  # noqa: BLE001  (all works without it)
         sys.exit(f"lab.apps.faststart: no archive, so Spark will start a little slower: {error}")

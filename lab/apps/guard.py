@@ -59,7 +59,7 @@ class Guard:
             self.shop = self._open.enter_context(closing(Enforcement(f"http://{HOST}:{port}", token)))
             url = f"sqlite:///{folder / 'rules.db'}"
             self.store = RuleStore(url, LOGINS)
-            self._run(capture.run, url, LOGINS, logs, self._stopped, lambda _: None)
+            self._run(capture.run_capture, url, LOGINS, logs, self._stopped, lambda _: None)
             self._run(self._decide, logs)
         except BaseException:
             self.close()

@@ -10,7 +10,7 @@ from lab.apps.inferredfields import TIME_WORDS, InferredField, Path, is_about
 from lab.model.field import Field
 from lab.model.schema import ID_TYPES, MAX_ID
 from lab.model.times import NUMBERS, TEXTS, UNITS
-from lab.model.words import expected, shown, unknown
+from lab.model.words import expected_message, short_json, unknown_name_message
 
 COVERED = 0.9  # the least share of records that have the id and the time
 TRIED = 12  # fields, of which pairs and triples may be the id
@@ -124,7 +124,9 @@ class IdAndTime:
         if self.fields[name].type not in ID_TYPES:
             if self.found[name].fits["string"] < self.found[name].values:
                 raise ValueError(
-                    expected(f"--id {given}", self.fields[name].type, "a field of integers or strings")
+                    expected_message(
+                        f"--id {given}", self.fields[name].type, "a field of integers or strings"
+                    )
                 )
             self.fields[name] = replace(self.fields[name], type="string", unit="")
         return name
@@ -188,7 +190,7 @@ class IdAndTime:
             if one.values and (is_about(one, TIME_WORDS) or DATE.match(str(one.example)[:100])):
                 unit = max(UNITS, key=one.fits.__getitem__)
                 times = f"{one.fits[unit]:,} of {self.records:,} are times"
-                return f"{wanted}; in {name} {times}, and one value is {shown(one.misfits.get(unit, one.example))}"
+                return f"{wanted}; in {name} {times}, and one value is {short_json(one.misfits.get(unit, one.example))}"
         return wanted
 
     def named_time(self, given: str) -> str:
@@ -199,7 +201,7 @@ class IdAndTime:
             unit = max(UNITS, key=one.fits.__getitem__)
             if not one.fits[unit]:
                 allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns since the epoch (1980 to 2100)"
-                raise ValueError(expected(f"--time {given}", one.example, allowed))
+                raise ValueError(expected_message(f"--time {given}", one.example, allowed))
             self.fields[name] = replace(self.fields[name], type="time", unit=unit)
             self.doubts[name] += one.exceptions(unit)
         self._doubt_missing(name, "event time")
@@ -221,7 +223,7 @@ class IdAndTime:
         for name, each in self.fields.items():
             if given in (name, ".".join(each.keys)):
                 return name
-        raise ValueError(f"{option}: {unknown('field', given, self.fields)}")
+        raise ValueError(f"{option}: {unknown_name_message('field', given, self.fields)}")
 
 
 def _all_different(rows: Iterable[tuple]) -> bool:

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lab.apps.idandtime import IdAndTime
-from lab.apps.inferredfields import InferredField, Path, look_at, type_of, words_of
-from lab.model.alerts import utc
+from lab.apps.inferredfields import InferredField, Path, collect_values, infer_type, split_name
+from lab.model.alerts import utc_text
 from lab.model.envelope import NO_EVENT
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, is_text, read_object, read_text
@@ -24,7 +24,7 @@ from lab.model.longlines import LongLine
 from lab.model.schema import Schema
 from lab.model.schemafile import to_toml
 from lab.model.times import NUMBERS, time_ms
-from lab.model.words import plain, shown
+from lab.model.words import plain_text, short_json
 
 SAMPLE = 50_000  # records
 FEW_VALUES = 20
@@ -34,7 +34,7 @@ UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km
 
 
 @dataclass
-class Proposal:
+class SchemaProposal:
     """A schema, and why it may be wrong; `ids` and `time` are empty where nothing in the records can be that.
 
     `doubts`: of the whole, or of a field under its name.
@@ -92,7 +92,7 @@ def infer(
     format: str = "JSON lines",
     id: Sequence[str] = (),
     time: str = "",
-) -> Proposal:
+) -> SchemaProposal:
     """Proposes a schema for JSON lines, from the first 50,000. Raises ValueError if none is a record.
 
     `texts`: all values are texts, as the cells of CSV are; `id`, `time`: fields, by name or path, that are those.
@@ -101,14 +101,14 @@ def infer(
     found, records = read.found, read.records
     if not records:
         raise ValueError(_no_records(read.bad))
-    proposal = Proposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format)
+    proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format)
     whole = proposal.doubts.setdefault("", [])
     if read.bad:
         whole.append(f"{len(read.bad):,} records will be dead letters; the first: {read.bad[0]}")
     whole += read.doubts()
     typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
-        type, unit, doubts = type_of(one)
+        type, unit, doubts = infer_type(one)
         if not type:
             whole.append(f"{'.'.join(one.path)} is left out: {doubts[0]}")
             continue
@@ -142,7 +142,7 @@ def infer(
     return proposal
 
 
-def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
+def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str]:
     """A warning for each field whose path none of 1,000 JSON records has."""
     read = _read(islice(lines, 1000), envelopes=False)
     known = {".".join(path) for path in read.found}
@@ -157,7 +157,7 @@ def unmatched(schema: Schema, lines: Iterable[bytes]) -> list[str]:
 
 
 @dataclass
-class Read:
+class SampledRecords:
     """What is at each path of records; how many are objects, and why the others are none. `root`: where an envelope has the event."""
 
     found: dict[Path, InferredField] = field(default_factory=dict)
@@ -184,22 +184,22 @@ class Read:
         return doubts
 
 
-def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -> Read:
+def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -> SampledRecords:
     """Looks at the first 50,000 records. The first one decides whether they are envelopes."""
-    read = Read()
+    read = SampledRecords()
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         try:
             if isinstance(line, LongLine):
                 raise BadRecord(line.reason)
             text = read_text(line, "line", MAX_LINE_BYTES)
             if not is_object(text):
-                raise BadRecord(f"{shown(text.strip())} is not a JSON object")
+                raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
             record = read_object(text, float)
         except BadRecord as error:
             read.bad.append(str(error))
             continue
         if read.root is None:
-            read.root = root_of(record) if envelopes else ()
+            read.root = find_envelope_root(record) if envelopes else ()
             read.packed_decimals = bool(read.root) and "connect.data.Decimal" in text
         envelope: Any = None
         event: Any = record
@@ -212,10 +212,10 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
                 read.bad.append(f"{'.'.join(read.root)} is not an object")
             continue
         read.records += 1
-        look_at(event, read.records, read.found, read.root, texts)
+        collect_values(event, read.records, read.found, read.root, texts)
         if envelope and "op" in envelope:
             around = {name: envelope[name] for name in ("op", "ts_ms") if name in envelope}
-            look_at(around, read.records, read.found, read.root[:-1])
+            collect_values(around, read.records, read.found, read.root[:-1])
     return read
 
 
@@ -234,7 +234,7 @@ def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
     return columns
 
 
-def root_of(record: dict) -> Path:
+def find_envelope_root(record: dict) -> Path:
     """Where a record has its event, if it is an envelope of Kafka Connect or of Debezium; else nowhere.
 
     >>> root_of({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), root_of({"id": 1})
@@ -278,7 +278,7 @@ def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[
 
 def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], doubts: list[str]) -> str:
     """The unit that a name ends with, or the currency beside an amount."""
-    last = (words_of(one.path[-1]) or [""])[-1]
+    last = (split_name(one.path[-1]) or [""])[-1]
     if last in UNIT_WORDS and type != "string":
         return last
     currency = found.get((*one.path[:-1], "currency"))
@@ -325,9 +325,13 @@ def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
 
 def _example(value: object, type: str, unit: str) -> str:
     text = (
-        value if isinstance(value, str) else plain(value).lower() if isinstance(value, bool) else plain(value)
+        value
+        if isinstance(value, str)
+        else plain_text(value).lower()
+        if isinstance(value, bool)
+        else plain_text(value)
     )
     text = text if len(text) <= 60 else text[:59] + "…"
     if type == "time" and unit in NUMBERS and (ms := time_ms(value, unit)) is not None:
-        return f"{text} is {utc(ms)} UTC"
+        return f"{text} is {utc_text(ms)} UTC"
     return text

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.model.jsontext import DECIMAL_TEXT, is_text
 from lab.model.times import NUMBERS, TEXTS, UNITS, time_ms
-from lab.model.words import shown
+from lab.model.words import short_json
 
 Path = tuple[str, ...]
 
@@ -133,7 +133,7 @@ class InferredField:
         count = self.values - self.fits[fitting] - (self.too_long if fitting in ("long", "decimal") else 0)
         if count <= 0:
             return []
-        example = shown(self.misfits[fitting])
+        example = short_json(self.misfits[fitting])
         return [f"another type in {count:,} records, which will be dead letters; the first: {example}"]
 
 
@@ -142,7 +142,7 @@ def fits_long(value: int) -> bool:
     return -(1 << 63) <= value < 1 << 63
 
 
-def look_at(
+def collect_values(
     record: dict, number: int, found: dict[Path, InferredField], around: Path = (), texts: bool = False
 ) -> None:
     """Adds the values of a record to what was found before."""
@@ -163,7 +163,7 @@ def _walk(record: dict, around: Path) -> Iterator[tuple[Path, object]]:
             yield from _walk(value, (*around, key))
 
 
-def words_of(name: str) -> list[str]:
+def split_name(name: str) -> list[str]:
     """The words of a name, however they are joined.
 
     >>> words_of("placedAt"), words_of("HTTP_status-code")
@@ -174,11 +174,11 @@ def words_of(name: str) -> list[str]:
 
 def is_about(found: InferredField, words: Iterable[str]) -> bool:
     """Whether the name at its path is, or ends or begins with, one of the words."""
-    of_name = words_of(found.path[-1]) or [""]
+    of_name = split_name(found.path[-1]) or [""]
     return of_name[-1] in words or of_name[0] in words
 
 
-def type_of(found: InferredField) -> tuple[str, str, list[str]]:
+def infer_type(found: InferredField) -> tuple[str, str, list[str]]:
     """Type, unit and doubts of a field; no type: why it can be none. The type that most values have wins."""
     nans = [f"NaN or Infinity in {found.nans:,} records, read as null"] if found.nans else []
     type, unit, doubts = _type_of(found)

@@ -22,7 +22,7 @@ SCAN = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode  # for where 
 
 
 @dataclass(frozen=True)
-class Layout:
+class JsonLayout:
     """How the records stand: the elements of a list at the top, or of member `member` of an object; else objects in a row."""
 
     kind: str  # list, member, objects
@@ -34,14 +34,14 @@ class Layout:
         return f"a JSON list, {json.dumps(self.member)}" if self.member else "a JSON list"
 
 
-def layout_of(text: str, whole: bool) -> Layout | None:
+def detect_layout(text: str, whole: bool) -> JsonLayout | None:
     """The layout of a JSON text by its beginning; None: one value a line. `whole`: there is no more of it.
 
     >>> str(layout_of('{"Records": [{"id": 1}]}', True)), layout_of('{"id": 1}\\n{"id": 2}', True)
     ('a JSON list, "Records"', None)
     """
     if text[0] == "[":
-        return Layout("list") if re.match(r"\[\s*([{\]]|$)", text) else None
+        return JsonLayout("list") if re.match(r"\[\s*([{\]]|$)", text) else None
     try:
         value, end = SCAN(text)
     except RecursionError:
@@ -49,12 +49,12 @@ def layout_of(text: str, whole: bool) -> Layout | None:
     except json.JSONDecodeError as error:
         cut_off = not whole and error.pos > len(text) // 2
         member = _list_before(text) if cut_off else None
-        return Layout("member", member) if member else None
+        return JsonLayout("member", member) if member else None
     lists = [name for name, inside in value.items() if _records(inside)]
     over_lines, rest = "\n" in text[:end], text[end:].strip(" \t\r")
     if lists and (len(value) == 1 or (len(lists) == 1 and over_lines and whole and not rest.strip())):
-        return Layout("member", lists[0])
-    return Layout("objects") if over_lines or rest.startswith("{") else None
+        return JsonLayout("member", lists[0])
+    return JsonLayout("objects") if over_lines or rest.startswith("{") else None
 
 
 def _records(value: object) -> bool:
@@ -149,7 +149,7 @@ class JsonValues(Format):
     """The records of a file in a layout."""
 
     def __init__(
-        self, path: Path, layout: Layout, opened: Callable[[Path], AbstractContextManager[IO[bytes]]]
+        self, path: Path, layout: JsonLayout, opened: Callable[[Path], AbstractContextManager[IO[bytes]]]
     ):
         self._path, self._layout, self._opened, self.name = path, layout, opened, str(layout)
 

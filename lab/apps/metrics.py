@@ -158,7 +158,7 @@ class Metrics:
         return ""
 
 
-class Server:
+class MetricsServer:
     """Serves the metrics until the end of its `with`. Raises OSError if the port is taken."""
 
     def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class Newest(deque):
+class NewestItems(deque):
     """The newest items of an endless list, for several readers that each know how far they have read.
 
     >>> newest = Newest(maxlen=2)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from lab.apps.infer import unmatched
+from lab.apps.infer import unmatched_field_warnings
 from lab.apps.report import Report
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
-from lab.logs.reading import parsed
+from lab.logs.reading import parse_records
 from lab.model.answers import read_dead_letter, read_stats
-from lab.model.deadletters import kind_of, without_value
+from lab.model.deadletters import error_kind, without_value
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.tallies import WARNINGS
 from lab.model.times import now_ms, rounded_duration
@@ -85,8 +85,8 @@ class Notes:
         now = self._clock()
         try:
             new = self.report.read()
-            for _, letter in parsed(self._letters.records(), read_dead_letter, self.report.left_out):
-                kind = kind_of(letter["reason"])
+            for _, letter in parse_records(self._letters.records(), read_dead_letter, self.report.left_out):
+                kind = error_kind(letter["reason"])
                 self._bad.setdefault(kind, letter)
                 self._counts[kind] += 1
         except ConnectionError as error:
@@ -118,7 +118,7 @@ class Notes:
             return
         log = self._logs.log("stats")
         newest = [Record(0, "", line, f"{log}, its newest line") for line in log.newest(1)]
-        said = [stats for _, stats in parsed(newest, read_stats, self.report.left_out)]
+        said = [stats for _, stats in parse_records(newest, read_stats, self.report.left_out)]
         for stats in self._others(said):
             if stats["times"].get("end", 0) > self._started - JUST_NOW_MS:
                 raise TwoEngines(log, stats)
@@ -151,7 +151,7 @@ class Notes:
         if self._schema and self.report.total["records"] >= ENOUGH:
             with suppress(ConnectionError):
                 lines = self._logs.log("events").newest(SAMPLE)
-                yield from unmatched(self._schema, [line.encode() for line in lines])
+                yield from unmatched_field_warnings(self._schema, [line.encode() for line in lines])
                 self._schema = None
 
     def _losses(self) -> Iterator[str]:
@@ -205,7 +205,7 @@ class Notes:
         self._letters.close()
 
 
-def clock_of(logs: FileLogs | KafkaLogs) -> str:
+def producer_clock_note(logs: FileLogs | KafkaLogs) -> str:
     """What to say if the events' topic has its producers' times; nothing if its broker says when a record was logged."""
     if isinstance(logs, FileLogs):
         return ""

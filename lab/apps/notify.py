@@ -24,15 +24,15 @@ from urllib.parse import urlsplit
 
 from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, Usage, existing
-from lab.apps.watch import describe
+from lab.apps.target import Target, Usage, open_existing_log
+from lab.apps.watch import describe_alert
 from lab.logs.access import make_folder, opener
 from lab.logs.config import BadConfig, Config, Receiver
 from lab.logs.positions import Positions
-from lab.logs.reading import LeftOut, parsed
+from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, read_told
-from lab.model.words import visible
+from lab.model.alerts import Alert, Withdrawn, parse_alert_line
+from lab.model.words import escape_control_characters
 
 READ_AT_ONCE = 500  # alerts
 MAX_BODY = 256 << 10  # bytes of a request; a longer alert travels alone
@@ -90,7 +90,11 @@ class SignedMessage:
                     continue
                 # it would be refused for ever, and nothing behind it would arrive
                 self.left_out += 1
-                print(visible(f"left out: alert {self._alerts[0][0]}: {error}"), file=sys.stderr, flush=True)
+                print(
+                    escape_control_characters(f"left out: alert {self._alerts[0][0]}: {error}"),
+                    file=sys.stderr,
+                    flush=True,
+                )
             del self._alerts[:size]
 
     def _post(self, alerts: list[tuple[str, str]]) -> None:
@@ -103,7 +107,7 @@ class SignedMessage:
             "content-type": "application/json",
             "webhook-id": message_id,
             "webhook-timestamp": now,
-            "webhook-signature": signature(self._receiver.secret, message_id, now, body),
+            "webhook-signature": webhook_signature(self._receiver.secret, message_id, now, body),
         }
         host = urlsplit(self._receiver.url).hostname
         try:
@@ -125,7 +129,7 @@ class SignedMessage:
             raise NotAccepted(f"{host} answered {status}, expected 2xx")
 
 
-def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
+def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
     """The header `webhook-signature`. A secret that begins with `whsec_` is base64, as the specification writes it.
 
     Source: the Standard Webhooks specification 1.0.
@@ -178,7 +182,7 @@ class TextMessage:
     def text(self) -> tuple[str, str]:
         """Title and body."""
         lines = [
-            f"{count:,} alert{'s' * (count > 1)}: {harmless(describe(latest))[:MAX_LINE]}"
+            f"{count:,} alert{'s' * (count > 1)}: {sanitize_text(describe_alert(latest))[:MAX_LINE]}"
             for count, latest in reversed(self._named.values())
         ]
         if self._others:
@@ -205,7 +209,7 @@ class TextMessage:
             raise NotAccepted(f"{service.service_name} {reason}")
 
 
-def harmless(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Makes untrusted text safe for a chat: no mentions, no links, no control characters.
 
     >>> harmless("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
@@ -214,7 +218,7 @@ def harmless(text: str) -> str:
     for sign, instead in (("@", "@\u200b"), ("://", ":\u200b//"), ("<", "‹"), (">", "›")):
         text = text.replace(sign, instead)
     # a chat makes a link of a bare name of a host, too
-    return visible(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
+    return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
 def notify(target: Target, receiver: Receiver, start: Positions | None = None) -> None:
@@ -222,14 +226,16 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
 
     `start`: a position in the alerts; without it, where the last call for this receiver ended, and at first the end.
     """
-    log = existing(target.logs, "alerts")
-    reader, left_out, sent, too_large = f"notify {receiver.name}", LeftOut(), 0, 0
+    log = open_existing_log(target.logs, "alerts")
+    reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
     with _alone(log, reader), stop_signals() as stopped:
         at = start or bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
             set_bookmark(log, tail.positions, reader)
             print(
-                f"alerts of {log} go to {visible(receiver.name)}, until Ctrl-C", file=sys.stderr, flush=True
+                f"alerts of {log} go to {escape_control_characters(receiver.name)}, until Ctrl-C",
+                file=sys.stderr,
+                flush=True,
             )
             while not stopped.is_set():
                 message = (SignedMessage if receiver.secret else TextMessage)(receiver)
@@ -243,10 +249,13 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
                 set_bookmark(log, tail.positions, reader)
                 stopped.wait(receiver.every_ms / 1000 if count and not receiver.secret else POLL_S)
     refused = f", {too_large:,} too large for it" if too_large else ""
-    print(f"{sent:,} alerts sent to {visible(receiver.name)}{left_out}{refused}", file=sys.stderr)
+    print(
+        f"{sent:,} alerts sent to {escape_control_characters(receiver.name)}{left_out}{refused}",
+        file=sys.stderr,
+    )
 
 
-def receiver_named(name: str, config: Config) -> Receiver:
+def find_receiver(name: str, config: Config) -> Receiver:
     """The receiver of a name in lab.toml. Raises Usage if that file lacks it, BadConfig."""
     if name not in config.notify:
         there = f"it has {', '.join(sorted(config.notify))}" if config.notify else "it has none"
@@ -282,7 +291,7 @@ def _collected(
     tail: Any,
     message: "SignedMessage | TextMessage",
     rules: tuple[int, ...],
-    left_out: LeftOut,
+    left_out: SkippedLines,
     stopped: Event,
 ) -> bool:
     """Collects the alerts since the last message. Returns False if asked to stop."""
@@ -290,10 +299,10 @@ def _collected(
         try:
             records = tail.records(READ_AT_ONCE)
         except ConnectionError as error:
-            print(f"trying again: {visible(str(error))}", file=sys.stderr, flush=True)
+            print(f"trying again: {escape_control_characters(str(error))}", file=sys.stderr, flush=True)
             stopped.wait(1)
             continue
-        for _, told in parsed(records, read_told, left_out):
+        for _, told in parse_records(records, parse_alert_line, left_out):
             if isinstance(told, Withdrawn) or not rules or told.rule_id in rules:
                 message.add(told)
         if not records or message.full:
@@ -310,7 +319,7 @@ def _delivered(message: "SignedMessage | TextMessage", receiver: Receiver, stopp
             return True
         except NotAccepted as error:
             said = f"{receiver.name}: {error}; the alerts are kept, trying again in {wait_s} s"
-            print(visible(said), file=sys.stderr, flush=True)
+            print(escape_control_characters(said), file=sys.stderr, flush=True)
         if stopped.wait(wait_s):
             return False
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lab.engine.records.feeds import Feed, Positions, one_a_line
+from lab.engine.records.feeds import Feed, Positions, join_records
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def data(self) -> bytes:
-        return one_a_line(self.values)
+        return join_records(self.values)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         yield from zip(self.places(range(len(self.values))), self.values)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lab.apps.inorder import InOrder
 from lab.model.field import Id
-from lab.model.filters import passes, values_of
+from lab.model.filters import passes_filter, required_values
 from lab.model.jsontext import BadRecord, compact_json
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
@@ -136,7 +136,7 @@ class Past:
         """
         if not self._events:
             return []
-        wanted = [(name, value) for name, values in values_of(filter) for value in values][:at_most]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values][:at_most]
         missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
         newest = list(self._events)[-RECENT:]
         frequent = {
@@ -171,5 +171,5 @@ class Past:
 
 def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:
     """Whether a rule's route has the event, or what takes it back."""
-    fits = passes(rule.filter, event)
+    fits = passes_filter(rule.filter, event)
     return (fits or takes_back(event, schema)) and all(event[name] is not None for name in rule.keys)

@@ -25,10 +25,10 @@ from lab.apps.sources import Events, source_at
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
-from lab.model.alerts import Alert, AlertTable, read_told
+from lab.model.alerts import Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
 from lab.model.longlines import LongLine
-from lab.model.longlines import batches as batches_of
+from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema
@@ -59,7 +59,7 @@ class Replayed:
 
     @cached_property
     def alerts(self) -> AlertTable:
-        return AlertTable(told for told in map(read_told, self.alert_lines) if isinstance(told, Alert))
+        return AlertTable(told for told in map(parse_alert_line, self.alert_lines) if isinstance(told, Alert))
 
     @property
     def events(self) -> int:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from lab.logs.reading import LeftOut, parsed
+from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import read_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, Tallies
@@ -27,7 +27,7 @@ def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
     return ", ".join(f"{counts.get(name, 0):,} {word}" for name, word in words.items())
 
 
-def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Iterator[str]:
+def report_sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Iterator[str]:
     """Sentences about the records, then about the events on all routes, then the warnings."""
     yield f"{records} {in_words(counts, RECORD_WORDS)}."
     if counts.get("routed"):
@@ -44,8 +44,10 @@ def sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Itera
 class Report:
     """What an engine did since the report began, read from its stats log; `heard` is told each line once."""
 
-    def __init__(self, stats, heard: Callable[[dict], None] | None = None, left_out: LeftOut | None = None):
-        self.left_out = left_out or LeftOut()
+    def __init__(
+        self, stats, heard: Callable[[dict], None] | None = None, left_out: SkippedLines | None = None
+    ):
+        self.left_out = left_out or SkippedLines()
         self._tail, self.total, self._heard = stats.tail(new=True), Counter(), heard
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
@@ -75,7 +77,7 @@ class Report:
     def read(self) -> Counter[str]:
         """Reads the lines since the last call."""
         new: Counter[str] = Counter()
-        for _, stats in parsed(self._tail.records(), read_stats, self.left_out):
+        for _, stats in parse_records(self._tail.records(), read_stats, self.left_out):
             if engine := stats.get("engine"):
                 self.engines[engine["id"]] = stats
             low = stats["keyGroups"][0]

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.apps.target import Target, Usage, existing
+from lab.apps.target import Target, Usage, open_existing_log
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
-from lab.logs.reading import LeftOut
+from lab.logs.reading import SkippedLines
 from lab.machine.ports import is_free
 from lab.machine.signals import stop_signals
-from lab.model.alerts import utc
+from lab.model.alerts import utc_text
 from lab.model.times import now_ms
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 from lab.restrict.client import PORT
-from lab.restrict.restrictions import Restriction, Restrictions, folded
+from lab.restrict.restrictions import Restriction, Restrictions, fold_log
 
 if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
@@ -59,7 +59,7 @@ def run(target: Target) -> None:
                                 flush=True,
                             )
             except (KafkaException, NoBroker) as error:
-                print(f"trying again: {visible(str(error))}", flush=True)
+                print(f"trying again: {escape_control_characters(str(error))}", flush=True)
                 stopped.wait(1)
 
 
@@ -82,15 +82,15 @@ def serve(target: Target, port: int = PORT, token_file: Path | None = None) -> N
 def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
     logs = target.logs
     has_none_yet = isinstance(logs, FileLogs) and logs.path("control").is_dir()
-    log = logs.log("restrictions") if has_none_yet else existing(logs, "restrictions")
-    left_out = LeftOut()
-    found = folded(log, left_out)
+    log = logs.log("restrictions") if has_none_yet else open_existing_log(logs, "restrictions")
+    left_out = SkippedLines()
+    found = fold_log(log, left_out)
     left_out.say_total()
     return log, found
 
 
 def _who(subject: tuple[tuple[str, str], ...]) -> str:
-    return visible(" ".join(f"{name}={value}" for name, value in subject))
+    return escape_control_characters(" ".join(f"{name}={value}" for name, value in subject))
 
 
 def show(target: Target) -> None:
@@ -99,7 +99,7 @@ def show(target: Target) -> None:
     now = now_ms()
     found = [each for each in restrictions.all() if each.in_force(now)]
     for each in found:
-        said = f"until {utc(each.until)}  rule {each.rule_id} v{each.rule_version}  {_who(each.subject)}"
+        said = f"until {utc_text(each.until)}  rule {each.rule_id} v{each.rule_version}  {_who(each.subject)}"
         print(f"{each.action:12}  {said}")
     if not found:
         print("nobody is restricted")

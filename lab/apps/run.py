@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from lab.apps.say import Say
+from lab.apps.say import MessagePrinter
 from lab.apps.target import Target, Usage
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.record import cut_mark, read_record
@@ -51,13 +51,13 @@ class Service:
 def run(target: Target, settings: Settings, service: Service = Service()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.loop.ends import check_reach, check_transactions
-    from lab.machine.session import session, submitted
+    from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
     check_reach(logs, service.master or "local")
     if settings.exactly_once:
         check_transactions(logs, Durable(checkpoint))
-    say = Say(service.as_json)
+    say = MessagePrinter(service.as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
         watched = opened.enter_context(_watched(service, say))
@@ -65,11 +65,16 @@ def run(target: Target, settings: Settings, service: Service = Service()) -> Non
         check_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
-        master = service.master or (None if submitted() else f"local[{settings.parallelism},{ATTEMPTS}]")
+        master = service.master or (
+            None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
+        )
         conf = {} if settings.short_batches else OPTIMISING
         place = Durable(checkpoint)
         log = (Path() if place.object_store else place.path.parent) / "spark.log"
-        say("starting", "starting Spark" if submitted() else f"starting Spark; what it says is in {log}")
+        say(
+            "starting",
+            "starting Spark" if is_spark_submitted() else f"starting Spark; what it says is in {log}",
+        )
         spark = opened.enter_context(
             session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
         )
@@ -78,24 +83,24 @@ def run(target: Target, settings: Settings, service: Service = Service()) -> Non
 
 
 @contextmanager
-def _watched(service: Service, say: Say) -> Iterator["Metrics | None"]:
+def _watched(service: Service, say: MessagePrinter) -> Iterator["Metrics | None"]:
     """Metrics while somebody may ask for them, from before Spark starts; None if nobody may."""
     if not service.metrics:
         yield None
         return
-    from lab.apps.metrics import Metrics, Server
+    from lab.apps.metrics import Metrics, MetricsServer
 
     host, port = service.metrics
     metrics = Metrics()
-    with Server(metrics, port, host) as server:
+    with MetricsServer(metrics, port, host) as server:
         say("metrics", f"http://{host}:{server.port}/metrics and /healthz", port=server.port)
         yield metrics
 
 
 def _serve(
-    spark, target: Target, settings: Settings, stopped: Event, watched, say: Say, service: Service
+    spark, target: Target, settings: Settings, stopped: Event, watched, say: MessagePrinter, service: Service
 ) -> None:
-    from lab.apps.notes import GaveUp, Notes, TwoEngines, clock_of
+    from lab.apps.notes import GaveUp, Notes, TwoEngines, producer_clock_note
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
@@ -111,7 +116,7 @@ def _serve(
         )
     ) as notes:
         notes.check_alone()
-        clock = clock_of(logs)  # once it runs, a broker may be away
+        clock = producer_clock_note(logs)  # once it runs, a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
         except Exception:
@@ -151,7 +156,7 @@ def _serve(
     )
 
 
-def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: Say) -> None:
+def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: MessagePrinter) -> None:
     text = (
         f"{time.strftime('%H:%M:%S')}  {rate:8,.0f} events/s  {new['alerts']:6,} alerts  "
         f"{held:10,} events held  {new['deadLetters']:,} dead letters"

@@ -11,7 +11,7 @@ COUNTED = 1 << 28  # bytes of a log in files that are looked through for their l
 CHUNK = 1 << 24
 
 
-def lives(logs: FileLogs | KafkaLogs) -> bool | None:
+def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
     """Whether an engine runs on these logs; None where that cannot be seen from here.
 
     An engine holds a lock on the logs in folders that it writes, and renews a lease on its checkpoint every few seconds,
@@ -23,7 +23,7 @@ def lives(logs: FileLogs | KafkaLogs) -> bool | None:
     return None if age is None else age < LEASE_S
 
 
-def count(log) -> int:
+def count_records(log) -> int:
     """How many records a log keeps; of a very long one in files, those of its newest part."""
     if isinstance(log, FileLog):
         end = log.end()

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 
 
-class Say:
+class MessagePrinter:
     """Prints each message once, as text or as JSON.
 
     >>> Say(as_json=True)("stopped", "stopped after 3 s", seconds=3)  # doctest: +ELLIPSIS
@@ -22,7 +22,7 @@ class Say:
     def __call__(self, event: str, message: str, **fields: object) -> None:
         """`event` is one of a few words; `fields` are numbers and texts beside it, for machines."""
         if self._console:
-            self._console.print(visible(message, "\n"), markup=False)
+            self._console.print(escape_control_characters(message, "\n"), markup=False)
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": time, "event": event, "message": message, **fields})

@@ -15,10 +15,10 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from lab.apps.formats import BOM, LineFormat, format_of
+from lab.apps.formats import BOM, LineFormat, detect_format
 from lab.apps.records import Format, Refused
 from lab.logs.files import FileLog
-from lab.logs.opened import opened
+from lab.logs.opened import open_log
 from lab.logs.places import KAFKA
 from lab.model.schema import Schema
 
@@ -65,7 +65,7 @@ def source_at(where: Path | str, config: "Config | None" = None, schema: Schema 
     Raises ValueError, NoBroker, BadTopic.
     """
     if str(where).startswith(KAFKA):
-        return TopicSource(cast("KafkaLog", opened(str(where), config)))
+        return TopicSource(cast("KafkaLog", open_log(str(where), config)))
     return Source(Path(where), schema)
 
 
@@ -78,13 +78,13 @@ class Source(Events):
     def __init__(self, path: Path, schema: Schema | None = None):
         self._files: list[tuple[Format, str]]
         if not path.is_dir():
-            self._files = [(format_of(path, schema), path.name)]
+            self._files = [(detect_format(path, schema), path.name)]
         elif FileLog(path).end():
             files = sorted(path.glob("*.jsonl"))
             self._files = [(LineFormat(file, None, "a log"), f"{path.name}/{file.name}") for file in files]
         else:  # as Spark writes it
             files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name[0] not in "._"]
-            self._files = [(format_of(file, schema), f"{path.name}/{file.name}") for file in files]
+            self._files = [(detect_format(file, schema), f"{path.name}/{file.name}") for file in files]
         formats = {format.name for format, _ in self._files}
         if len(formats) > 1:
             raise Refused(

@@ -9,12 +9,12 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage
 from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 from lab.rulestore import capture
-from lab.rulestore.store import Change, RuleStore, message_of
+from lab.rulestore.store import Change, RuleStore, change_to_message
 
 
-def add(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
+def store_rules(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
     """Writes rules as rows. Raises BadRule if the engine refuses one."""
     started = time.monotonic()
     print_hints(messages, store.schema)
@@ -24,7 +24,7 @@ def add(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) 
     _wait(store, ids, started, timeout_s)
 
 
-def change(store: RuleStore, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
+def change_rule_state(store: RuleStore, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or disables the rule of a row. Raises BadRule if the engine refuses that."""
     started = time.monotonic()
     if state == "DELETE":
@@ -50,29 +50,29 @@ def _wait(store: RuleStore, waiting: set[int], started: float, timeout_s: float)
         print(f"stored in {store}: no answer yet; `lab cdc run` sends it to the engine")
 
 
-def show(store: RuleStore) -> None:
+def print_stored_rules(store: RuleStore) -> None:
     """Prints the rows: the version in force, the result of the last change, and who made it."""
     for row in store.rows():
         version = f"v{row['version_in_force']}" if row["version_in_force"] else "–"
         state = "disabled" if row["disabled"] else row["rule_state"]
         said = f"{_described(store, row)}  [{row['status']}; {row['changed_by']}]"
-        print(f"{row['rule_id']:6}  {version:4} {state:8} {visible(said)}")
+        print(f"{row['rule_id']:6}  {version:4} {state:8} {escape_control_characters(said)}")
 
 
-def history(store: RuleStore, rule_id: int) -> None:
+def print_history(store: RuleStore, rule_id: int) -> None:
     """Prints the edits of a rule, who made them and when. Raises BadRule if there is none."""
     if not (changes := store.history(rule_id)):
         raise BadRule(f"rule {rule_id} is not in {store}")
     for change in changes:
         state = "disabled" if change.row["disabled"] else change.row["rule_state"]
-        said = visible(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
+        said = escape_control_characters(f"{change.changed_by:12} {state:8} {_described(store, change.row)}")
         print(f"{change.change_id:6}  {change.changed_at:%Y-%m-%d %H:%M:%S}  {said}")
 
 
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
     enabled = Change(0, row["rule_id"], {**row, "disabled": False})
     try:
-        rule: Any = parse_message(message_of(enabled, ""), store.schema).rule
+        rule: Any = parse_message(change_to_message(enabled, ""), store.schema).rule
         return rule.describe()
     except BadRule as error:
         return f"not a rule for {store.schema.name} (another --schema?): {error}"
@@ -81,14 +81,14 @@ def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
 # -- lab cdc -----------------------------------------------------------------------------------------------------------
 
 
-def run(url: str, target: Target) -> None:
+def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
     target.logs.create()
     with stop_signals() as stopped:
-        capture.run(url, target.schema, target.logs, stopped, lambda text: print(text, flush=True))
+        capture.run_capture(url, target.schema, target.logs, stopped, lambda text: print(text, flush=True))
 
 
-def status(store: RuleStore) -> None:
+def print_capture_status(store: RuleStore) -> None:
     """Prints how far each control log has got."""
     newest, positions = store.last_change_id(), store.positions()
     if not positions:
@@ -99,16 +99,16 @@ def status(store: RuleStore) -> None:
             f"{place}: change {position:,} of {newest:,}, {f'{behind:,} behind' if behind else 'up to date'}"
         )
         if store.url.get_backend_name() == "postgresql":
-            from lab.rulestore.replication import slot_of, slot_status
+            from lab.rulestore.replication import slot_name, slot_status
 
             slot = slot_status(store, place) or {"active": False, "wal_status": "gone", "kept_bytes": 0}
             reader = "being read" if slot["active"] else "not being read"
             print(
-                f"  slot {slot_of(store, place)}: {reader}, {slot['kept_bytes'] or 0:,} bytes of log kept for it ({slot['wal_status']})"
+                f"  slot {slot_name(store, place)}: {reader}, {slot['kept_bytes'] or 0:,} bytes of log kept for it ({slot['wal_status']})"
             )
 
 
-def forget(store: RuleStore, place: str) -> None:
+def forget_capture(store: RuleStore, place: str) -> None:
     """Ends what is kept for a control log; captured into again, it first gets what it lacks. Raises Usage."""
     if place not in store.positions():
         raise Usage(

@@ -21,10 +21,10 @@ from typing import Any, Self
 from rich.table import Table
 
 from lab.apps.backtest import COMPILED
-from lab.apps.control import key_of
+from lab.apps.control import compaction_key
 from lab.apps.engineview import EngineView
 from lab.apps.sources import source_at
-from lab.apps.target import existing
+from lab.apps.target import open_existing_log
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.config import load_config
@@ -113,10 +113,10 @@ class Studio(EngineView):
         if engine == "kafka":
             from lab.machine import broker
 
-            logs = KafkaLogs(self._stack.enter_context(broker.running()).address)
+            logs = KafkaLogs(self._stack.enter_context(broker.running_broker()).address)
         logs = logs or FileLogs(folder / "logs")
         if engine == "elsewhere":
-            existing(logs, "events").close()
+            open_existing_log(logs, "events").close()
         else:
             logs.create()
         super().__init__(logs, self.schema, running=engine == "elsewhere")
@@ -184,7 +184,7 @@ class Studio(EngineView):
                 "the engine has stopped, so there will be no answer; run the cell that started it to start a new one"
             )
         text = message.replace("\n", " ") if isinstance(message, str) else json.dumps(message)
-        (place,) = self.logs.log("control").publish([text], [key_of(text, self.schema)])
+        (place,) = self.logs.log("control").publish([text], [compaction_key(text, self.schema)])
         return place
 
     def ask(self, message: str | dict, timeout_s: float = 30) -> dict:
@@ -254,7 +254,7 @@ class Studio(EngineView):
         if time.monotonic() > self._looked + LOOK_S:
             from lab.apps import runningengine
 
-            self._looked, self._lives = time.monotonic(), runningengine.lives(self.logs)
+            self._looked, self._lives = time.monotonic(), runningengine.is_engine_running(self.logs)
         return self._lives
 
     def _waiting(self, state: str) -> str:

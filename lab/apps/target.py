@@ -72,7 +72,7 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
     return (logs.folder if isinstance(logs, FileLogs) else Path()) / "checkpoint"
 
 
-def existing(logs: FileLogs | KafkaLogs, name: str):
+def open_existing_log(logs: FileLogs | KafkaLogs, name: str):
     """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
     if not isinstance(logs, FileLogs) or (path := logs.path(name)).is_dir():  # of a topic, its broker tells
         return logs.log(name)

@@ -15,7 +15,7 @@ PAYEES = (1, 2)
 ARRIVE = "Partition 1 catches up: {count} records arrive, with their original times."
 
 
-class Traffic:
+class ScenarioLogs:
     """Logs of events and rules; each method changes them and adds a sentence to `story`.
 
     >>> traffic = Traffic()

@@ -1,6 +1,6 @@
 """How well rules find the cases of typologies: precision, recall and delay.
 
-`measure` asks the reference for all typologies' rules; `LabelledPast` asks the backtest for any rule, as a slider moves.
+`measure_typologies` asks the reference for all typologies' rules; `LabelledPast` asks the backtest for any rule, as a slider moves.
 """
 
 import json
@@ -17,7 +17,7 @@ from lab.stream.accounts import ACCOUNT_EVENTS, CASES
 from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_events
 
 
-class Found(NamedTuple):
+class DetectionCounts(NamedTuple):
     """`right`: alerts at events of its cases, `wrong`: at the background's, `others`: at events of other typologies' cases.
 
     `cases`: of how many it found at least one event.
@@ -82,7 +82,7 @@ class LabelledPast:
         waits = rule.window_ms if rule.absence else 0
         return [TimedAlert(event_id, time, time + waits) for event_id, time, is_over in alerts if is_over]
 
-    def found(self, sentence: str, typology: str) -> Found:
+    def found(self, sentence: str, typology: str) -> DetectionCounts:
         """How well a rule would have found the cases of a typology."""
         return _found(typology, self.alerts(sentence), self.events)
 
@@ -91,7 +91,7 @@ class LabelledPast:
         return [each.event for each in self.events if (each.typology, each.case) == (typology, number)]
 
 
-def measure(events: list[LabelledEvent]) -> dict[str, Found]:
+def measure_typologies(events: list[LabelledEvent]) -> dict[str, DetectionCounts]:
     """What the rules of all typologies find in one stream, by name."""
     engine = InOrder(ACCOUNT_EVENTS)
     for number, typology in enumerate(TYPOLOGIES, 1):
@@ -108,7 +108,7 @@ def measure(events: list[LabelledEvent]) -> dict[str, Found]:
     return {each.name: _found(each.name, by_rule.get(n, []), events) for n, each in enumerate(TYPOLOGIES, 1)}
 
 
-def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[LabelledEvent]) -> Found:
+def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[LabelledEvent]) -> DetectionCounts:
     mine = {each.event["eventId"]: each for each in events if each.typology == typology}
     begins: dict[int, int] = {}
     for each in mine.values():
@@ -122,13 +122,13 @@ def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[Labelle
     background = {each.event["eventId"] for each in events if not each.typology}
     wrong = sum(alert.event_id in background for alert in alerts)
     others = len(alerts) - len(right) - wrong
-    return Found(len(right), wrong, others, len(first), delays[len(delays) // 2] if delays else 0)
+    return DetectionCounts(len(right), wrong, others, len(first), delays[len(delays) // 2] if delays else 0)
 
 
-def table(seed: int = 1) -> str:
+def typologies_table(seed: int = 1) -> str:
     """The measured figures as Markdown; `seed`: of the events."""
     events = labelled_events(seed)
-    found = measure(events)
+    found = measure_typologies(events)
     lines = [
         "| typology | what it is | right | wrong | others | precision | recall | delay, min |",
         "|---|---|--:|--:|--:|--:|--:|--:|",

@@ -20,15 +20,15 @@ from rich.table import Table
 
 from lab.apps.bookmarks import bookmark, set_bookmark
 from lab.apps.run import POLL_S
-from lab.apps.target import Target, existing
+from lab.apps.target import Target, open_existing_log
 from lab.logs.positions import Positions, position_text
-from lab.logs.reading import LeftOut, parsed
+from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, id_text, read_told, utc
+from lab.model.alerts import Alert, Withdrawn, id_text, parse_alert_line, utc_text
 from lab.model.answers import STAGES as TIMES
 from lab.model.answers import read_stats
 from lab.model.quantiles import percentile_texts
-from lab.model.words import plain, visible
+from lab.model.words import escape_control_characters, plain_text
 
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
 PERCENTILES = (50, 90, 99, 99.9)
@@ -39,22 +39,22 @@ class Latencies:
     """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`, of
     alerts and of micro-batches."""
 
-    def __init__(self, logs, at_most: int = 100_000, left_out: LeftOut | None = None):
+    def __init__(self, logs, at_most: int = 100_000, left_out: SkippedLines | None = None):
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
-        self._at_most, self.left_out = at_most, left_out or LeftOut()
+        self._at_most, self.left_out = at_most, left_out or SkippedLines()
         self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
         self._batches: dict[int, dict[str, int]] = {}  # number -> times
 
     def read(self) -> int:
         """Reads new alerts since the last call; returns how many."""
-        told = parsed(self._alerts.records(), read_told, self.left_out)
+        told = parse_records(self._alerts.records(), parse_alert_line, self.left_out)
         live = [
             (of.log_time, of.alert_time, record.append_ms)
             for record, of in told
             if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
         ]
         self._alerted.extend(live)
-        for _, stats in parsed(self._stats.records(), read_stats, self.left_out):
+        for _, stats in parse_records(self._stats.records(), read_stats, self.left_out):
             if "start" in stats["times"]:
                 self._batches[stats["batch"]] = stats["times"]
         for batch in list(self._batches)[: -self._at_most]:
@@ -102,22 +102,22 @@ class Latencies:
         self._stats.close()
 
 
-def alerts(
+def print_alerts(
     target: Target, follow: bool = False, start: Positions | str | None = None, as_json: bool = False
 ) -> None:
     """Prints the alerts of a log; with `follow`, those to come, as they come; with `start`, from a position on.
 
     `start="saved"`: from where the last such call ended.
     """
-    log = existing(target.logs, "alerts")
+    log = open_existing_log(target.logs, "alerts")
     saved = start == "saved"
     at = bookmark(log) if saved else start
-    new, left_out = follow and start is None, LeftOut()
+    new, left_out = follow and start is None, SkippedLines()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
-            for record, told in parsed(records, read_told, left_out):
-                print(visible(record.line if as_json else describe(told)))
+            for record, told in parse_records(records, parse_alert_line, left_out):
+                print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:
                 set_bookmark(log, tail.positions)
@@ -132,23 +132,21 @@ def alerts(
         )
 
 
-def describe(alert: Alert | Withdrawn) -> str:
+def describe_alert(alert: Alert | Withdrawn) -> str:
     """An alert in a line of text, or that alerts are withdrawn."""
     if isinstance(alert, Withdrawn):
         event = f"event {id_text(alert.event_id)}"
-        return (
-            f"{utc(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
-        )
+        return f"{utc_text(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
     took = "" if alert.took_ms is None else f"  {alert.took_ms:5} ms"
-    held = f"{plain(alert.aggregate)} {alert.operator} {plain(alert.limit)}"
+    held = f"{plain_text(alert.aggregate)} {alert.operator} {plain_text(alert.limit)}"
     said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
-    return f"{utc(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
+    return f"{utc_text(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
 
 
-def latency(target: Target, seconds: int = 30) -> None:
+def print_latency(target: Target, seconds: int = 30) -> None:
     """Watches for a while and prints the table."""
     for name in ("alerts", "stats"):
-        existing(target.logs, name).close()
+        open_existing_log(target.logs, name).close()
     latencies = Latencies(target.logs)
     console = Console(highlight=False)
     with stop_signals() as stopped, console.status(f"watching for {seconds} s") as status:

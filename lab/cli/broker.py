@@ -36,7 +36,7 @@ def start(options: Namespace) -> None:
             )
         broker.only_users(options.folder, broker.read_users(options.users))
     if not before:
-        if jars.missing("broker"):
+        if jars.missing_jars("broker"):
             print("downloading Kafka's jars, about 44 MB (only the first time)", file=sys.stderr)
         print("starting Kafka", file=sys.stderr)
     started = broker.start(options.folder, options.port)

@@ -16,27 +16,27 @@ def add_commands(commands) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        from lab.model.words import visible
+        from lab.model.words import escape_control_characters
         from lab.teach import titles
-        from lab.teach.report import page, read, table, worst
+        from lab.teach.report import class_page, class_table, hardest_exercises, read_class
 
-        found, named = read(options.folder), titles()
+        found, named = read_class(options.folder), titles()
         learners = found.learners
-        columns, rows = table(learners)
+        columns, rows = class_table(learners)
         shown = Table(title="Wrong answers and errors by lesson (–: not all solved)")
         for name in columns:
-            shown.add_column(Text(visible(name)))
+            shown.add_column(Text(escape_control_characters(name)))
         for row in rows:
-            shown.add_row(*map(Text, map(visible, row)))
+            shown.add_row(*map(Text, map(escape_control_characters, row)))
         console = Console(highlight=False)
         console.print(shown, markup=False)
-        for name, tries, solved, tried, said in worst(learners)[:WORST]:
+        for name, tries, solved, tried, said in hardest_exercises(learners)[:WORST]:
             often = f": {said[0][0]}" if said else ""
             told = f"{name} {named.get(name, '')}, {tries} tries, {solved} of {tried} solved it{often}"
-            console.print(visible(told), markup=False, soft_wrap=True)
+            console.print(escape_control_characters(told), markup=False, soft_wrap=True)
         for sentence in found.bad:
-            console.print(visible(sentence), markup=False, soft_wrap=True)
-        options.out.write_text(page(found, named))
+            console.print(escape_control_characters(sentence), markup=False, soft_wrap=True)
+        options.out.write_text(class_page(found, named))
         Console(stderr=True, highlight=False).print(f"the full report is in {options.out}", markup=False)
 
     group = add_group(commands, "class", "for instructors: report where a class had trouble")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.apps.target import Usage
 from lab.cli import replay
-from lab.cli.options import add_command, add_config_option, place
+from lab.cli.options import add_command, add_config_option, parse_log_place
 from lab.logs.places import KAFKA
 from lab.model.schema import PAYMENTS
 
@@ -22,9 +22,9 @@ def _spec(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         import yaml
 
-        from lab.model.spec import asyncapi
+        from lab.model.spec import asyncapi_document
 
-        page = asyncapi(options.schema or PAYMENTS, metadata.version("rules-lab"))
+        page = asyncapi_document(options.schema or PAYMENTS, metadata.version("rules-lab"))
         print(yaml.safe_dump(page, sort_keys=False, allow_unicode=True, width=110), end="")
 
     add_command(
@@ -59,7 +59,7 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
 """,
         schema=False,
     )
-    command.add_argument("events", type=place, help=replay.EVENTS)
+    command.add_argument("events", type=parse_log_place, help=replay.EVENTS)
     add_config_option(command)
     command.add_argument(
         "--id",
@@ -75,7 +75,7 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
     )
 
 
-def unfinished(file: Path) -> bool:
+def lacks_id_or_time(file: Path) -> bool:
     """Whether a proposed schema still lacks its id or time."""
     lines = file.read_text("utf-8", "replace").splitlines()
     return any(line.startswith("# MISSING: ") for line in lines) and (
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     from lab.apps.sources import source_at
     from lab.logs.config import load_config
 
-    if options.out and options.out.exists() and not unfinished(options.out):
+    if options.out and options.out.exists() and not lacks_id_or_time(options.out):
         raise Usage(
             f"{options.out} already exists and may have been edited by hand: remove it, or name another file"
         )

@@ -32,15 +32,15 @@ from lab.cli.options import (
     add_logs_options,
     add_service_options,
     at_least,
-    duration,
-    place,
-    settings_of,
-    target_of,
+    parse_duration,
+    parse_log_place,
+    settings_from_options,
+    target_from_options,
 )
 from lab.logs.config import BadConfig
 from lab.machine.signals import ENDING, STOPPED
 from lab.model.rules import BadRule
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 
 OK, FAILED, USAGE = 0, 1, 2
 EXTRAS = {  # module -> the extra of pyproject.toml that brings it
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return doctor.main(arguments[1:])
     before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
     try:
-        options = parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
         options.run(options)
         return OK
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--debug" in arguments:
             raise
-        said = visible(one_line(error), keep="\n")
+        said = escape_control_characters(one_line(error), keep="\n")
         print(f"lab: {said}", file=sys.stderr)
         return USAGE if isinstance(error, BadRule | BadConfig | Usage) else FAILED
     finally:
@@ -102,7 +102,7 @@ def one_line(error: Exception) -> str:
     return text
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     top = argparse.ArgumentParser(
         prog="lab",
@@ -147,9 +147,9 @@ def _datasets(commands) -> None:
 
 def _typologies(commands) -> None:
     def run(options: argparse.Namespace) -> None:
-        from lab.apps.typologies import table
+        from lab.apps.typologies import typologies_table
 
-        print(table(options.seed))
+        print(typologies_table(options.seed))
 
     command = add_command(
         commands,
@@ -190,14 +190,14 @@ def _run(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.apps import run as live
 
-        target = target_of(options)
+        target = target_from_options(options)
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
         as_json = options.log_format == "json"
         give_up_s = options.give_up_after_ms / 1000 if options.give_up_after_ms else float("inf")
         service = live.Service(
             options.master, dict(options.conf), metrics, as_json, give_up_s, options.show_values
         )
-        live.run(target, settings_of(options, target), service)
+        live.run(target, settings_from_options(options, target), service)
 
     command = add_command(
         commands,
@@ -236,7 +236,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
     command.add_argument(
         "--give-up-after",
         dest="give_up_after_ms",
-        type=duration,
+        type=parse_duration,
         metavar="TIME",
         help="end if Kafka does not answer for this long: 10m, 2h (never: wait until it is back)",
     )
@@ -281,11 +281,11 @@ def _rules(commands) -> None:
     example = f"example:\n  lab rules add '1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)'\n\n{RULES_FORMAT}"
 
     def add(options: argparse.Namespace) -> None:
-        rules = control.rules_of(options.rule)
+        rules = control.read_rules_argument(options.rule)
         if options.store:
-            rulestorecli.stored().add(rulestorecli.store_of(options), rules, options.timeout)
+            rulestorecli.stored().add(rulestorecli.open_rule_store(options), rules, options.timeout)
         else:
-            control.add(target_of(options), rules, options.timeout, options.first_alert)
+            control.send_rules(target_from_options(options), rules, options.timeout, options.first_alert)
 
     sends("add", add, "add or update rules", "rule", "a rule, or a file of rules", example)
     for name, state, help in (
@@ -297,25 +297,27 @@ def _rules(commands) -> None:
         def change(options: argparse.Namespace, state: str = state) -> None:
             if options.store:
                 rulestorecli.stored().change(
-                    rulestorecli.store_of(options), options.rule_id, state, options.timeout
+                    rulestorecli.open_rule_store(options), options.rule_id, state, options.timeout
                 )
             else:
-                control.change(target_of(options), options.rule_id, state, options.timeout)
+                control.change_rule_state(
+                    target_from_options(options), options.rule_id, state, options.timeout
+                )
 
         sends(name, change, help, "rule_id", "the rule's number", type=at_least(1), metavar="ID")
 
     def show(options: argparse.Namespace) -> None:
         if options.store:
-            rulestorecli.stored().show(rulestorecli.store_of(options))
+            rulestorecli.stored().show(rulestorecli.open_rule_store(options))
         else:
-            control.show(target_of(options))
+            control.print_rules(target_from_options(options))
 
     command = add_command(group, "list", show, "show the rules in force, from the control log or --store")
     rulestorecli.add_store_option(command)
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
-        rulestorecli.stored().history(rulestorecli.store_of(options), options.rule_id)
+        rulestorecli.stored().history(rulestorecli.open_rule_store(options), options.rule_id)
 
     command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")
@@ -332,7 +334,7 @@ example:
 {RULES_FORMAT}""",
     )
     command.add_argument("rule", help="a rule, or a file of rules")
-    command.add_argument("events", type=place, help=replaycli.EVENTS)
+    command.add_argument("events", type=parse_log_place, help=replaycli.EVENTS)
     add_config_option(command)
     command.add_argument(
         "--top", type=at_least(1), default=5, metavar="N", help="how many groups and alerts to show (5)"

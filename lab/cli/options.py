@@ -43,7 +43,7 @@ def add_command(
     if schema:
         command.add_argument(
             "--schema",
-            type=schema_of_text,
+            type=parse_schema_argument,
             metavar="NAME|FILE",
             help=f"schema of the events: {', '.join(SCHEMAS)}, or a file like those of `lab infer` (the checkpoint's, or payments)",
         )
@@ -71,7 +71,7 @@ def add_server_commands(
 
 
 def add_engine_options(command: argparse.ArgumentParser) -> None:
-    """Adds what `settings_of` reads."""
+    """Adds what `settings_from_options` reads."""
     group = command.add_argument_group("engine")
     for name, meaning in (
         ("key_groups", "units of keyed state: the maximum parallelism"),
@@ -96,7 +96,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-out-of-orderness",
         dest="max_out_of_orderness_ms",
-        type=duration,
+        type=parse_duration,
         default=SETTINGS.max_out_of_orderness_ms,
         metavar="TIME",
         help="an event is late if it is this far behind its group's newest: 500ms, 10s, 5m, 1h (5m)",
@@ -104,7 +104,7 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-future",
         dest="max_future_ms",
-        type=duration,
+        type=parse_duration,
         default=SETTINGS.max_future_ms,
         metavar="TIME",
         help="an event becomes a dead letter if its time is this far after its log time (1d)",
@@ -180,7 +180,7 @@ def _port(text: str) -> int:
 
 
 def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> None:
-    """Adds `--logs` and an option for each single log; `target_of` reads them."""
+    """Adds `--logs` and an option for each single log; `target_from_options` reads them."""
     group = command.add_argument_group(
         "logs",
         "A log is a folder or a topic: kafka://HOST:PORT/TOPIC (kafka:///TOPIC: on lab.toml's cluster). --logs names the "
@@ -189,12 +189,12 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
     add_config_option(group)
     group.add_argument(
         "--logs",
-        type=place,
+        type=parse_log_place,
         metavar="WHERE",
         help="a folder (logs) or kafka://HOST:PORT, for every log without an option of its own",
     )
     for option, meaning in logs.items():
-        group.add_argument(option, type=place, metavar="WHERE", help=meaning)
+        group.add_argument(option, type=parse_log_place, metavar="WHERE", help=meaning)
 
 
 def add_config_option(group) -> None:
@@ -203,7 +203,7 @@ def add_config_option(group) -> None:
     group.add_argument("--config", type=Path, metavar="FILE", help=help)
 
 
-def place(text: str) -> str:
+def parse_log_place(text: str) -> str:
     """The type of an argument that names the place of logs."""
     if "://" in text:
         try:
@@ -213,14 +213,14 @@ def place(text: str) -> str:
     return text
 
 
-def target_of(options: argparse.Namespace) -> Target:
+def target_from_options(options: argparse.Namespace) -> Target:
     """The engine that the options for logs name; `--checkpoint` and `--schema` too, where a command has them."""
     given = vars(options)
     places = {log: given[option] for option, log in LOG_OPTIONS.items() if given.get(option)}
     return locate(options.logs, places, given.get("checkpoint"), given.get("schema"), options.config)
 
 
-def settings_of(options: argparse.Namespace, target: Target | None = None) -> Settings:
+def settings_from_options(options: argparse.Namespace, target: Target | None = None) -> Settings:
     """The engine's settings that the arguments give; those left out are its checkpoint's, if there is one, or the defaults."""
     names = {setting.name for setting in fields(Settings)} & vars(options).keys() - {"schema"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -232,7 +232,7 @@ def settings_of(options: argparse.Namespace, target: Target | None = None) -> Se
         raise Usage(str(error)) from None
 
 
-def schema_of_text(text: str) -> Schema:
+def parse_schema_argument(text: str) -> Schema:
     """The type of an argument that is a schema's name or file."""
     try:
         return schemafile.schema(text)
@@ -240,7 +240,7 @@ def schema_of_text(text: str) -> Schema:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def duration(text: str) -> int:
+def parse_duration(text: str) -> int:
     """The type of an argument that is a time, in ms."""
     try:
         return duration_ms(text)

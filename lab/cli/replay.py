@@ -15,14 +15,14 @@ from lab.cli.options import (
     add_config_option,
     add_engine_options,
     at_least,
-    place,
-    settings_of,
+    parse_log_place,
+    settings_from_options,
 )
-from lab.model.alerts import AlertTable, id_text, utc
-from lab.model.deadletters import kind_of
-from lab.model.rules import symbol
+from lab.model.alerts import AlertTable, id_text, utc_text
+from lab.model.deadletters import error_kind
+from lab.model.rules import operator_symbol
 from lab.model.schema import PAYMENTS, SCHEMAS
-from lab.model.words import plain, visible
+from lab.model.words import escape_control_characters, plain_text
 
 ALERTS_SHOWN = 20
 AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
@@ -50,7 +50,7 @@ of the output is one JSON object that summarizes the run; its duplicates and dro
 
 {RULES_FORMAT}""",
     )
-    command.add_argument("events", type=place, help=EVENTS)
+    command.add_argument("events", type=parse_log_place, help=EVENTS)
     add_config_option(command)
     command.add_argument(
         "--rules",
@@ -110,9 +110,9 @@ def show_alerts(alerts: AlertTable) -> None:
     title = f"{len(alerts):,} alerts" + (f", the first {ALERTS_SHOWN}" if len(alerts) > ALERTS_SHOWN else "")
     table = Table("event time (UTC)", "rule", "group", "held", "event", title=title)
     for alert in alerts[:ALERTS_SHOWN]:
-        held = f"{plain(alert.aggregate)} {symbol(alert.operator)} {plain(alert.limit)}"
-        cells = (utc(alert.event_time), alert.rule_id, alert.key, held, id_text(alert.event_id))
-        table.add_row(*(Text(visible(str(value))) for value in cells))
+        held = f"{plain_text(alert.aggregate)} {operator_symbol(alert.operator)} {plain_text(alert.limit)}"
+        cells = (utc_text(alert.event_time), alert.rule_id, alert.key, held, id_text(alert.event_id))
+        table.add_row(*(Text(escape_control_characters(str(value))) for value in cells))
     Console(highlight=False).print(table)
 
 
@@ -130,19 +130,19 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from lab.apps.infer import unmatched
+    from lab.apps.infer import unmatched_field_warnings
     from lab.apps.replay import replay
-    from lab.apps.report import sentences
+    from lab.apps.report import report_sentences
     from lab.apps.sources import Source, source_at
     from lab.logs.config import load_config
 
-    settings = settings_of(options)
+    settings = settings_from_options(options)
     source = source_at(options.events, load_config(options.config), settings.schema)
     if settings.schema not in SCHEMAS.values():
         # of a file lines all over it: fields may appear late
         every = max(len(source) // LOOKED_AT, 1) if isinstance(source, Source) else 1
-        for warning in unmatched(settings.schema, islice(source, 0, None, every)):
-            print(f"lab: warning: {visible(warning)}", file=sys.stderr)
+        for warning in unmatched_field_warnings(settings.schema, islice(source, 0, None, every)):
+            print(f"lab: warning: {escape_control_characters(warning)}", file=sys.stderr)
     console = Console(stderr=True, highlight=False)
     if source.format not in AS_EVER:
         console.print(f"{options.events}: {source.format}", soft_wrap=True)
@@ -161,19 +161,21 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
             batches=getattr(options, "batches", None),
             progress=progress,
         )
-    for sentence in sentences(f"{result.events:,} records:", result.counts, result.routes):
+    for sentence in report_sentences(f"{result.events:,} records:", result.counts, result.routes):
         console.print(sentence, markup=False, soft_wrap=True)
     if result.nan_as_null:
         console.print(f"{result.nan_as_null:,} NaN or Infinity values were read as null.", soft_wrap=True)
     rate = f"{result.events_per_second:,.0f} events/s"
     console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
-    kinds = Counter(kind_of(letter["reason"]) for letter in result.dead_letters)
+    kinds = Counter(error_kind(letter["reason"]) for letter in result.dead_letters)
     if len(result.dead_letters) > 3:
         by_kind = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
         console.print(f"Dead letters by what is bad: {by_kind}.", markup=False, soft_wrap=True)
     for letter in result.dead_letters[:3]:
         console.print(
-            visible(f"Dead letter {letter['place']}: {letter['reason']}"), markup=False, soft_wrap=True
+            escape_control_characters(f"Dead letter {letter['place']}: {letter['reason']}"),
+            markup=False,
+            soft_wrap=True,
         )
     if len(result.dead_letters) > 3:
         console.print(
@@ -185,10 +187,10 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
 
 def backtest(options: argparse.Namespace) -> None:
     """Shows the alerts that the rule would have raised: how many, the most frequent groups, and the first ones."""
-    from lab.apps.control import print_hints, rules_of
+    from lab.apps.control import print_hints, read_rules_argument
     from lab.apps.replay import check_rules
 
-    rules = rules_of(options.rule)
+    rules = read_rules_argument(options.rule)
     options.schema = options.schema or schema_beside(options.events)
     for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
         print(f"rule {rule.rule_id}: {rule.describe()}")
@@ -199,10 +201,10 @@ def backtest(options: argparse.Namespace) -> None:
     groups = Counter((alert.group, alert.key) for alert in alerts)
     print(f"{len(alerts):,} alerts, {len(groups):,} groups")
     for (_, key), count in groups.most_common(options.top):
-        print(f"{count:8,}  {visible(key)}")
+        print(f"{count:8,}  {escape_control_characters(key)}")
     if alerts:
         print("first:")
     for alert in alerts[: options.top]:
-        aggregate = plain(alert.aggregate)
-        who = visible(f"{alert.key}  {aggregate}  event {id_text(alert.event_id)}")
-        print(f"  {utc(alert.event_time)}  rule {alert.rule_id}  {who}")
+        aggregate = plain_text(alert.aggregate)
+        who = escape_control_characters(f"{alert.key}  {aggregate}  event {id_text(alert.event_id)}")
+        print(f"  {utc_text(alert.event_time)}  rule {alert.rule_id}  {who}")

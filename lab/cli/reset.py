@@ -13,7 +13,7 @@ def add_command_to(commands) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.teach import reset
 
-        plan = reset.plan()
+        plan = reset.plan_reset()
         print(plan or "Lessons, logs and checkpoints are in their initial state.")
         print("forget the solved exercises")
         if not options.yes and not _agreed():

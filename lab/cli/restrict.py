@@ -3,7 +3,14 @@
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from lab.cli.options import add_command, add_group, add_logs_options, at_least, name_and_value, target_of
+from lab.cli.options import (
+    add_command,
+    add_group,
+    add_logs_options,
+    at_least,
+    name_and_value,
+    target_from_options,
+)
 from lab.model.rules import ACTIONS
 from lab.restrict.client import PORT
 
@@ -24,7 +31,7 @@ def add_commands(commands) -> None:
     command = add_command(
         group,
         "run",
-        lambda options: restrict.run(target_of(options)),
+        lambda options: restrict.run(target_from_options(options)),
         "turn alerts of rules with an action into restrictions, until Ctrl-C",
         """\
 example:
@@ -38,7 +45,7 @@ example:
     command = add_command(
         group,
         "serve",
-        lambda options: restrict.serve(target_of(options), options.port, options.token_file),
+        lambda options: restrict.serve(target_from_options(options), options.port, options.token_file),
         "answer on 127.0.0.1 whether somebody may do something, until Ctrl-C",
         schema=False,
     )
@@ -48,7 +55,7 @@ example:
     command = add_command(
         group,
         "list",
-        lambda options: restrict.show(target_of(options)),
+        lambda options: restrict.show(target_from_options(options)),
         "show who is restricted, until when, and by which rule",
         schema=False,
     )
@@ -56,7 +63,7 @@ example:
     command = add_command(
         group,
         "lift",
-        lambda options: restrict.lift(target_of(options), options.subject, options.action),
+        lambda options: restrict.lift(target_from_options(options), options.subject, options.action),
         "lift somebody's restrictions",
         "example:\n  lab restrict lift userId=7 --action block_login --logs logs\n",
         schema=False,

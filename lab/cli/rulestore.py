@@ -11,7 +11,7 @@ from lab.cli.options import (
     add_logs_options,
     add_server_commands,
     database_url,
-    target_of,
+    target_from_options,
 )
 from lab.machine import database
 from lab.model.schema import PAYMENTS
@@ -34,11 +34,11 @@ def stored():
     return stored
 
 
-def store_of(options: Namespace) -> "RuleStore":
+def open_rule_store(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
 
-    schema = target_of(options).schema if "logs" in options else options.schema or PAYMENTS
+    schema = target_from_options(options).schema if "logs" in options else options.schema or PAYMENTS
     return RuleStore(options.store, schema)
 
 
@@ -53,7 +53,7 @@ def _cdc(commands) -> None:
     command = add_command(
         group,
         "run",
-        lambda options: stored().run(options.store, target_of(options)),
+        lambda options: stored().run(options.store, target_from_options(options)),
         "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
@@ -70,14 +70,14 @@ If it is stopped or killed and started again, it continues where it was; each ch
     command = add_command(
         group,
         "status",
-        lambda options: stored().status(store_of(options)),
+        lambda options: stored().status(open_rule_store(options)),
         "show how far each control log is, and what is waiting",
     )
     add_store_option(command, required=True)
     command = add_command(
         group,
         "forget",
-        lambda options: stored().forget(store_of(options), options.place),
+        lambda options: stored().forget(open_rule_store(options), options.place),
         "stop keeping changes for a control log that is no longer used",
     )
     command.add_argument("place", help="the control log, as `lab cdc status` names it")
@@ -103,19 +103,19 @@ def _db(commands) -> None:
 
 
 def _start(options: Namespace) -> None:
-    from lab.rulestore.create import grant
+    from lab.rulestore.create import grant_rights
     from lab.rulestore.store import RuleStore
 
     if not database.status(options.folder):
         print("starting PostgreSQL", file=sys.stderr)
     started = database.start(options.folder, options.port)
     # makes the tables, which are the same for every schema: analysts may begin
-    grant(RuleStore(started.url(), PAYMENTS).engine)
+    grant_rights(RuleStore(started.url(), PAYMENTS).engine)
     _tell(started)
 
 
 def _roles(options: Namespace) -> None:
-    from lab.rulestore.create import grant
+    from lab.rulestore.create import grant_rights
     from lab.rulestore.store import RuleStore
 
     if not options.store.startswith("postgresql:"):
@@ -123,7 +123,7 @@ def _roles(options: Namespace) -> None:
             "only PostgreSQL has users: for a store in SQLite, use the permissions of its file"
         )
     made = database.create_roles(options.store, options.passwords)
-    grant(RuleStore(options.store, PAYMENTS).engine)
+    grant_rights(RuleStore(options.store, PAYMENTS).engine)
     for name in database.ROLES:
         print(f"  {name:8} {options.passwords.absolute() / name if name in made else 'already existed'}")
 

@@ -11,7 +11,14 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from lab.apps.target import Usage
-from lab.cli.options import add_command, add_config_option, at_least, name_and_value, place, schema_of_text
+from lab.cli.options import (
+    add_command,
+    add_config_option,
+    at_least,
+    name_and_value,
+    parse_log_place,
+    parse_schema_argument,
+)
 from lab.cli.replay import EVENTS
 from lab.cli.restrict import add_token_option
 from lab.model import words
@@ -54,12 +61,15 @@ Keys in a terminal: + and - change the rate by 20 %; p, b and s plant a burst (p
     what.add_argument(
         "--schema",
         dest="own",
-        type=schema_of_text,
+        type=parse_schema_argument,
         metavar="FILE",
         help="a schema file like those of `lab infer`",
     )
     command.add_argument(
-        "--events", type=place, metavar="WHERE", help=f"recorded events: {EVENTS}; CSV also needs --schema"
+        "--events",
+        type=parse_log_place,
+        metavar="WHERE",
+        help=f"recorded events: {EVENTS}; CSV also needs --schema",
     )
     command.add_argument(
         "--to", required=True, metavar="WHERE", help="log to write: a folder, or kafka://host:port/topic"
@@ -111,7 +121,7 @@ def run(options: Namespace) -> None:
     from lab.apps.sources import source_at
     from lab.logs.config import load_config
     from lab.logs.files import FileLog
-    from lab.logs.opened import opened
+    from lab.logs.opened import open_log
     from lab.machine.signals import stop_signals
     from lab.restrict.client import Enforcement
     from lab.restrict.tokens import read_tokens
@@ -122,7 +132,7 @@ def run(options: Namespace) -> None:
         raise Usage(f"{options.schema} and --events: expected only one of the two")
     try:
         config = load_config(options.config)
-        sink = opened(options.to, config)
+        sink = open_log(options.to, config)
     except ValueError as error:
         raise Usage(f"--to: {error}") from None
     try:
@@ -160,10 +170,10 @@ def run(options: Namespace) -> None:
         try:
             while player.is_alive() and not stopped.is_set():
                 for key in keys(POLL_S):
-                    if not pressed(player, key):
+                    if not handle_key(player, key):
                         stopped.set()
                 if display:
-                    display.update(status(player, keys is not no_keys), refresh=True)
+                    display.update(status_lines(player, keys is not no_keys), refresh=True)
         finally:
             player.stop()
             sink.close()
@@ -172,15 +182,13 @@ def run(options: Namespace) -> None:
     bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
     refused = f"; refused: {by_kind(player.refused)}" if player.refused else ""
     if enforcement and (without := enforcement.unanswered + enforcement.refused):
-        refused += (
-            f"; {without:,} questions without an answer, the last because of {words.shown(enforcement.error)}"
-        )
+        refused += f"; {without:,} questions without an answer, the last because of {words.short_json(enforcement.error)}"
     console.print(
         f"{player.sent:,} events in {time.monotonic() - began:.1f} s{bursts}{refused}", soft_wrap=True
     )
 
 
-def pressed(player: Player, key: str) -> bool:
+def handle_key(player: Player, key: str) -> bool:
     """Does what the key asks for; False if it asks for the end."""
     if key in "+=":
         player.rate = min(player.rate * FASTER, 1_000_000)
@@ -209,7 +217,7 @@ def by_kind(refused: Counter[str]) -> str:
     return ", ".join(f"{kind or 'ordinary'} {count:,}" for kind, count in refused.most_common())
 
 
-def status(player: Player, has_keys: bool) -> str:
+def status_lines(player: Player, has_keys: bool) -> str:
     """What the display says; the second line, if there are keys, which they are."""
     state = "[yellow]paused[/]" if player.paused else "playing"
     behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.rate else ""

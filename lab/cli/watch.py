@@ -2,9 +2,9 @@
 
 from argparse import ArgumentTypeError, Namespace
 
-from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_of
+from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_from_options
 from lab.logs.config import load_config
-from lab.logs.positions import Positions, positions_of
+from lab.logs.positions import Positions, parse_positions
 
 WATCHED = {
     "--alerts": "the engine's alerts",
@@ -27,7 +27,9 @@ def _alerts(commands) -> None:
     command = add_command(
         commands,
         "alerts",
-        lambda options: watch.alerts(target_of(options), options.follow, options.start, options.json),
+        lambda options: watch.print_alerts(
+            target_from_options(options), options.follow, options.start, options.json
+        ),
         "show the alerts of an engine",
         """\
 examples:
@@ -57,7 +59,7 @@ def _export(commands) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import export  # and with it SQLAlchemy, when it is needed
 
-        export.export(target_of(options), options.to, options.follow, options.start)
+        export.export(target_from_options(options), options.to, options.follow, options.start)
 
     command = add_command(
         commands,
@@ -91,8 +93,8 @@ def _notify(commands) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import notify  # and with it the options of lab.toml, when they are needed
 
-        receiver = notify.receiver_named(options.to, load_config(options.config))
-        notify.notify(target_of(options), receiver, options.start)
+        receiver = notify.find_receiver(options.to, load_config(options.config))
+        notify.notify(target_from_options(options), receiver, options.start)
 
     command = add_command(
         commands,
@@ -132,7 +134,7 @@ accept a message, the command sends it again until it does: each alert arrives a
 
 def _offset(text: str) -> Positions:
     try:
-        return positions_of(text)
+        return parse_positions(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 
@@ -144,7 +146,7 @@ def _latency(commands) -> None:
     command = add_command(
         commands,
         "latency",
-        lambda options: watch.latency(target_of(options), options.seconds),
+        lambda options: watch.print_latency(target_from_options(options), options.seconds),
         help,
         schema=False,
     )

@@ -24,10 +24,10 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import LOW_PART, ROW
 from lab.engine.records.columns import Columns
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.store import RouteStore
 from lab.model.field import Id
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import PAYMENTS
 from lab.stream.simulate import write_payments
@@ -64,14 +64,14 @@ def message(window: str = "1h", limit: int = 350) -> str:
     return json.dumps(rule_message(1, [KEY], VALUE, "SUM", "GREATER", limit, window))
 
 
-def rule_of(text: str) -> Rule:
+def parse_rule(text: str) -> Rule:
     """The rule of a control message, version 1."""
     book = RuleBook(PAYMENTS)
     book.apply(text)
     return book.rules[1]
 
 
-def payments(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes]:
+def payment_lines(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes]:
     """Lines of a log in order of event time.
 
     >>> payments(2)[1][:50]
@@ -82,17 +82,17 @@ def payments(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes
         return path.read_bytes().splitlines()
 
 
-def expected(lines: Iterable[bytes], text: str) -> Alerts:
+def reference_alerts(lines: Iterable[bytes], text: str) -> Alerts:
     """The alerts of the reference."""
     log = [("control", text.encode()), *(("event", line) for line in lines)]
-    return {alert.event_id: int(alert.aggregate * CENTS) for alert in run(PAYMENTS, log).alerts}
+    return {alert.event_id: int(alert.aggregate * CENTS) for alert in evaluate_log(PAYMENTS, log).alerts}
 
 
 # -- windows in plain Python -------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Walk:
+class RecomputedSum:
     """Adds up all events of the key for each event: the work per event grows with the window.
 
     >>> window = Walk(window_ms=10)
@@ -111,7 +111,7 @@ class Walk:
 
 
 @dataclass
-class Running:
+class RunningSum:
     """Keeps a running sum: each event is added once and removed once, whatever the window's length.
 
     >>> window = Running(window_ms=10)
@@ -133,7 +133,7 @@ class Running:
         return self.sums[key]
 
 
-def judged(window: Walk | Running, events: Iterable[Sequence[int]], limit: int) -> Alerts:
+def event_tuples(window: RecomputedSum | RunningSum, events: Iterable[Sequence[int]], limit: int) -> Alerts:
     """Events as (key, time, id, cents), in order."""
     totals = ((event_id, window.total(key, time_ms, cents)) for key, time_ms, event_id, cents in events)
     return {event_id: total for event_id, total in totals if total > limit}
@@ -146,12 +146,12 @@ def in_process(name: str, lines: Sequence[bytes], text: str) -> Step:
     """Times `lines`, `columns`, `running`, `interpreted` or `compiled`: the best of three runs, by CPU time."""
     if name == "interpreted":
         return _interpreted(lines, text)
-    return min((_once(name, lines, rule_of(text)) for _ in range(3)), key=lambda step: step.seconds)
+    return min((_once(name, lines, parse_rule(text)) for _ in range(3)), key=lambda step: step.seconds)
 
 
 def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
     data = b"\n".join(lines)
-    window = Running(rule.window_ms) if name == "running" else Walk(rule.window_ms)
+    window = RunningSum(rule.window_ms) if name == "running" else RecomputedSum(rule.window_ms)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
         started = time.process_time()
@@ -161,7 +161,7 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
             alerts = _compiled(store, events)
         else:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
-            alerts = judged(window, rows, int(rule.limit * CENTS))
+            alerts = event_tuples(window, rows, int(rule.limit * CENTS))
         ended = time.process_time()
     return Step(name, "one process", len(lines), ended - started, alerts, decoded - started)
 
@@ -178,7 +178,7 @@ def _interpreted(lines: Sequence[bytes], text: str) -> Step:
 def _child() -> None:
     data = sys.stdin.buffer.read()
     at_once(data)  # the first call loads Arrow's reader
-    step = _once("compiled", data.split(b"\n"), rule_of(sys.argv[1]))
+    step = _once("compiled", data.split(b"\n"), parse_rule(sys.argv[1]))
     print(json.dumps([step.seconds, step.decode, list(step.alerts.items())]))
 
 
@@ -192,7 +192,7 @@ def by_line(data: bytes) -> list[tuple]:
 
 def at_once(data: bytes) -> Columns:
     """The same as columns, all lines parsed at once, as the engine does it."""
-    columns, _, _ = decode_records(Loose(data), PAYMENTS)
+    columns, _, _ = decode_records(LooseLines(data), PAYMENTS)
     names = {"key:payeeId": KEY, "time": "eventTime", "id": "transactionId", "value:paymentAmount": VALUE}
     return {name: columns[of].to_numpy() for name, of in names.items()}
 

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.contrast.parts import Parts
+from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.contrast.windows import Event, compare, crossing
 from lab.engine.checkpoint.settings import Settings
@@ -34,9 +34,9 @@ from lab.model.answers import read_stats
 from lab.model.rules import rule_message
 from lab.model.times import now_ms
 from lab.stream.player import Player
-from lab.stream.simulate import Burst
+from lab.stream.simulate import PlantedBurst
 
-PAIR = Burst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
+PAIR = PlantedBurst("pair", 0, 1_000, 3, 21_000_000)  # the third payment crosses the limit
 BURST_EVERY_S = (0.5, 0.9)  # at random, so that no slide is met always at the same point
 PLAYER_EVERY_S = 0.1
 # the first micro-batches compile: so many of the query, and cuts of the engine, or so long at most
@@ -68,11 +68,11 @@ class Delays:
 
 
 @dataclass(frozen=True)
-class Both:
+class LogAndFiles:
     """What a player plays to: the engine's log, and files for Spark."""
 
     log: FileLog
-    parts: Parts
+    parts: FilePerAppend
 
     def append(self, lines: Sequence[str | bytes]) -> None:
         """Appends the same to both."""
@@ -103,7 +103,7 @@ def race_sliding(
         logs.create()
         rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", LIMIT, f"{window_ms // 1_000}s")
         logs.log("control").append([json.dumps(rule)])
-        sink = Both(logs.log("events"), Parts(Path(name, "parts")))
+        sink = LogAndFiles(logs.log("events"), FilePerAppend(Path(name, "parts")))
         query = _query(spark, name, window_ms, slides_ms, outs)
         stack.callback(query.stop)
         engine = start(spark, logs, Path(name, "engine"), Settings(key_groups=4, parallelism=1))
@@ -124,7 +124,7 @@ def race_sliding(
             group: Any = dict(alert.group or ())
             outs[0].setdefault((group["payeeId"], group["beneficiaryId"]), alert.alert_time or 0)
         batch_ms = {slide: _batch_ms(query) if slide else _cut_ms(logs) for slide in outs}
-    return [delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
+    return [measured_delays(frauds, window_ms, slide, out, batch_ms[slide]) for slide, out in outs.items()]
 
 
 def _batch_ms(query: StreamingQuery) -> float:
@@ -205,7 +205,7 @@ def _frauds(lines: Sequence[str]) -> dict[Key, list[Event]]:
     return {key: events for key, events in found.items() if len(events) == PAIR.payments}
 
 
-def delays(
+def measured_delays(
     frauds: dict[Key, list[Event]], window_ms: int, slide_ms: int, out: dict[Key, int], batch_ms: float = 0
 ) -> Delays:
     """The measured delays, next to the expected ones. `out`: when the result of each pair came out, in ms since the epoch.

@@ -21,7 +21,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.route import by_task, route
 from lab.engine.records.columns import LOG_TIME, SOURCE, pack
 from lab.engine.records.decode import MicroBatch, decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.model.rules import Rule, RuleBook, rule_message
 from lab.model.schema import Schema
 
@@ -31,7 +31,7 @@ FILTERED_SHARE = 0.2  # of the made rules look at cash only
 
 
 @dataclass(frozen=True)
-class Sent:
+class RoutedBatch:
     """The output of routing a micro-batch of `events` events: rows in envelopes, and their bytes."""
 
     events: int
@@ -46,15 +46,15 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Whole(Rule):
+class WholeEventRule(Rule):
     """A rule whose copy is the whole event: a routing that does not look into its rules keeps every field."""
 
     needs: tuple[str, ...] = ()
 
 
-def sent(
+def route_batch(
     lines: Sequence[bytes], book: RuleBook, settings: Settings, *, merged: bool = True, trimmed: bool = True
-) -> Sent:
+) -> RoutedBatch:
     """Routes the lines as one micro-batch under the rules of `book`.
 
     `merged`: rules with the same keys and filter share a copy. `trimmed`: only fields that a rule reads travel.
@@ -77,7 +77,7 @@ def sent(
                 copies += len(part.columns["time"])
                 envelopes, size = envelopes + 1, size + len(pack(part.columns))
                 headers += len(pack({name: column[:0] for name, column in part.columns.items()}))
-    return Sent(batch.records, copies, envelopes, size, headers)
+    return RoutedBatch(batch.records, copies, envelopes, size, headers)
 
 
 def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
@@ -99,12 +99,12 @@ def more_rules(first_id: int, count: int, seed: int = 1) -> list[str]:
 
 
 def _batch(lines: Sequence[bytes], schema: Schema) -> MicroBatch:
-    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), schema)
+    columns, kept, bad = decode_records(LooseLines(b"\n".join(lines)), schema)
     columns |= {name: np.zeros(len(kept), np.int64) for name in (LOG_TIME, SOURCE)}
     return MicroBatch([columns], records=len(kept) + len(bad))
 
 
-def _whole(rule: Rule, schema: Schema) -> Whole:
+def _whole(rule: Rule, schema: Schema) -> WholeEventRule:
     travel_anyway = {*schema.id_fields, schema.time_field, *rule.keys}
     needs = tuple(sorted(set(schema.names) - travel_anyway))
-    return Whole(**{field.name: getattr(rule, field.name) for field in fields(rule)}, needs=needs)
+    return WholeEventRule(**{field.name: getattr(rule, field.name) for field in fields(rule)}, needs=needs)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 SCHEMA = "transactionId long, payeeId long, beneficiaryId long, paymentType string, paymentAmount long"
 
 
-def totals(spark: SparkSession, folder: Path, keys: list[str]) -> DataFrame:
+def totals_by_key(spark: SparkSession, folder: Path, keys: list[str]) -> DataFrame:
     """A stream of the payments in a folder of JSON files -> what each group of `keys` has paid so far."""
     return spark.readStream.schema(SCHEMA).json(str(folder)).groupBy(*keys).sum("paymentAmount")
 

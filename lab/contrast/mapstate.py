@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.apps.replay import check_rules
-from lab.contrast.parts import Parts
+from lab.contrast.parts import FilePerAppend
 from lab.model.alerts import Alert
-from lab.model.group import group_key, group_of
+from lab.model.group import group_for_alert, group_key
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.stored import StoredEvent, aggregate_of
@@ -86,7 +86,7 @@ class MapStateWindow(StatefulProcessor):
             rule.limit,
             row.id,
             row.time,
-            group=group_of(rule.keys, key),
+            group=group_for_alert(rule.keys, key),
         )
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ def alerts(events: DataFrame, rule: Rule, schema: Schema) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Run:
+class TextbookRun:
     """What the textbook gave on a finished file. The rate leaves out the first micro-batch, which starts the Python workers."""
 
     alert_lines: list[str]  # JSON, in order of event time and id
@@ -126,7 +126,7 @@ class Run:
 
 def textbook(
     spark: SparkSession, events: Path | str, rule: str, schema: Schema = PAYMENTS, batches: int = 3
-) -> Run:
+) -> TextbookRun:
     """Evaluates a file of events (JSON lines, in order of event time) by the textbook, in micro-batches of equal size.
 
     Raises BadRule if the rule would be rejected.
@@ -139,7 +139,7 @@ def textbook(
     lines = Path(events).read_bytes().splitlines()
     fields = ", ".join(f"`{field.name}` {field.type}" for field in schema.fields)
     with tempfile.TemporaryDirectory(prefix="lab-textbook-") as name:
-        parts = Parts(Path(name, "events"))
+        parts = FilePerAppend(Path(name, "events"))
         for part in range(batches):
             parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
         stream = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).json(str(parts.folder))
@@ -159,6 +159,6 @@ def textbook(
     ordered = sorted(
         map(Alert.from_json, (row.alert for row in found)), key=lambda a: (a.event_time, a.event_id)
     )
-    return Run(
+    return TextbookRun(
         [alert.to_json() for alert in ordered], rate, query.lastProgress.stateOperators[0].numRowsTotal
     )

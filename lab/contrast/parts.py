@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.model.times import now_ms
 
 
-class Parts:
+class FilePerAppend:
     """A folder to which each append adds a file, whole; Spark takes them in this order (`maxFilesPerTrigger` 1: one a micro-batch).
 
     >>> import tempfile

@@ -30,7 +30,7 @@ Log = list[tuple[int, str, bytes]]  # time in ms, "event" or "control", text; in
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RaceOutcome:
     """Of one run: events whose two operators disagreed, and alerts against those of the log in order."""
 
     events: int
@@ -40,7 +40,7 @@ class Outcome:
     wrong: int  # alerts that the reference does not give, or not with this aggregate
 
 
-class Evaluate(Reference):
+class EvaluationOperator(Reference):
     """Evaluation with rules of its own: it judges the copies of an event that routing has sent, on its routes."""
 
     def copies(self, event: dict, routes: Sequence[Route]) -> None:
@@ -92,7 +92,7 @@ def _change(rng: Random) -> bytes:
     return json.dumps({"ruleId": rule_id, "ruleState": state}).encode()
 
 
-def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> Outcome:
+def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> RaceOutcome:
     """Plays the log with changes that reach an operator after `delay_ms` on average, in their order; events do not wait.
 
     >>> race(scenario(), 200, "log order")
@@ -107,7 +107,7 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> O
     changes = [(time, text) for time, kind, text in log if kind == "control"]
     at_route = _arrivals(rng, changes, mean_ms)
     at_evaluate = _arrivals(rng, changes, mean_ms) if way == "two copies" else at_route
-    routing, evaluate = RuleBook(PAYMENTS), Evaluate(PAYMENTS)
+    routing, evaluate = RuleBook(PAYMENTS), EvaluationOperator(PAYMENTS)
     routed = evaluated = mixed = events = 0  # the first two: how many changes each has taken
     for time, kind, text in log:
         while routed < len(changes) and at_route[routed] <= time:
@@ -120,8 +120,8 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> O
             events += 1
             mixed += routed != evaluated
             evaluate.copies(PAYMENTS.parse(text), list(routing.routes()))
-    found, right = alert_set(evaluate.alerts), truth(tuple(log))
-    return Outcome(events, mixed, len(right), len(right - found), len(found - right))
+    found, right = alert_set(evaluate.alerts), reference_alert_set(tuple(log))
+    return RaceOutcome(events, mixed, len(right), len(right - found), len(found - right))
 
 
 def _arrivals(rng: Random, changes: list[tuple[int, bytes]], mean_ms: float) -> list[float]:
@@ -134,7 +134,7 @@ def _arrivals(rng: Random, changes: list[tuple[int, bytes]], mean_ms: float) -> 
 
 
 @cache
-def truth(log: tuple) -> frozenset:
+def reference_alert_set(log: tuple) -> frozenset:
     """The alerts of `lab.Reference` on the log in its order, as `alert_set` has them."""
     reference = Reference(PAYMENTS)
     for _, kind, text in log:

@@ -35,7 +35,7 @@ class RealTime:
     refused: dict[str, str]  # of each operator: Spark's words
 
 
-def large(events: DataFrame) -> DataFrame:
+def large_payments(events: DataFrame) -> DataFrame:
     """Payments over 15; all that is kept of one is the time at which it was appended, in ms."""
     amount = F.get_json_object(F.col("value").cast("string"), "$.paymentAmount").cast("decimal(18,2)")
     return events.where(amount > 15).select(F.unix_millis("timestamp").cast("string").alias("value"))
@@ -55,13 +55,13 @@ def in_windows(events: DataFrame) -> DataFrame:
 
 
 def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> RealTime:
-    """Starts a broker and a player, runs `large` with each trigger for some seconds, then tries the other two.
+    """Starts a broker and a player, runs `large_payments` with each trigger for some seconds, then tries the other two.
 
     >>> try_real_time(spark).latencies["real time"][:3]  # doctest: +SKIP
     [11, 9, 10]
     """
     latencies, refused = {}, {}
-    with broker.running() as kafka, tempfile.TemporaryDirectory(prefix="lab-realtime-") as folder:
+    with broker.running_broker() as kafka, tempfile.TemporaryDirectory(prefix="lab-realtime-") as folder:
         logs = KafkaLogs(kafka.address)
         logs.log("events").create()
         player = Player("payments", logs.log("events"), rate, burst_every_s=0)
@@ -70,7 +70,7 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
             for name, trigger in TRIGGERS.items():
                 out = KafkaLog(kafka.address, name.replace(" ", "-"))
                 out.create()
-                writer = _writer(spark, out, large, f"{folder}/{out.topic}")
+                writer = _writer(spark, out, large_payments, f"{folder}/{out.topic}")
                 query = writer.trigger(**trigger).start()
                 time.sleep(seconds)
                 give_up = time.monotonic() + PATIENCE_S  # a busy machine takes longer to start

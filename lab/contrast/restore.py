@@ -25,7 +25,7 @@ READ_AT_ONCE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
-class Cost:
+class RestoreCost:
     """What the restore of all new subtasks took together. `index_bytes`: what had to be known beforehand."""
 
     way: str
@@ -41,7 +41,7 @@ class Cost:
         return self.way, *mb, f"{self.seeks:,}", f"{self.index_bytes / 1e3:,.1f}", f"{self.seconds:.2f}"
 
 
-class Costs(list[Cost]):
+class RestoreCosts(list[RestoreCost]):
     """Costs side by side."""
 
     def _repr_html_(self) -> str:
@@ -123,7 +123,7 @@ class Snapshot:
             file.flush()
             os.fsync(file.fileno())
 
-    def restore(self, way: str, parallelism: int) -> Cost:
+    def restore(self, way: str, parallelism: int) -> RestoreCost:
         """All new subtasks one after the other, as if each were on a machine of its own.
 
         The files are dropped from the system's cache before each, where the system allows that.
@@ -146,7 +146,7 @@ class Snapshot:
                 read += _read(self._path(layout, old), runs)
                 seeks += len(runs)
             seconds += time.perf_counter() - started
-        return Cost(way, read, kept, seeks, index, seconds)
+        return RestoreCost(way, read, kept, seeks, index, seconds)
 
     @staticmethod
     def _runs(way: str, mine: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -177,7 +177,7 @@ def _read(path: Path, runs: list[tuple[int, int]]) -> int:
     return total
 
 
-def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> Costs:
+def compare_restores(folder: Path, keys: Keys, before: int, after: int) -> RestoreCosts:
     """A snapshot at `before`, restored at `after` in all three ways."""
     snapshot = Snapshot(folder, keys, before)
-    return Costs(snapshot.restore(way, after) for way in WAYS)
+    return RestoreCosts(snapshot.restore(way, after) for way in WAYS)

@@ -12,7 +12,7 @@ from lab.model.keygroups import digest, key_group_of_one
 from lab.state.placement import by_range
 
 
-def heavier(values: Sequence, share: float, heavy: object, seed: int = 1) -> list:
+def replace_with_heavy_value(values: Sequence, share: float, heavy: object, seed: int = 1) -> list:
     """The values, a random `share` of them (0 to 1) replaced by `heavy`.
 
     >>> heavier([1, 2, 3, 4], 0.5, 9).count(9)
@@ -22,7 +22,7 @@ def heavier(values: Sequence, share: float, heavy: object, seed: int = 1) -> lis
     return [heavy if i in chosen else value for i, value in enumerate(values)]
 
 
-def shares(columns: Sequence[Sequence], key_groups: int) -> list[float]:
+def key_group_shares(columns: Sequence[Sequence], key_groups: int) -> list[float]:
     """The share of events in each key-group, adding up to 1; `columns`: the values of each key field, ints or strings.
 
     >>> [group for group, share in enumerate(shares([[25, 26], [12, 12]], 16)) if share]
@@ -34,7 +34,7 @@ def shares(columns: Sequence[Sequence], key_groups: int) -> list[float]:
     return [counts[key_group] / counts.total() for key_group in range(key_groups)]
 
 
-def fullest(shares: Sequence[float], parallelism: int) -> float:
+def fullest_task_share(shares: Sequence[float], parallelism: int) -> float:
     """The share of the fullest task, when tasks have ranges of key-groups, as the engine gives them out.
 
     >>> fullest([0.5, 0.125, 0.25, 0.125], 2), fullest([0.5, 0.125, 0.25, 0.125], 4)

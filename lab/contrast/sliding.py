@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab.contrast.parts import Parts
+from lab.contrast.parts import FilePerAppend
 from lab.engine.spark.pipeline import SHORT_BATCHES
 
 KEYS = ("payeeId", "beneficiaryId")
@@ -57,7 +57,7 @@ def short_batches(spark: SparkSession) -> SparkSession:
 
 
 @dataclass(frozen=True)
-class Cost:
+class SlidingCost:
     """What a slide costs on a finished log: panes per event, rows of state at most, MB they take, events a second (without the first batch)."""
 
     panes: int
@@ -68,7 +68,7 @@ class Cost:
 
 def cost_of_sliding(
     spark: SparkSession, events: Path | str, window_ms: int, slide_ms: int, batches: int = 3
-) -> Cost:
+) -> SlidingCost:
     """Evaluates a file of payments (JSON lines) with sliding windows.
 
     >>> cost_of_sliding(spark, "payments.jsonl", 600_000, 60_000).panes  # doctest: +SKIP
@@ -76,7 +76,7 @@ def cost_of_sliding(
     """
     lines = Path(events).read_bytes().splitlines()
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name:
-        parts = Parts(Path(name, "events"))
+        parts = FilePerAppend(Path(name, "events"))
         for part in range(batches):
             parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])
         stream = short_batches(spark).readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
@@ -87,7 +87,7 @@ def cost_of_sliding(
     state = [batch.stateOperators[0] for batch in query.recentProgress]
     measured = [batch for batch in query.recentProgress if batch.numInputRows][1:]
     seconds = sum(batch.durationMs["triggerExecution"] for batch in measured) / 1_000
-    return Cost(
+    return SlidingCost(
         window_ms // slide_ms,
         max(one.numRowsTotal for one in state),
         max(one.memoryUsedBytes for one in state) / 1e6,

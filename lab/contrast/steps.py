@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
-from lab.contrast.alone import CENTS, KEY, VALUE, Step, Walk, judged, rule_of
-from lab.contrast.parts import Parts
+from lab.contrast.alone import CENTS, KEY, VALUE, RecomputedSum, Step, event_tuples, parse_rule
+from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.records.columns import pack, unpack
@@ -38,7 +38,7 @@ FIELDS = "transactionId long, eventTime long, payeeId long, paymentAmount decima
 
 
 class PerKeyGroup(StatefulProcessor):
-    """One state for each key-group: its `Walk`, pickled, read before a micro-batch and written after it."""
+    """One state for each key-group: its `RecomputedSum`, pickled, read before a micro-batch and written after it."""
 
     def __init__(self, rule: Rule, packed: bool):
         self.rule, self.packed = rule, packed
@@ -47,11 +47,11 @@ class PerKeyGroup(StatefulProcessor):
         self.state = handle.getValueState("windows", "pickled binary")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        walk = Walk(self.rule.window_ms)
+        walk = RecomputedSum(self.rule.window_ms)
         if self.state.exists():
             walk.held.update(pickle.loads(self.state.get()[0]))
         limit = int(self.rule.limit * CENTS)
-        for event_id, total in judged(walk, self._events(rows), limit).items():
+        for event_id, total in event_tuples(walk, self._events(rows), limit).items():
             yield Row(alert=f"{event_id} {total}")
         self.state.update((pickle.dumps(dict(walk.held)),))
 
@@ -67,7 +67,7 @@ class PerKeyGroup(StatefulProcessor):
         pass
 
 
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_envelopes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: rows (key_group, key, time, id, cents) -> an envelope for each key-group."""
     for batch in batches:
         groups = batch["key_group"].to_numpy()
@@ -82,9 +82,9 @@ def on_spark(
 ) -> Step:
     """Times `textbook`, `key-groups` or `envelopes`; the first micro-batch is warm-up. Raises RuntimeError if Spark has ended."""
     check_spark(spark)
-    rule = rule_of(text)
+    rule = parse_rule(text)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        parts = Parts(Path(folder, "events"))
+        parts = FilePerAppend(Path(folder, "events"))
         for first in range(0, len(lines), per_batch):
             parts.append(lines[first : first + per_batch])
         stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
@@ -106,7 +106,7 @@ def _plan(name: str, events: DataFrame, rule: Rule) -> DataFrame:
     columns |= {"id": F.col("transactionId"), "cents": (F.col(VALUE) * CENTS).cast("long")}
     rows = events.select(*(column.alias(alias) for alias, column in columns.items()))
     if name == "envelopes":
-        rows = rows.mapInArrow(packed, "key_group long, payload binary")
+        rows = rows.mapInArrow(pack_envelopes, "key_group long, payload binary")
     processor = PerKeyGroup(rule, packed=name == "envelopes")
     return rows.groupBy("key_group").transformWithState(processor, mapstate.OUTPUT, "append", "none")
 
@@ -119,7 +119,7 @@ def _read(alert: str) -> tuple[Id, int]:
     return int(event_id), int(total)
 
 
-def engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: int, **settings) -> Step:
+def time_engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batch: int, **settings) -> Step:
     """Times the engine; the first micro-batch is warm-up. `settings`: others than `lab.Settings` has."""
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         logs = FileLogs(Path(folder))

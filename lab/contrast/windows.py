@@ -42,7 +42,7 @@ class Window(NamedTuple):
         return sum(event.amount for event in self.events)
 
 
-def story(seed: int = 1) -> list[Event]:
+def account_payments(seed: int = 1) -> list[Event]:
     """Three hours of one account: small payments, and four large ones within a quarter of an hour, around 11:00.
 
     >>> [event.amount for event in story() if event.amount > 20]
@@ -116,7 +116,7 @@ def per_event(events: Sequence[Event], window_ms: int) -> list[Window]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class WindowResults:
     """What one approach made of the events: all its windows, those over the limit, and how long the first of them took."""
 
     windows: list[Window]
@@ -128,7 +128,7 @@ class Seen:
 
 def compare(
     events: Sequence[Event], window_ms: int, slide_ms: int, gap_ms: int, limit: float
-) -> dict[str, Seen]:
+) -> dict[str, WindowResults]:
     """Each lane's windows and what they saw. Amounts are above zero; the fraud is complete at the last event of `crossing`.
 
     >>> seen = compare([Event(12, 5, 1), Event(20, 7, 2)], 20, 10, gap_ms=15, limit=10)
@@ -144,7 +144,7 @@ def compare(
     over = {lane: [window for window in windows if window.total > limit] for lane, windows in every.items()}
     fraud = crossing(events, window_ms, limit)
     return {
-        lane: Seen(
+        lane: WindowResults(
             every[lane],
             over[lane],
             over[lane][0].end_ms - fraud[-1].time_ms if over[lane] and fraud else None,

@@ -133,7 +133,7 @@ class Cluster:
             raise
 
 
-def cluster_of(where: str | Cluster) -> Cluster:
+def to_cluster(where: str | Cluster) -> Cluster:
     """Returns a cluster unchanged; turns an address (host:port) into a cluster without properties."""
     return where if isinstance(where, Cluster) else Cluster(where)
 

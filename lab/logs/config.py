@@ -97,14 +97,14 @@ def load_config(named: Path | None) -> Config:
     path = (named or Path(NAME)).absolute()
     if not named and not path.is_file():
         return Config()
-    config = read(path)
+    config = read_config(path)
     if config.kafka and path not in _named:
         print(f"lab: the cluster is that of {path}", file=sys.stderr)
         _named.add(path)
     return config
 
 
-def read(path: Path) -> Config:
+def read_config(path: Path) -> Config:
     """Reads a lab.toml. Raises BadConfig, OSError."""
     try:
         tables = tomllib.loads(read_trusted(path))

@@ -64,7 +64,7 @@ class FileLog:
 
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
         """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
-        data = joined(lines)
+        data = join_lines(lines)
         return self._writer.write(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
@@ -84,7 +84,7 @@ class FileLog:
         fingerprint: int,
         since: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        """Appends batch `number` (`joined` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
+        """Appends batch `number` (`join_halves` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
         `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
         OtherBatch if the log has a different batch with this number, or a later one that is not in `since`, the (number,
@@ -244,7 +244,7 @@ class Tail:
         """Does nothing: no file stays open."""
 
 
-def joined(lines: Iterable[str | bytes]) -> bytes:
+def join_lines(lines: Iterable[str | bytes]) -> bytes:
     r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break.
 
     >>> joined(["one", b"two\n"])

@@ -32,7 +32,7 @@ class OtherBatch(ValueError):
     """A log has a different batch with this number, or a later batch."""
 
 
-class Row(NamedTuple):
+class AppendRow(NamedTuple):
     """An append: the log then ends at `end`, at log time `log_time` (ms); it was append `number` of `writer`."""
 
     end: int
@@ -78,16 +78,16 @@ class Batch(NamedTuple):
             raise OtherBatch(f"has another batch {self.number} of this writer already")
         return True
 
-    def rows(self, start: int, end: int, log_time: int) -> list[Row]:
+    def rows(self, start: int, end: int, log_time: int) -> list[AppendRow]:
         """The index rows of this append.
 
         >>> [row.number for row in Batch(5, 7, fingerprint=3).rows(0, 9, log_time=100)] == [3 * 2**32 + 7, 7]
         True
         """
-        row = Row(end, log_time, self.writer, self.number)
+        row = AppendRow(end, log_time, self.writer, self.number)
         if self.fingerprint is None:
             return [row]
-        return [Row(start, log_time, ~self.writer, self.fingerprint << NUMBER_BITS | self.number), row]
+        return [AppendRow(start, log_time, ~self.writer, self.fingerprint << NUMBER_BITS | self.number), row]
 
 
 class Index:
@@ -109,7 +109,7 @@ class Index:
         self._rows = self.size // ROW.size
 
     @staticmethod
-    def create(path: str, rows: Iterable[Row]) -> None:
+    def create(path: str, rows: Iterable[AppendRow]) -> None:
         """Creates an index with its first rows, atomically. One writer at a time."""
         aside = Path(path).with_name(".next")
         with open(aside, "wb", opener=opener) as file:
@@ -125,9 +125,9 @@ class Index:
     def __len__(self) -> int:
         return self._rows
 
-    def __getitem__(self, number: int) -> Row:
+    def __getitem__(self, number: int) -> AppendRow:
         at = range(self._rows)[number] * ROW.size
-        return Row._make(ROW.unpack(os.pread(self._file, ROW.size, at)))
+        return AppendRow._make(ROW.unpack(os.pread(self._file, ROW.size, at)))
 
     def table(self, first: int, end: int) -> "np.ndarray":
         """Rows `first` up to, but not including, `end`, as an array with four columns."""
@@ -135,9 +135,9 @@ class Index:
 
         return np.frombuffer(self._raw(first, end), "<i8").reshape(-1, 4)
 
-    def rows(self, first: int, end: int) -> list[Row]:
+    def rows(self, first: int, end: int) -> list[AppendRow]:
         """The rows from one to before another."""
-        return [Row._make(row) for row in ROW.iter_unpack(self._raw(first, end))]
+        return [AppendRow._make(row) for row in ROW.iter_unpack(self._raw(first, end))]
 
     def _raw(self, first: int, end: int) -> bytes:
         return os.pread(self._file, (end - first) * ROW.size, first * ROW.size)
@@ -170,7 +170,7 @@ class Index:
             end = first
         return batch
 
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[AppendRow]) -> None:
         """Writes rows after the last complete one. Each row lies in one memory page, so readers see all of it or nothing."""
         write_at(self._file, b"".join(ROW.pack(*row) for row in rows), self._rows * ROW.size)
 

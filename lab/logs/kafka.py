@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, BadTopic, Cluster, cluster_of
+from lab.logs.cluster import AWAY, BadTopic, Cluster, to_cluster
 from lab.logs.partitions import Partitions, Reader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, checked_positions
@@ -46,7 +46,7 @@ class KafkaLog:
     """A topic as a log, for any number of writers and readers. `where`: host:port or a cluster."""
 
     def __init__(self, where: str | Cluster, topic: str):
-        self.cluster, self.topic = cluster_of(where), topic
+        self.cluster, self.topic = to_cluster(where), topic
         self._lost: KafkaError | None = None
 
     def __repr__(self) -> str:

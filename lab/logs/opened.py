@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lab.logs.kafka import KafkaLog
 
 
-def opened(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog":
+def open_log(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog":
     """The log at a place: a folder, or `kafka://host:port/topic`. Appended lines are kept for a week. Raises ValueError."""
     if "://" in where:
         from lab.logs.config import Config

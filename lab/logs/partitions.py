@@ -103,7 +103,7 @@ class Partitions:
     def ends(self, committed: bool = True) -> dict[int, int]:
         """The offset of the next record of each partition; with `committed` only up to the oldest open transaction."""
         if committed:
-            return ends_of([self])[0]
+            return topic_ends([self])[0]
         return self._answer(lambda: self._known(OffsetSpec.latest(), committed))
 
     def since(self, log_time: int) -> dict[int, int]:
@@ -115,7 +115,7 @@ class Partitions:
         return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
 
 
-def ends_of(topics: Sequence[Partitions]) -> list[dict[int, int]]:
+def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
     """`Partitions.ends` of some topics of one cluster, with one request to each broker."""
     first = topics[0]
 

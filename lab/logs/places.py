@@ -3,7 +3,7 @@
 KAFKA = "kafka://"
 
 
-def place_of(log: object) -> str:
+def log_name(log: object) -> str:
     """The name of a log, whatever the current folder is: the whole path of its folder, or cluster and topic."""
     folder = getattr(log, "folder", None)
     return str(folder.absolute()) if folder else repr(log)

@@ -17,7 +17,7 @@ class Record:
 
 
 def position_text(positions: Positions) -> str:
-    """Formats positions for people and for `positions_of`: one offset, or one for each partition.
+    """Formats positions for people and for `parse_positions`: one offset, or one for each partition.
 
     >>> position_text({0: 17}), position_text({0: 17, 1: 5})
     ('17', '0:17,1:5')
@@ -27,7 +27,7 @@ def position_text(positions: Positions) -> str:
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(positions.items()))
 
 
-def positions_of(text: str) -> Positions:
+def parse_positions(text: str) -> Positions:
     """Parses the output of `position_text`. Raises ValueError.
 
     >>> positions_of("17"), positions_of("0:17,1:5")

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from lab.logs.positions import Record
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 
 T = TypeVar("T")
 NAMED = 20
 
 
-def parsed(
+def parse_records(
     records: Iterable[Record], parse: Callable[[str], T], bad: Callable[[Record, str], None]
 ) -> Iterator[tuple[Record, T]]:
     """Yields each record with its parsed line. Records for which `parse` raises ValueError go to `bad` with the reason."""
@@ -24,7 +24,7 @@ def parsed(
             yield record, value
 
 
-class LeftOut:
+class SkippedLines:
     """Counts the lines that a command skips, and prints the first 20 to stderr, with place and reason.
 
     >>> left_out = LeftOut(print)
@@ -39,7 +39,7 @@ class LeftOut:
     def __call__(self, record: Record, reason: str) -> None:
         self.count += 1
         if self.count <= NAMED:
-            self._say(visible(f"left out: {record.place}: {reason}"))
+            self._say(escape_control_characters(f"left out: {record.place}: {reason}"))
         elif self.count == NAMED + 1:
             self._say("more lines are left out and counted, but not named")
 

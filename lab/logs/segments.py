@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.logs.index import Index, Row
+from lab.logs.index import AppendRow, Index
 
 SEGMENT = re.compile(r"(\d{20})\.(jsonl|index)")
 OLD_SEGMENT = re.compile(r"\d{13}-\d{8}\.jsonl")
@@ -27,20 +27,20 @@ class LogExpired(ValueError):
     """The record at a position has expired. The message says where the log begins."""
 
 
-class Seen(NamedTuple):
+class SegmentsSnapshot(NamedTuple):
     """A snapshot of a log: where its segments begin; of the newest one also the size of its index, and its first and last row."""
 
     bases: tuple[int, ...]
     size: int
-    first: Row
-    last: Row
+    first: AppendRow
+    last: AppendRow
 
     def base_of(self, position: int) -> int:
         """The segment that contains a position."""
         return self.bases[bisect_right(self.bases, position) - 1]
 
 
-EMPTY = Seen((0,), 0, Row(0, 0), Row(0, 0))
+EMPTY = SegmentsSnapshot((0,), 0, AppendRow(0, 0), AppendRow(0, 0))
 
 
 class Segments:
@@ -64,7 +64,7 @@ class Segments:
         """A segment's index, open. Raises FileNotFoundError."""
         return Index(self.file(base, "index"), writing)
 
-    def look(self) -> Seen:
+    def look(self) -> SegmentsSnapshot:
         """A snapshot of the log. The cost depends on what has been appended since the last one."""
         bases, size, first, last = self._seen
         while True:
@@ -78,11 +78,11 @@ class Segments:
                     return EMPTY
                 continue
             if last.end == bases[-1] or not os.path.exists(self.file(last.end, "index")):
-                self._seen = Seen(bases, size, first, last)
+                self._seen = SegmentsSnapshot(bases, size, first, last)
                 return self._seen
             bases, size = (*bases, last.end), 0
 
-    def kept(self) -> Seen:
+    def kept(self) -> SegmentsSnapshot:
         """The same, without expired segments."""
         while (seen := self.look()).size and not os.path.exists(self.file(seen.bases[0], "index")):
             self._forget()

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.logs.access import make_folder, opener
-from lab.logs.index import Batch, Index, OtherBatch, Row, write_at
-from lab.logs.segments import BY_END, SEGMENT, Seen, Segments
+from lab.logs.index import AppendRow, Batch, Index, OtherBatch, write_at
+from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
 
 SEGMENT_BYTES = 8 << 20
@@ -41,7 +41,7 @@ class Writer:
                 # taken after writing, which takes a while: a reader that meanwhile asks for the end at a log time must not miss these lines
                 log_time = max(seen.last.log_time, _log_time(log_time_ms))
                 end = start + len(data)
-                index.append(batch.rows(start, end, log_time) if batch else [Row(end, log_time)])
+                index.append(batch.rows(start, end, log_time) if batch else [AppendRow(end, log_time)])
             return start
 
     def last_batch(self, writer: int) -> Batch | None:
@@ -74,7 +74,7 @@ class Writer:
             finally:  # closing does not unlock if a process was forked meanwhile
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
-    def _mended(self) -> Seen:
+    def _mended(self) -> SegmentsSnapshot:
         """Removes lines without a row and, after a power failure, rows without lines; returns the log."""
         seen = self._segments.look()
         base, lines = seen.bases[-1], self._segments.file(seen.bases[-1], "jsonl")
@@ -97,7 +97,7 @@ class Writer:
                 f"{self._folder} {error}: its checkpoint was put back, see Upgrades in docs/operations.md"
             ) from None
 
-    def _rolled(self, seen: Seen, log_time: int) -> Seen:
+    def _rolled(self, seen: SegmentsSnapshot, log_time: int) -> SegmentsSnapshot:
         """Starts a new segment if one is due; returns the log."""
         held = seen.last.end - seen.bases[-1]
         due = held >= SEGMENT_BYTES or log_time - seen.first.log_time > DAY_MS
@@ -107,7 +107,7 @@ class Writer:
         if seen.size:
             with self._segments.index(seen.bases[-1]) as index:
                 numbers = index.numbers()
-        begins = Row(seen.last.end, max(seen.last.log_time, log_time))
+        begins = AppendRow(seen.last.end, max(seen.last.log_time, log_time))
         open(self._segments.file(begins.end, "jsonl"), "ab", opener=opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]
         Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists

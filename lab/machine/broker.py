@@ -8,7 +8,7 @@ The jars come from the cache (`lab.machine.jars`), the logging libraries from Py
     broker.json                             pid and port of the process started last
     broker.log, java.out                    what Kafka logs, and what its Java prints
 
-The broker keeps running when the process that started it ends. `running` gives a temporary broker.
+The broker keeps running when the process that started it ends. `running_broker` gives a temporary broker.
 """
 
 import base64
@@ -34,7 +34,7 @@ import psutil
 
 from lab.logs.access import make_folder, opener, read_trusted
 from lab.machine import jars, ports
-from lab.machine.java import java
+from lab.machine.java import find_java
 
 HOST, PORT = "127.0.0.1", 9092
 START_S, STOP_S, POLL_S = 60, 30, 0.05
@@ -92,7 +92,7 @@ class Broker:
 
     def answers(self) -> bool:
         """Whether it serves clients now."""
-        return self.alive and answers(self.port)
+        return self.alive and broker_answers(self.port)
 
     def stop(self) -> bool:
         """Shuts the broker down; False if it had to be killed after 30 s. Does nothing if it is not running."""
@@ -133,7 +133,7 @@ class Broker:
 
 def default_folder() -> Path:
     """The broker's default folder, next to the cache of jars."""
-    return jars.own() / "broker"
+    return jars.user_folder() / "broker"
 
 
 def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
@@ -152,13 +152,15 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
                 f"{folder} is in use by a broker on port {broker.port} (pid {broker.pid}), which is not {port}: "
                 "stop it first, or take another folder"
             )
-        program, class_path = java().path, _class_path()
+        program, class_path = find_java().path, _class_path()
         port = port or ports.free_port()
         if not ports.is_free(port):
-            if (broker := at(port)) and broker.folder == folder:  # somebody removed broker.json
+            if (broker := broker_on_port(port)) and broker.folder == folder:  # somebody removed broker.json
                 _note(broker)
                 return broker
-            raise BrokerError(f"port {port} is taken by {holder(port)}: stop it, or take another port")
+            raise BrokerError(
+                f"port {port} is taken by {describe_listener(port)}: stop it, or take another port"
+            )
         own = folder / "own.properties"
         properties = PROPERTIES + (own.read_text() if own.exists() else "")
         controller = next(other for other in iter(ports.free_port, None) if other != port)
@@ -212,7 +214,7 @@ def status(folder: Path | str | None = None) -> Broker | None:
 
 
 @contextmanager
-def running(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]:
+def running_broker(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]:
     """A broker that runs during the `with`, by default on a free port and in a folder that is removed at the end.
 
     >>> with running() as broker:  # doctest: +SKIP
@@ -231,7 +233,7 @@ def running(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]
 # -- who is there ------------------------------------------------------------------------------------------------------
 
 
-def answers(port: int) -> bool:
+def broker_answers(port: int) -> bool:
     """Whether a Kafka broker on the loopback's port says that it serves clients."""
     with suppress(OSError, struct.error), socket.create_connection((HOST, port), timeout=2) as client:
         client.sendall(METADATA_REQUEST)
@@ -245,19 +247,19 @@ def answers(port: int) -> bool:
     return False
 
 
-def at(port: int) -> Broker | None:
+def broker_on_port(port: int) -> Broker | None:
     """The broker started by this module that listens on the port, whatever its folder."""
-    process = ports.listener(port)
-    marks = [word for word in ports.words(process) if word.startswith(MARK)]
+    process = ports.listening_process(port)
+    marks = [word for word in ports.command_line(process) if word.startswith(MARK)]
     return Broker(Path(marks[0].removeprefix(MARK)), port, process.pid) if process and marks else None
 
 
-def holder(port: int) -> str:
+def describe_listener(port: int) -> str:
     """Describes the program that listens on the port."""
-    if broker := at(port):
+    if broker := broker_on_port(port):
         return f"the broker of {broker.folder} (pid {broker.pid})"
-    process = ports.listener(port)
-    program = Path((ports.words(process) or ["another program"])[0]).name
+    process = ports.listening_process(port)
+    program = Path((ports.command_line(process) or ["another program"])[0]).name
     return f"{program} (pid {process.pid})" if process else program
 
 
@@ -273,7 +275,7 @@ def _class_path() -> list[str]:
     spark = find_spec("pyspark")
     folder = Path(spark.origin).parent / "jars" if spark and spark.origin else Path()
     binding = [jar for name in LOG_BINDING for jar in sorted(folder.glob(f"{name}*.jar"))]
-    return ["-cp", os.pathsep.join(map(str, [*binding, *jars.fetch("broker")]))]
+    return ["-cp", os.pathsep.join(map(str, [*binding, *jars.fetch_jars("broker")]))]
 
 
 @contextmanager
@@ -326,7 +328,7 @@ def _note(broker: Broker) -> None:
 
 def _wait(broker: Broker, log_start: int) -> None:
     deadline = time.monotonic() + START_S
-    while not answers(broker.port):
+    while not broker_answers(broker.port):
         child = _children.get(broker.pid)
         if not broker.alive if child is None else child.poll() is not None:
             raise BrokerError(f"the broker died while starting. {_telling(broker.folder, log_start)}")

@@ -20,7 +20,7 @@ spark.network.crypto.saslFallback false
 """
 
 
-def write(folder: Path) -> Path:
+def ensure_secret_file(folder: Path) -> Path:
     """Returns the file in the folder and creates it if necessary; only its owner may read it."""
     make_folder(folder)
     file = folder / "spark-defaults.conf"
@@ -33,4 +33,4 @@ def write(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))
+    print(ensure_secret_file(Path(sys.argv[1])))

@@ -104,21 +104,21 @@ class Database:
 
 def default_folder() -> Path:
     """Where the database is when nobody says otherwise: beside the broker; of root, where its other user may go."""
-    return Path("/var/lib/lab-db") if os.geteuid() == 0 else jars.own() / "db"
+    return Path("/var/lib/lab-db") if os.geteuid() == 0 else jars.user_folder() / "db"
 
 
-def programs() -> Path:
+def programs_folder() -> Path:
     """The folder of the newest PostgreSQL's programs. Raises DatabaseError."""
     found = [path for pattern in PROGRAMS for path in Path("/").glob(pattern[1:])]
     if on_path := shutil.which("pg_ctl"):
         found.append(Path(on_path).resolve().parent)
-    versions = [(number, path) for path in found if (number := version(path)) >= OLDEST]
+    versions = [(number, path) for path in found if (number := programs_version(path)) >= OLDEST]
     if not versions:
         raise DatabaseError(f"{NOT_HERE}: {HOW_TO_GET_IT}")
     return max(versions)[1]
 
 
-def version(path: Path) -> int:
+def programs_version(path: Path) -> int:
     """Of the programs in a folder, as 17; 0 if they are not complete."""
     if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
         return 0
@@ -135,7 +135,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
     `port` 0 takes a free one. Raises DatabaseError.
     """
     folder = _resolved(folder)
-    programs()
+    programs_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -175,14 +175,14 @@ def status(folder: Path | str | None = None) -> Database | None:
     return None
 
 
-def at(port: int) -> Database | None:
+def database_on_port(port: int) -> Database | None:
     """The default folder's database, if it runs on this port."""
     found = status()
     return found if found and found.port == port else None
 
 
 @contextmanager
-def running() -> Iterator[Database]:
+def running_database() -> Iterator[Database]:
     """A database that runs during the `with`, on a free port and in a folder that is removed at the end.
 
     >>> with running() as database:  # doctest: +SKIP
@@ -228,7 +228,7 @@ def _run(program: str, folder: Path, *arguments: str) -> None:
     user = _server_user()
     as_user: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     with tempfile.TemporaryFile() as output:  # not a pipe: the server keeps it open
-        command = [str(programs() / program), f"--pgdata={folder / 'data'}", *arguments]
+        command = [str(programs_folder() / program), f"--pgdata={folder / 'data'}", *arguments]
         files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         done = subprocess.run(command, check=False, cwd=folder, **files, **as_user)
         if done.returncode:

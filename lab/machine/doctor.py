@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from lab.machine.findings import CLASH_FIX, COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, room
-from lab.machine.java import JavaMissing, java
+from lab.machine.findings import CLASH_FIX, COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
+from lab.machine.java import JavaMissing, find_java
 from lab.machine.ports import HOST
 from lab.machine.surroundings import (
     check_environment,
     check_folder,
-    check_left_over,
+    check_leftover_java,
     check_line_ends,
     check_network,
 )
@@ -51,7 +51,7 @@ def check_python() -> Iterator[Check]:
 
 def check_java() -> Iterator[Check]:
     try:
-        found = java()
+        found = find_java()
     except JavaMissing as error:
         headline, _, rest = str(error).partition("\n")
         yield Check("Java", "problem", headline, rest)
@@ -65,13 +65,15 @@ def check_memory() -> Iterator[Check]:
     import psutil
 
     free = psutil.virtual_memory().available
-    yield room("memory", free, f"{free / GIB:.1f} GiB free", enough=3, least=1, fix="close other programs")
+    yield rate_free_space(
+        "memory", free, f"{free / GIB:.1f} GiB free", enough=3, least=1, fix="close other programs"
+    )
 
 
 def check_disk() -> Iterator[Check]:
     from lab.machine import jars
 
-    for name, folder in (("temporary files", Path(tempfile.gettempdir())), ("cache", jars.cache())):
+    for name, folder in (("temporary files", Path(tempfile.gettempdir())), ("cache", jars.cache_folder())):
         there = next(place for place in (folder, *folder.parents) if place.is_dir())
         free = shutil.disk_usage(there).free
         fix = (
@@ -79,7 +81,9 @@ def check_disk() -> Iterator[Check]:
             + ("TMPDIR" if name == "temporary files" else "LAB_CACHE")
             + " elsewhere"
         )
-        yield room(name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, least=1, fix=fix)
+        yield rate_free_space(
+            name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, least=1, fix=fix
+        )
 
 
 def check_shared_memory() -> Iterator[Check]:
@@ -99,11 +103,11 @@ def check_ports() -> Iterator[Check]:
     for port, user in PORTS.items():
         if ports.is_free(port):
             yield Check(f"port {port}", "ok", f"free for {user}")
-        elif ours := broker.at(port) or database.at(port):
+        elif ours := broker.broker_on_port(port) or database.database_on_port(port):
             yield Check(f"port {port}", "ok", f"{user} has it (pid {ours.pid}), its data in {ours.folder}")
         else:
             fix = f"stop what listens there, or give {user} another port"
-            yield Check(f"port {port}", "warning", f"taken by {broker.holder(port)}", fix)
+            yield Check(f"port {port}", "warning", f"taken by {broker.describe_listener(port)}", fix)
 
 
 def check_packages() -> Iterator[Check]:
@@ -160,17 +164,19 @@ def check_worker_python() -> Iterator[Check]:
 def check_jars() -> Iterator[Check]:
     from lab.machine import jars
 
-    absent = [coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing(group)]
-    damaged = [coordinates for coordinates in absent if jars.place(coordinates).exists()]
+    absent = [
+        coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
+    ]
+    damaged = [coordinates for coordinates in absent if jars.jar_path(coordinates).exists()]
     fix = ".venv/bin/python -m lab.machine.jars"
     if damaged:
-        found = f"damaged in {jars.cache()}: {', '.join(damaged)}"
+        found = f"damaged in {jars.cache_folder()}: {', '.join(damaged)}"
         yield Check("jars", "warning", found, f"{fix} fetches them again")
     elif absent:
         some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if absent[3:] else "")
         yield Check("jars", "warning", f"not fetched yet: {some}", fix)
     else:
-        yield Check("jars", "ok", f"in {jars.cache()}")
+        yield Check("jars", "ok", f"in {jars.cache_folder()}")
 
 
 def check_postgresql() -> Iterator[Check]:
@@ -178,8 +184,8 @@ def check_postgresql() -> Iterator[Check]:
     from lab.machine import database
 
     try:
-        found = database.programs()
-        yield Check("PostgreSQL", "ok", f"{database.version(found)}: {found}")
+        found = database.programs_folder()
+        yield Check("PostgreSQL", "ok", f"{database.programs_version(found)}: {found}")
     except database.DatabaseError:
         yield Check("PostgreSQL", "ok", database.NOT_HERE, f"to keep rules in it: {database.HOW_TO_GET_IT}")
 
@@ -205,7 +211,7 @@ def check_spark() -> Iterator[Check]:
 
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     *(check_python, check_environment, check_folder, check_line_ends, check_java),
-    *(check_memory, check_disk, check_shared_memory, check_left_over, check_ports),
+    *(check_memory, check_disk, check_shared_memory, check_leftover_java, check_ports),
     *(
         check_packages,
         check_name,

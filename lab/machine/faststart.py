@@ -25,8 +25,8 @@ def spark_home() -> Path:
     """
     installed = Path(pyspark.__file__).parent
     name = f"spark-{sha256(str(installed).encode()).hexdigest()[:8]}"
-    home = jars.own() / name
-    for there in (jars.cache().parent / name, home):
+    home = jars.user_folder() / name
+    for there in (jars.cache_folder().parent / name, home):
         if there.is_dir():
             return there
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -44,18 +44,18 @@ def spark_home() -> Path:
     return home
 
 
-def archive() -> Path:
+def archive_path() -> Path:
     """The path of the archive, if it exists."""
     return spark_home() / "classes.jsa"
 
 
 def java_option() -> str:
     """The Java option that selects the archive; empty if there is none."""
-    return f'"-XX:SharedArchiveFile={archive()}"' if archive().is_file() else ""
+    return f'"-XX:SharedArchiveFile={archive_path()}"' if archive_path().is_file() else ""
 
 
-def sweep() -> None:
+def remove_stale_archives() -> None:
     """Removes homes and archives whose PySpark is no longer installed."""
-    for home in jars.own().glob("spark-*/"):
+    for home in jars.user_folder().glob("spark-*/"):
         if not (home / "jars").exists():
             shutil.rmtree(home, ignore_errors=True)

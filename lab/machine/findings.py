@@ -54,10 +54,10 @@ class Checks(list[Check]):
     def text(self) -> str:
         """The report to paste into an issue: without passwords, and without the names of user, home and machine."""
         lines = [f"{c.state:8} {c.name}: {c.found}" for c in self]
-        return cut("\n".join([*_machine(), "", *lines]))
+        return redact("\n".join([*_machine(), "", *lines]))
 
 
-def cut(text: str) -> str:
+def redact(text: str) -> str:
     """Removes private data from `text`: the home folder, names of user and machine, passwords in addresses.
 
     >>> cut("http://me:secret@proxy:8080 " + str(Path.home() / "lab"))
@@ -93,7 +93,7 @@ def _commit() -> str:
         return ""
 
 
-def room(name: str, free: int, found: str, enough: int, least: int, fix: str) -> Check:
+def rate_free_space(name: str, free: int, found: str, enough: int, least: int, fix: str) -> Check:
     """How good `free` bytes are where `enough` GiB are comfortable and less than `least` will not do."""
     if free >= enough * GIB:
         return Check(name, "ok", found)

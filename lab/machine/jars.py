@@ -14,7 +14,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.machine.java import JavaMissing, java
+from lab.machine.java import JavaMissing, find_java
 
 
 def _pinned() -> dict[str, dict[str, str]]:
@@ -48,7 +48,7 @@ class JarsError(RuntimeError):
     """Jars could not be fetched; the message names them and says what to do."""
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """The folder of the jars: `$LAB_CACHE/jars`, else `$XDG_CACHE_HOME/lab/jars` or `~/.cache/lab/jars`."""
     base = os.environ.get("LAB_CACHE")
     if base:
@@ -56,44 +56,44 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "jars"
 
 
-def own() -> Path:
+def user_folder() -> Path:
     """The user's own folder, for what is not shared: beside the cache, or `~/.cache/lab` where the cache is for reading only."""
-    base = cache().parent
+    base = cache_folder().parent
     return base if os.access(base, os.W_OK) or not base.exists() else Path.home() / ".cache" / "lab"
 
 
-def fetch(group: str) -> list[Path]:
+def fetch_jars(group: str) -> list[Path]:
     """The group's jars in the cache; missing or damaged jars are first copied from `prefetched/` or downloaded."""
-    for coordinates, sha256 in missing(group).items():
+    for coordinates, sha256 in missing_jars(group).items():
         if _sha256(PREFETCHED / _file_name(coordinates)) == sha256:
-            copy(PREFETCHED / _file_name(coordinates), cache())
-    if absent := missing(group):
+            copy_jar(PREFETCHED / _file_name(coordinates), cache_folder())
+    if absent := missing_jars(group):
         _download(absent)
-    return [place(coordinates) for coordinates in GROUPS[group]]
+    return [jar_path(coordinates) for coordinates in GROUPS[group]]
 
 
-def copy(jar: Path, folder: Path) -> None:
+def copy_jar(jar: Path, folder: Path) -> None:
     """Copies a jar into a folder, which is made if need be; other processes see the whole jar or none."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder) as beside:
         os.replace(shutil.copy(jar, beside), folder / jar.name)
 
 
-def present(group: str) -> list[Path]:
+def present_jars(group: str) -> list[Path]:
     """The group's jars if all of them are in the cache, otherwise an empty result."""
-    return [] if missing(group) else fetch(group)
+    return [] if missing_jars(group) else fetch_jars(group)
 
 
-def missing(group: str) -> dict[str, str]:
+def missing_jars(group: str) -> dict[str, str]:
     """The group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
     if group not in GROUPS:
         raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
-    return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(place(c)) != sha256}
+    return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(jar_path(c)) != sha256}
 
 
-def place(coordinates: str) -> Path:
+def jar_path(coordinates: str) -> Path:
     """The path of a jar in the cache, whether or not it exists."""
-    return cache() / _file_name(coordinates)
+    return cache_folder() / _file_name(coordinates)
 
 
 def _file_name(coordinates: str) -> str:
@@ -109,9 +109,9 @@ def _download(pinned: dict[str, str]) -> None:
     """Downloads into a folder of its own, verifies, then renames: other processes see whole jars or none."""
     first, *others = pinned
     also = f" and {len(others)} more" if others else ""
-    print(f"Fetching {first}{also} into {cache()}", file=sys.stderr)
-    cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache()) as folder:
+    print(f"Fetching {first}{also} into {cache_folder()}", file=sys.stderr)
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache_folder()) as folder:
         log = _run_ivy(Path(folder), pinned)
         for coordinates, sha256 in pinned.items():
             jar = Path(folder, _file_name(coordinates))
@@ -122,14 +122,14 @@ def _download(pinned: dict[str, str]) -> None:
                 raise JarsError(
                     _advice(coordinates, f"what came has sha256 {found}, the pinned jar has {sha256}")
                 )
-            os.replace(jar, cache() / jar.name)
+            os.replace(jar, cache_folder() / jar.name)
 
 
 def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
     """Runs Ivy with `folder` as its working directory and returns what it printed."""
     coordinates = next(iter(pinned))
     try:
-        program = java().path
+        program = find_java().path
     except JavaMissing as error:
         raise JarsError(f"{coordinates}: cannot be fetched without Java.\n{error}") from error
     spark = find_spec("pyspark")
@@ -169,13 +169,13 @@ def _advice(coordinates: str, reason: str) -> str:
         f"{coordinates} could not be fetched: {reason}.\n"
         "Connect to the network and try again (behind a proxy: "
         "export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'),\n"
-        f"or copy the jar into {cache()} from a machine that has it; `make prefetch` there collects all of them."
+        f"or copy the jar into {cache_folder()} from a machine that has it; `make prefetch` there collects all of them."
     )
 
 
 if __name__ == "__main__":
     try:
         for group in sys.argv[1:] or GROUPS.keys() - LARGE:
-            fetch(group)
+            fetch_jars(group)
     except JarsError as error:
         sys.exit(f"lab.machine.jars: {error}")

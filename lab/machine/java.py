@@ -29,7 +29,7 @@ class Java:
     version: int
 
 
-def java() -> Java:
+def find_java() -> Java:
     """The java that Spark starts: that of JAVA_HOME when it is set, else the first on PATH. Raises JavaMissing."""
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     of_home = str(Path(home, "bin", "java")) if home else None
@@ -67,6 +67,6 @@ def _java_version(path: str) -> int | None:
 
 if __name__ == "__main__":
     try:
-        java()
+        find_java()
     except JavaMissing as error:
         sys.exit(str(error))

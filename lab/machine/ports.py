@@ -32,7 +32,7 @@ def free_port() -> int:
     return next(port for port in iter(lambda: random.randrange(20_000, 32_000), None) if is_free(port))
 
 
-def listener(port: int) -> "Process | None":
+def listening_process(port: int) -> "Process | None":
     """The process that listens on the port; None if there is none, or the system does not tell."""
     import psutil
 
@@ -43,7 +43,7 @@ def listener(port: int) -> "Process | None":
     return None
 
 
-def words(process: "Process | None") -> list[str]:
+def command_line(process: "Process | None") -> list[str]:
     """The process's command line; empty if there is none, or the system does not tell."""
     import psutil
 

@@ -16,7 +16,7 @@ from lab.machine import jars
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def fill(folder: Path) -> tuple[int, int]:
+def fill_prefetch_folder(folder: Path) -> tuple[int, int]:
     """Puts wheels and jars into `folder`; returns how many of each are there. Raises CalledProcessError, JarsError."""
     wheels, jar_folder = folder / "wheels", folder / "jars"
     # `wheel`, not `download`: what comes as source is built here, where compilers and build tools can be fetched
@@ -32,9 +32,9 @@ def fill(folder: Path) -> tuple[int, int]:
     pinned = ["--requirement", str(ROOT / "requirements-dev.txt"), *_to_build(ROOT / "pyproject.toml")]
     subprocess.run([*command, "--find-links", str(wheels), "--wheel-dir", str(wheels), *pinned], check=True)
     for group in jars.GROUPS.keys() - jars.LARGE:
-        for jar in jars.fetch(group):
+        for jar in jars.fetch_jars(group):
             if not (jar_folder / jar.name).exists():
-                jars.copy(jar, jar_folder)
+                jars.copy_jar(jar, jar_folder)
     return len(list(wheels.glob("*.whl"))), len(list(jar_folder.glob("*.jar")))
 
 
@@ -45,7 +45,7 @@ def _to_build(project: Path) -> list[str]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    count, jar_count = fill(place)
+    count, jar_count = fill_prefetch_folder(place)
     size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     python = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sys.platform}"
     print(f"{place}: {count} wheels for {python}, {jar_count} jars, {size / 1e6:,.0f} MB.")

@@ -21,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lab.machine import faststart, jars
-from lab.machine.java import java
+from lab.machine.java import find_java
 from lab.machine.javalog import JavaLog
 from lab.machine.ports import HOST
 
@@ -96,7 +96,7 @@ def session(
                 _started = None
 
 
-def submitted() -> bool:
+def is_spark_submitted() -> bool:
     """Whether `spark-submit` runs this program: Java is there already, with settings of its own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
@@ -117,7 +117,7 @@ def _start(
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
-    if not submitted():
+    if not is_spark_submitted():
         master = master or LOCAL
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
@@ -136,7 +136,7 @@ def _start(
         SparkContext._ensure_initialized(gateway=gateway)
         whole = SparkConf()
         for name, value in (settings | conf).items():
-            if name in conf or not submitted():
+            if name in conf or not is_spark_submitted():
                 whole.set(name, value)
             else:
                 whole.setIfMissing(name, value)
@@ -150,7 +150,7 @@ def _java(conf: SparkConf, log: JavaLog):
     try:
         return launch_gateway(conf, {"stdout": log.file, "stderr": log.file})
     except PySparkRuntimeError as error:
-        java()  # says what to do if that is the reason
+        find_java()  # says what to do if that is the reason
         raise RuntimeError(f"Spark did not start: {log.text() or error}") from None
 
 
@@ -231,8 +231,8 @@ def _everywhere() -> dict[str, str]:
 
 
 def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
-    more = [jar for group in groups for jar in jars.fetch(group)]
-    class_path = ":".join(map(str, jars.fetch("filesystem") + jars.present("kafka") + more))
+    more = [jar for group in groups for jar in jars.fetch_jars(group)]
+    class_path = ":".join(map(str, jars.fetch_jars("filesystem") + jars.present_jars("kafka") + more))
     return {
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": HOST,
@@ -255,7 +255,7 @@ def _on_hosts(conf: dict[str, str], groups: Sequence[str]) -> dict[str, str]:
     if "spark.jars" in conf:
         return encrypted
     return encrypted | {
-        "spark.jars": ",".join(str(jar) for group in ("kafka", *groups) for jar in jars.fetch(group))
+        "spark.jars": ",".join(str(jar) for group in ("kafka", *groups) for jar in jars.fetch_jars(group))
     }
 
 

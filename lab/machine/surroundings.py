@@ -98,7 +98,9 @@ def check_network() -> Iterator[Check]:
     """Only asked for while something is still to be fetched. pip knows where from; jars come by Java, with settings of its own."""
     from lab.machine import jars
 
-    absent = [coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing(group)]
+    absent = [
+        coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
+    ]
     if not absent:
         yield Check("network", "ok", "not needed: all jars are here")
         return
@@ -130,7 +132,7 @@ def check_network() -> Iterator[Check]:
         yield Check("network", "ok", f"pip reaches its index{through}")
 
 
-def check_left_over() -> Iterator[Check]:
+def check_leftover_java() -> Iterator[Check]:
     """Java of Spark whose program was killed: it keeps running, and holds its memory and perhaps a checkpoint."""
     import psutil
 

@@ -42,7 +42,7 @@ def variance(values: Sequence[Exact]) -> Fraction:
     return mean([Fraction(value) ** 2 for value in values]) - mean(values) ** 2
 
 
-def rounded(value: Exact) -> Decimal:
+def round_half_even(value: Exact) -> Decimal:
     """Half-even to 6 places.
 
     >>> rounded(Fraction(1, 3)), rounded(Fraction(5, 10**7)), rounded(Fraction(15, 10**7))
@@ -51,7 +51,7 @@ def rounded(value: Exact) -> Decimal:
     return Decimal(f"{round(Fraction(value) * 10**PLACES)}E-{PLACES}")
 
 
-def root(value: Exact) -> Decimal:
+def exact_square_root(value: Exact) -> Decimal:
     """The square root, half-even to 6 places, without a float.
 
     >>> root(Fraction(2)), root(Fraction(25, 10**14)), root(Fraction(225, 10**14))
@@ -61,7 +61,7 @@ def root(value: Exact) -> Decimal:
 
 
 def millionths_of_root(numerator: int, denominator: int) -> int:
-    """`root` of a fraction, not necessarily reduced, in units of its last place."""
+    """`exact_square_root` of a fraction, not necessarily reduced, in units of its last place."""
     numerator *= 100**PLACES
     below = isqrt(numerator // denominator)
     above_middle = 4 * numerator - (2 * below + 1) ** 2 * denominator
@@ -77,11 +77,11 @@ AGGREGATES = {
     row.name: row
     for row in (
         Aggregate("SUM", "field", 1, sum),
-        Aggregate("AVG", "field", 1, mean, rounded),
+        Aggregate("AVG", "field", 1, mean, round_half_even),
         Aggregate("MIN", "field", 1, min),
         Aggregate("MAX", "field", 1, max),
-        Aggregate("VARIANCE", "field", 2, variance, rounded),
-        Aggregate("STDDEV", "field", 2, variance, root, signed_square),
+        Aggregate("VARIANCE", "field", 2, variance, round_half_even),
+        Aggregate("STDDEV", "field", 2, variance, exact_square_root, signed_square),
         Aggregate("COUNT", "events", 0, len),
         Aggregate("COUNT_WITH_RESET", "events", 0, len),
         Aggregate("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values))),

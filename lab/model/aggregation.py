@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lab.model.aggregates import AGGREGATES, Exact, rounded
+from lab.model.aggregates import AGGREGATES, Exact, round_half_even
 from lab.model.filters import json_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, is_true, when_text
-from lab.model.words import plain
+from lab.model.words import plain_text
 
 SYMBOLS = {
     "EQUAL": "=",
@@ -129,13 +129,15 @@ class Condition:
         compared = AGGREGATES[self.aggregation.function].compared(limit)
         return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
 
-    def told(self, measure: Exact | None, base: Exact | None = None) -> "Told":
+    def told(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
         """What an alert tells of it."""
         aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
         limit = self.limit_at(base)
         if limit is None or self.limit_of:
-            return Told(aggregate, self.operator, None if limit is None else rounded(limit))
-        return Told(aggregate, self.operator, self.limit)
+            return MeasuredCondition(
+                aggregate, self.operator, None if limit is None else round_half_even(limit)
+            )
+        return MeasuredCondition(aggregate, self.operator, self.limit)
 
     def to_dict(self) -> dict[str, Any]:
         """Its attributes in a message."""
@@ -151,20 +153,22 @@ class Condition:
         }
 
     def describe(self, per: str = "", limit: str | None = None) -> str:
-        return f"{self.aggregation.describe(per)} {symbol(self.operator)} {self.describe_limit(limit)}"
+        return (
+            f"{self.aggregation.describe(per)} {operator_symbol(self.operator)} {self.describe_limit(limit)}"
+        )
 
     def describe_limit(self, limit: str | None = None) -> str:
         """The limit in words; `limit`: how its number is written there."""
-        limit = plain(self.limit) if limit is None else limit
+        limit = plain_text(self.limit) if limit is None else limit
         if self.limit_of is None:
             return limit
         times = "" if self.limit == 1 else f"{limit} × "
         divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
-        plus = f" {'+' if self.plus > 0 else '-'} {plain(abs(self.plus))}" if self.plus else ""
+        plus = f" {'+' if self.plus > 0 else '-'} {plain_text(abs(self.plus))}" if self.plus else ""
         return f"{times}{self.limit_of.describe()}{divided}{plus}"
 
 
-class Told(NamedTuple):
+class MeasuredCondition(NamedTuple):
     """A condition in an alert: None where there was no event to measure."""
 
     aggregate: Decimal | None
@@ -177,7 +181,7 @@ def given_only(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def symbol(operator: str) -> str:
+def operator_symbol(operator: str) -> str:
     """An operator, short; unknown text stays as it is.
 
     >>> symbol("GREATER_EQUAL")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from lab.model.aggregation import Told, symbol
+from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_hash, group_json, short_hash
 from lab.model.jsontext import compact_json, is_text
 from lab.model.rule import Rule
 from lab.model.schema import MAX_TIME
-from lab.model.words import html_table, plain, shown
+from lab.model.words import html_table, plain_text, short_json
 
 MAX_ROWS_SHOWN = 50
 
@@ -58,7 +58,7 @@ class Alert:
     severity: str | None = None
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    conditions: tuple[Told, ...] = ()
+    conditions: tuple[MeasuredCondition, ...] = ()
     event: tuple[tuple[str, int | str | None], ...] = ()
 
     @property
@@ -74,8 +74,8 @@ class Alert:
         alert_time = "" if self.alert_time is None else f',"alertTime":{self.alert_time}'
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
-            f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain(self.limit)}"{conditions_json(self.conditions)}{said_json(self)}{event_json(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
+            f'"limit":"{plain_text(self.limit)}"{conditions_json(self.conditions)}{said_json(self)}{event_json(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -109,7 +109,9 @@ class Alert:
                 given.get("title"),
                 tuple(given.get("labels", {}).items()),
                 tuple(
-                    Told(_optional(each["aggregate"]), each["operator"], _optional(each["limit"]))
+                    MeasuredCondition(
+                        _optional(each["aggregate"]), each["operator"], _optional(each["limit"])
+                    )
                     for each in given.get("conditions", ())
                 ),
                 tuple(given.get("event", {}).items()),
@@ -117,7 +119,7 @@ class Alert:
             alert._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"not an alert ({type(error).__name__}: {shown(str(error))}): {shown(text)}"
+                f"not an alert ({type(error).__name__}: {short_json(str(error))}): {short_json(text)}"
             ) from None
         return alert
 
@@ -173,7 +175,7 @@ class Withdrawn:
 WITHDRAWN_LINE = '{"withdrawn":true,'
 
 
-def read_told(text: str) -> Alert | Withdrawn:
+def parse_alert_line(text: str) -> Alert | Withdrawn:
     """A line of the log of alerts, as the engine wrote it. Raises ValueError, also for the line of somebody else.
 
     >>> read_told(Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
@@ -193,7 +195,7 @@ def read_told(text: str) -> Alert | Withdrawn:
             alert.key, alert.group or (), alert.event_id, alert.event_time, alert.log_time, alert.alert_time
         )
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"not a withdrawn alert ({shown(str(error))}): {shown(text)}") from None
+        raise ValueError(f"not a withdrawn alert ({short_json(str(error))}): {short_json(text)}") from None
     return told
 
 
@@ -215,9 +217,9 @@ class AlertTable(list[Alert]):
                 alert.rule_id,
                 alert.rule_version,
                 alert.key,
-                f"{alert.aggregate:,f} {symbol(alert.operator)} {alert.limit:,f}",
+                f"{alert.aggregate:,f} {operator_symbol(alert.operator)} {alert.limit:,f}",
                 id_text(alert.event_id),
-                utc(alert.event_time),
+                utc_text(alert.event_time),
             )
             for alert in self[-MAX_ROWS_SHOWN:]
         ]
@@ -227,14 +229,16 @@ class AlertTable(list[Alert]):
         return note + html_table(header, rows)
 
 
-def event_of(names: Iterable[str], event: Mapping[str, Value]) -> tuple[tuple[str, int | str | None], ...]:
+def event_for_alert(
+    names: Iterable[str], event: Mapping[str, Value]
+) -> tuple[tuple[str, int | str | None], ...]:
     """Fields of an event as alerts carry them: values as in events, decimals as text.
 
     >>> event_of(("amount", "ip"), {"amount": Decimal("2.50"), "ip": None})
     (('amount', '2.50'), ('ip', None))
     """
     values = ((name, event[name]) for name in names)
-    return tuple((name, plain(value) if isinstance(value, Decimal) else value) for name, value in values)
+    return tuple((name, plain_text(value) if isinstance(value, Decimal) else value) for name, value in values)
 
 
 def event_json(event: Iterable[tuple[str, int | str | None]]) -> str:
@@ -257,7 +261,7 @@ def said_json(of: "Alert | Rule") -> str:
     return "".join(f',"{name}":{compact_json(value)}' for name, value in said.items() if value)
 
 
-def conditions_json(conditions: Iterable[Told]) -> str:
+def conditions_json(conditions: Iterable[MeasuredCondition]) -> str:
     """The conditions of an alert as they stand in its JSON; "" if there are none.
 
     >>> conditions_json([Told(Decimal("6.50"), "GREATER", Decimal(5)), Told(None, "LESS", Decimal(2))])
@@ -265,9 +269,9 @@ def conditions_json(conditions: Iterable[Told]) -> str:
     """
     told = [
         {
-            "aggregate": None if each.aggregate is None else plain(each.aggregate),
+            "aggregate": None if each.aggregate is None else plain_text(each.aggregate),
             "operator": each.operator,
-            "limit": None if each.limit is None else plain(each.limit),
+            "limit": None if each.limit is None else plain_text(each.limit),
         }
         for each in conditions
     ]
@@ -289,7 +293,7 @@ def _optional(text: str | None) -> Decimal | None:
 
 def _decimal(text: str) -> Decimal:
     if not isinstance(text, str) or not DECIMAL.fullmatch(text):
-        raise ValueError(f"expected a decimal as text, not {shown(text)}")
+        raise ValueError(f"expected a decimal as text, not {short_json(text)}")
     return Decimal(text)
 
 
@@ -301,6 +305,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and is_text(value)
 
 
-def utc(time: int) -> str:
+def utc_text(time: int) -> str:
     """Milliseconds since the epoch as 2013-01-01 00:00:00.000."""
     return f"{_EPOCH + timedelta(milliseconds=time):%Y-%m-%d %H:%M:%S.%f}"[:-3]

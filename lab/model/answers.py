@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab.model.schema import MAX_TIME
-from lab.model.words import expected, shown
+from lab.model.words import expected_message, short_json
 
 STAGES = ("start", "decode", "route", "evaluate", "end")  # a stage lasts from its time to the next one's
 MOST = 1 << 63
@@ -81,13 +81,13 @@ def _object(text: str, what: str, checks: Mapping[str, Check]) -> dict[str, Any]
         given = None
     if isinstance(given, dict):
         return _checked(given, checks)
-    raise ValueError(expected("the line", text, what))
+    raise ValueError(expected_message("the line", text, what))
 
 
 def _checked(given: dict[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
     for name, check in checks.items():
         if not check(given.get(name)):
-            value = "nothing" if name not in given else shown(given[name])
+            value = "nothing" if name not in given else short_json(given[name])
             raise ValueError(f"{name}: {value}, which is not what an engine writes there")
     return given
 

@@ -14,7 +14,7 @@ from lab.model.schema import Schema
 from lab.model.times import duration_ms
 from lab.model.when import When
 from lab.model.whenreader import parse_filter, parse_when
-from lab.model.words import expected, plain, shown
+from lab.model.words import expected_message, plain_text, short_json
 
 ACTIONS = ("block_login", "hold_payment", "notify")  # what a restriction that follows an alert does
 MAX_KEYS = 16  # grouping keys; see MAX_TEXT
@@ -36,17 +36,17 @@ def one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, st
     known = {word: word for word in words} | (aliases or {})
     word = given.get(name)
     if not isinstance(word, str) or word.upper() not in known:
-        raise BadRule(expected(name, word, f"one of {', '.join(known)}"))
+        raise BadRule(expected_message(name, word, f"one of {', '.join(known)}"))
     return known[word.upper()]
 
 
 def read_action(given: dict, keys: tuple[str, ...]) -> str:
     action = given.get("action")
     if action not in ACTIONS:
-        raise BadRule(expected("action", action, f"one of {', '.join(ACTIONS)}"))
+        raise BadRule(expected_message("action", action, f"one of {', '.join(ACTIONS)}"))
     if action != "notify" and not keys:
         raise BadRule(
-            expected("action", action, "notify: without groupingKeyNames it would be for everybody")
+            expected_message("action", action, "notify: without groupingKeyNames it would be for everybody")
         )
     return action
 
@@ -54,14 +54,14 @@ def read_action(given: dict, keys: tuple[str, ...]) -> str:
 def read_severity(given: dict) -> str | None:
     severity = given.get("severity")
     if severity is not None and severity not in SEVERITIES:
-        raise BadRule(expected("severity", severity, f"one of {', '.join(SEVERITIES)}"))
+        raise BadRule(expected_message("severity", severity, f"one of {', '.join(SEVERITIES)}"))
     return severity
 
 
 def read_title(given: dict) -> str | None:
     title = given.get("title")
     if title is not None and not (_is_said(title) and title):
-        raise BadRule(expected("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
+        raise BadRule(expected_message("title", title, f"a text of 1 to {MAX_SAID} characters, {_AROUND}"))
     return title
 
 
@@ -71,17 +71,17 @@ def read_labels(given: dict) -> tuple[tuple[str, str], ...]:
         return ()
     if not isinstance(labels, dict) or len(labels) > MAX_LABELS:
         raise BadRule(
-            expected(
+            expected_message(
                 "labels", labels, f'an object of at most {MAX_LABELS} texts, such as {{"team": "fraud"}}'
             )
         )
     for name, value in labels.items():
         if not re.fullmatch(LABEL, name):
             allowed = "1 to 64 letters, digits and _ . -, the first a letter or _"
-            raise BadRule(expected("labels", name, f"names of {allowed}"))
+            raise BadRule(expected_message("labels", name, f"names of {allowed}"))
         if not _is_said(value):
             allowed = f"a text of at most {MAX_SAID} characters, {_AROUND}"
-            raise BadRule(expected(f"labels.{name}", value, allowed))
+            raise BadRule(expected_message(f"labels.{name}", value, allowed))
     return tuple(sorted(labels.items()))
 
 
@@ -96,7 +96,7 @@ def _is_said(value: object) -> bool:
 
 def read_field(attribute: str, name: object, schema: Schema) -> Field:
     if not isinstance(name, str):
-        raise BadRule(expected(attribute, name, "the name of an event field"))
+        raise BadRule(expected_message(attribute, name, "the name of an event field"))
     try:
         return schema.field(name)
     except ValueError as error:
@@ -106,10 +106,10 @@ def read_field(attribute: str, name: object, schema: Schema) -> Field:
 def read_fields(given: dict, attribute: str, schema: Schema) -> tuple[str, ...]:
     listed = given.get(attribute)
     if not isinstance(listed, list | None):
-        raise BadRule(expected(attribute, listed, "a list of event fields"))
+        raise BadRule(expected_message(attribute, listed, "a list of event fields"))
     names = tuple(read_field(attribute, name, schema).name for name in listed or ())
     if len(set(names)) < len(names):
-        raise BadRule(f"{attribute}: {shown(', '.join(names))}, expected each field once")
+        raise BadRule(f"{attribute}: {short_json(', '.join(names))}, expected each field once")
     return names
 
 
@@ -121,19 +121,21 @@ def read_filter(given: dict, schema: Schema) -> Filter:
         except BadConditions as error:
             raise BadRule(f"filter: {error}") from None
     if not isinstance(wanted, dict | None):
-        allowed = f'an object such as {{"action": "login"}}, or a text such as {shown("amount > 500")}'
-        raise BadRule(expected("filter", wanted, allowed))
+        allowed = f'an object such as {{"action": "login"}}, or a text such as {short_json("amount > 500")}'
+        raise BadRule(expected_message("filter", wanted, allowed))
     filter = []
     for name, value in sorted((wanted or {}).items()):
         field = read_field("filter", name, schema)
         if field.type == "time":
-            raise BadRule(expected(f"filter.{name}", value, "a field that is no time"))
+            raise BadRule(expected_message(f"filter.{name}", value, "a field that is no time"))
         try:
             values: Any = {field.parse(each) for each in (value if isinstance(value, list) else [value])}
         except BadRecord as error:
             raise BadRule(f"filter.{error}") from None
         if not values or None in values:
-            raise BadRule(expected(f"filter.{name}", value, "a value or a list of values, none of them null"))
+            raise BadRule(
+                expected_message(f"filter.{name}", value, "a value or a list of values, none of them null")
+            )
         filter.append((name, tuple(sorted(values))))
     return tuple(filter)
 
@@ -144,7 +146,7 @@ def read_condition(name: str, given: dict, schema: Schema) -> When | None:
     if words is None:
         return None
     if not isinstance(words, str):
-        raise BadRule(expected(name, words, f"a text such as {shown('amount > 500')}"))
+        raise BadRule(expected_message(name, words, f"a text such as {short_json('amount > 500')}"))
     try:
         return parse_when(words, schema)
     except BadConditions as error:
@@ -155,7 +157,7 @@ def is_given(name: str, given: dict) -> bool:
     """Whether an attribute is true; it may be missing."""
     value = given.get(name)
     if not isinstance(value, bool | None):
-        raise BadRule(expected(name, value, "true or false"))
+        raise BadRule(expected_message(name, value, "true or false"))
     return bool(value)
 
 
@@ -164,16 +166,16 @@ def read_decimal(name: str, given: dict) -> Decimal:
     number = jsontext.exact_decimal(given.get(name), precision=36, scale=12)
     if number is None:
         allowed = "a decimal number below 10^24, with at most 12 digits after the point"
-        raise BadRule(expected(name, given.get(name), allowed))
-    return Decimal(plain(number).rstrip("0").rstrip("."))
+        raise BadRule(expected_message(name, given.get(name), allowed))
+    return Decimal(plain_text(number).rstrip("0").rstrip("."))
 
 
 def read_window_ms(given: dict) -> int:
     names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
     if not names:
-        raise BadRule(expected("window", None, _WINDOW_ALLOWED))
+        raise BadRule(expected_message("window", None, _WINDOW_ALLOWED))
     if len(seconds := {read_seconds(name, given[name]) for name in names}) > 1:
-        windows = " and ".join(f"{name}: {shown(given[name])}" for name in names)
+        windows = " and ".join(f"{name}: {short_json(given[name])}" for name in names)
         raise BadRule(f"{windows} differ, expected one of them or the same in both")
     return 1000 * seconds.pop()
 
@@ -185,5 +187,5 @@ def read_seconds(name: str, window: object) -> int:
     except ValueError:
         seconds = 0
     if not 0 < seconds <= MAX_WINDOW_SECONDS:
-        raise BadRule(expected(name, window, _WINDOW_ALLOWED))
+        raise BadRule(expected_message(name, window, _WINDOW_ALLOWED))
     return seconds

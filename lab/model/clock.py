@@ -13,9 +13,9 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from lab.model.conditions import written
+from lab.model.conditions import quote_value
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
-from lab.model.words import shown
+from lab.model.words import short_json
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -73,7 +73,7 @@ class Clock:
 
     def text(self, field: str) -> str:
         """How a condition names what it shows at the time in a field."""
-        zone = "" if self.zone == "UTC" else f", {written(self.zone)}"
+        zone = "" if self.zone == "UTC" else f", {quote_value(self.zone)}"
         return f"{self.shows}({field}{zone})"
 
 
@@ -101,7 +101,7 @@ def _zone(name: str) -> "ZoneInfo":
         guess = f", did you mean {close[0]}?" if close else ""
         allowed = "UTC, a difference such as +09:00, or a name such as Europe/Berlin"
         without = "" if _names() else "; names need the package tzdata"
-        raise ValueError(f"unknown time zone {shown(name)}{guess} (known: {allowed}{without})")
+        raise ValueError(f"unknown time zone {short_json(name)}{guess} (known: {allowed}{without})")
     file = resources.files("tzdata") / "zoneinfo" / name
     with file.open("rb") as data:
         return ZoneInfo.from_file(data, name)

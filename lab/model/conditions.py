@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
-from lab.model.words import plain, shown, visible
+from lab.model.words import escape_control_characters, plain_text, short_json
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -32,7 +32,7 @@ class BadConditions(ValueError):
 
     def __init__(self, reason: str, text: str, start: int, end: int):
         self.start, self.end = start, end
-        where = f"{shown(text[start:end])}, character {start + 1}" if end > start else "the end"
+        where = f"{short_json(text[start:end])}, character {start + 1}" if end > start else "the end"
         super().__init__(f"{reason} (at {where})")
 
 
@@ -55,7 +55,7 @@ class Token(NamedTuple):
         return self.kind in ("word", "quoted")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """The words and signs of a text, in one pass; the last one is of the kind "end". Raises BadConditions.
 
     >>> [token.text for token in tokens('device="Mozilla/5.0 (X11)"')]
@@ -87,7 +87,7 @@ def tokens(text: str) -> Iterator[Token]:
     yield Token("end", "", len(text), len(text))
 
 
-def value_of(text: str, field: Field, token: Token) -> str | int | Decimal:
+def parse_value(text: str, field: Field, token: Token) -> str | int | Decimal:
     """The value of a field that a token of a text means. Raises BadConditions."""
     try:
         value = field.parse_text(token.text) if field.numeric else field.parse(token.text)
@@ -102,7 +102,7 @@ class Reader:
     """Reads a text from left to right, each token once."""
 
     def __init__(self, text: str):
-        self.text, self.tokens = text, list(tokens(text))
+        self.text, self.tokens = text, list(tokenize(text))
         self.place = 0
 
     @property
@@ -122,13 +122,17 @@ class Reader:
         return BadConditions(reason, self.text, token.start, token.end)
 
 
-def written(value: str | int | Decimal) -> str:
+def quote_value(value: str | int | Decimal) -> str:
     """A value as it is when that cannot be misread, else as a JSON string."""
-    text = plain(value)
-    return text if re.fullmatch(r"[\w.-]+", text) else visible(json.dumps(text, ensure_ascii=False))
+    text = plain_text(value)
+    return (
+        text
+        if re.fullmatch(r"[\w.-]+", text)
+        else escape_control_characters(json.dumps(text, ensure_ascii=False))
+    )
 
 
-def example(schema: Schema) -> str:
+def example_conditions(schema: Schema) -> str:
     """Conditions that fit a schema, to show how they are written.
 
     >>> from lab.model.schema import LOGINS
@@ -138,9 +142,11 @@ def example(schema: Schema) -> str:
     roles = (*schema.id_fields, schema.time_field)
     texts = [field for field in schema.fields if field.name not in roles and not field.numeric]
     known = [field for field in texts if field.examples]
-    parts = [f"{field.name} = {written(field.examples[0])}" for field in known[:1]]
-    parts += [f"{f.name} in ({', '.join(map(written, f.examples[:2]))})" for f in known[1:] if f.examples[1:]]
+    parts = [f"{field.name} = {quote_value(field.examples[0])}" for field in known[:1]]
+    parts += [
+        f"{f.name} in ({', '.join(map(quote_value, f.examples[:2]))})" for f in known[1:] if f.examples[1:]
+    ]
     if not parts:
         field = next(iter(texts), schema.field(schema.id_fields[0]))
-        parts = [f"{field.name} = {7 if field.numeric else written('some text')}"]
+        parts = [f"{field.name} = {7 if field.numeric else quote_value('some text')}"]
     return " and ".join(parts[:2])

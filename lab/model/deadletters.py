@@ -31,11 +31,11 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
     except UnicodeDecodeError:
         shown = {"rawBase64": base64.b64encode(raw[:SHOWN]).decode()}
     if len(raw) > SHOWN:
-        shown |= fingerprint(raw)
+        shown |= length_and_digest(raw)
     return json.dumps({"reason": reason, "place": place, **shown})
 
 
-def fingerprint(raw: bytes) -> dict[str, int | str]:
+def length_and_digest(raw: bytes) -> dict[str, int | str]:
     """How long it is, and which one: for what is not shown whole.
 
     >>> fingerprint(b"x")["sha256"][:8]
@@ -57,7 +57,7 @@ def without_value(reason: str) -> str:
     return f"{what}: expected {right}" if expected else what
 
 
-def kind_of(reason: str) -> str:
+def error_kind(reason: str) -> str:
     """What was bad, in a word: the name of the field, or one of RECORD_KINDS. So there are few kinds, whatever comes.
 
     >>> kind_of('paymentAmount (order.amount): "x", expected a number'), kind_of("not one JSON object: Expecting value")

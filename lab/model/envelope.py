@@ -4,12 +4,12 @@ from typing import Any
 
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
-from lab.model.words import expected
+from lab.model.words import expected_message
 
 NO_EVENT = {"d": "a delete", "t": "a truncate", "m": "a message"}  # values of `op`
 
 
-def rows_of(record: dict[str, Any], operation: Field | None) -> list[dict[str, Any]]:
+def unwrap_envelope(record: dict[str, Any], operation: Field | None) -> list[dict[str, Any]]:
     """What an envelope says, as a record for each row; anything else is its own.
 
     `operation`: the field that says what became of a row, where events can be taken back.
@@ -41,7 +41,7 @@ def check_not_deleted(record: dict[str, Any], id_field: Field, operation: Field 
                 raise BadRecord(
                     "before: null, expected the row that was deleted: in PostgreSQL, REPLICA IDENTITY FULL"
                 )
-            raise BadRecord(expected("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
+            raise BadRecord(expected_message("op", op, f"c, r or u: {NO_EVENT[op]} has no event"))
         inner = inner.get(key)
         if not isinstance(inner, dict):
             return

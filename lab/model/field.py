@@ -8,9 +8,9 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from lab.model.jsontext import BadRecord, exact_decimal, integer, is_text
+from lab.model.jsontext import BadRecord, exact_decimal, is_text, parse_integer
 from lab.model.times import UNITS, expected_time, time_ms
-from lab.model.words import expected, shown, visible
+from lab.model.words import escape_control_characters, expected_message, short_json
 
 Value = int | Decimal | str | None
 Id = int | str | tuple[int | str, ...]  # of an event; a tuple where several fields are the id
@@ -59,16 +59,16 @@ class Field:
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"[\w.-]{{1,{MAX_NAME}}}", self.name):
             allowed = f"1 to {MAX_NAME} letters, digits, '_', '.' and '-'"
-            raise ValueError(f"field name {shown(self.name)}: use {allowed}")
+            raise ValueError(f"field name {short_json(self.name)}: use {allowed}")
         if self.type == "time" and self.unit not in UNITS:
             raise ValueError(
-                expected(f"unit of {self.name}", self.unit or None, f"one of {', '.join(UNITS)}")
+                expected_message(f"unit of {self.name}", self.unit or None, f"one of {', '.join(UNITS)}")
             )
         if self.type not in ("long", "string", "boolean", "time"):
             match = _DECIMAL_TYPE.fullmatch(self.type)
             if not match or not int(match[2]) <= int(match[1]) <= 18 or int(match[1]) == 0:
                 allowed = "long, string, boolean, time or decimal(P,S) with 1 <= P <= 18 and S <= P"
-                raise ValueError(f"type of {self.name}: {shown(self.type)}, expected {allowed}")
+                raise ValueError(f"type of {self.name}: {short_json(self.type)}, expected {allowed}")
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -78,7 +78,11 @@ class Field:
     @cached_property
     def label(self) -> str:
         """What errors call it: its name, and its path if that says more."""
-        return self.name if self.keys == (self.name,) else f"{self.name} ({visible('.'.join(self.keys))})"
+        return (
+            self.name
+            if self.keys == (self.name,)
+            else f"{self.name} ({escape_control_characters('.'.join(self.keys))})"
+        )
 
     @cached_property
     def precision(self) -> int:
@@ -107,7 +111,7 @@ class Field:
                 return inner
             if not isinstance(inner, dict):
                 where = f"{self.name} ({'.'.join(self.keys)}): {'.'.join(self.keys[:depth])}"
-                raise BadRecord(expected(where, inner, "an object"))
+                raise BadRecord(expected_message(where, inner, "an object"))
         value = inner.get(last)
         return value if isinstance(value, float) else self.parse(value)
 
@@ -117,7 +121,7 @@ class Field:
             return None
         parsed, allowed = self._parsed(value)
         if parsed is None:
-            raise BadRecord(expected(self.label, value, allowed))
+            raise BadRecord(expected_message(self.label, value, allowed))
         return parsed
 
     def _parsed(self, value: Any) -> tuple[Value, str]:
@@ -129,7 +133,7 @@ class Field:
             case "string":
                 if isinstance(value, str) and len(value) > MAX_TEXT:
                     raise BadRecord(
-                        f"{self.label}: {shown(value)}, {len(value):,} characters, expected at most {MAX_TEXT:,}"
+                        f"{self.label}: {short_json(value)}, {len(value):,} characters, expected at most {MAX_TEXT:,}"
                     )
                 fits = isinstance(value, str) and is_text(value)
                 return value if fits else None, "a string of valid Unicode"
@@ -147,7 +151,7 @@ class Field:
         if not cell:
             return None
         is_integer = self.type == "long" and _INTEGER.fullmatch(cell)
-        return self.parse(integer(cell) if is_integer else cell)
+        return self.parse(parse_integer(cell) if is_integer else cell)
 
 
 def time_or_ms(field: Field, cell: str) -> Value:
@@ -158,4 +162,4 @@ def time_or_ms(field: Field, cell: str) -> Value:
         return field.parse_text(cell)
     except ValueError:
         allowed = "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"
-        raise BadRecord(expected(field.name, cell, allowed)) from None
+        raise BadRecord(expected_message(field.name, cell, allowed)) from None

@@ -10,8 +10,18 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from lab.model.when import AllOf, AnyOf, Comparison, Other, When, are_networks, is_true, joined, when_text
-from lab.model.words import plain
+from lab.model.when import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Other,
+    When,
+    are_networks,
+    is_true,
+    join_conditions,
+    when_text,
+)
+from lab.model.words import plain_text
 
 # fields with the values that they may have: sorted by field, values sorted and distinct
 FieldValues = tuple[tuple[str, tuple[str | int | Decimal, ...]], ...]
@@ -19,7 +29,7 @@ Filter = FieldValues | When
 ONE_OF = {"in": "=", "not in": "!="}
 
 
-def canonical(when: When) -> Filter:
+def canonical_filter(when: When) -> Filter:
     """The filter that a condition means: the same for conditions that differ only in the order of their parts.
 
     >>> from lab.model.schema import LOGINS
@@ -39,7 +49,7 @@ def canonical(when: When) -> Filter:
 def _in_order(when: When) -> When:
     if isinstance(when, AllOf | AnyOf):
         distinct = {when_text(part): part for part in map(_in_order, when.parts)}
-        return joined(type(when), (distinct[text] for text in sorted(distinct)))
+        return join_conditions(type(when), (distinct[text] for text in sorted(distinct)))
     if isinstance(when.operand, tuple) and len(when.operand) == 1 and not are_networks(when.operand):
         return replace(when, operator=ONE_OF[when.operator], operand=when.operand[0])
     return when
@@ -55,7 +65,7 @@ def _values(of: Comparison) -> tuple:
     return of.operand if is_list and isinstance(of.operand, tuple) else ()
 
 
-def values_of(filter: Filter) -> FieldValues:
+def required_values(filter: Filter) -> FieldValues:
     """The fields that must have one of some values for an event to pass, and these values.
 
     >>> values_of((("country", ("KR",)),)), values_of(AllOf((Comparison("ip", "is null"), Comparison("userId", "=", 7))))
@@ -68,7 +78,7 @@ def values_of(filter: Filter) -> FieldValues:
     return tuple((name, values) for name, values in pairs if values)
 
 
-def condition_of(filter: Filter) -> When | None:
+def filter_condition(filter: Filter) -> When | None:
     """The filter as a condition; None: every event passes."""
     if not isinstance(filter, tuple):
         return filter
@@ -76,10 +86,10 @@ def condition_of(filter: Filter) -> When | None:
         Comparison(name, "in", values) if len(values) > 1 else Comparison(name, "=", values[0])
         for name, values in filter
     )
-    return joined(AllOf, pairs) if filter else None
+    return join_conditions(AllOf, pairs) if filter else None
 
 
-def passes(filter: Filter, event: Mapping[str, Any]) -> bool:
+def passes_filter(filter: Filter, event: Mapping[str, Any]) -> bool:
     """Whether an event passes the filter.
 
     >>> passes((("country", ("CN", "KR")),), {"country": "KR"}), passes((("country", ("KR",)),), {"country": None})
@@ -96,7 +106,7 @@ def filter_text(filter: Filter) -> str:
     >>> filter_text((("action", ("login",)), ("country", ("CN", "New York")), ("userId", (7,))))
     'action = "login" and country in (CN, "New York") and userId = 7'
     """
-    condition = condition_of(filter)
+    condition = filter_condition(filter)
     return when_text(condition) if condition else ""
 
 
@@ -115,5 +125,5 @@ def filter_value(filter: Filter) -> dict[str, Any] | str | None:
 def json_value(value: str | int | Decimal) -> str | int:
     """Ready for `json.dumps`, exactly: a whole number as int, another decimal as text."""
     if isinstance(value, Decimal):
-        return int(value) if value == int(value) else plain(value)
+        return int(value) if value == int(value) else plain_text(value)
     return value

@@ -7,20 +7,20 @@ from typing import cast
 
 from lab.model.field import Value
 from lab.model.jsontext import compact_json
-from lab.model.words import plain
+from lab.model.words import plain_text
 
 MAX_KEY = 2_000  # characters of `key`; the text of a longer group is cut, its `group` is not
 
 Group = tuple[tuple[str, int | str], ...]  # field, value
 
 
-def group_of(names: Iterable[str], values: Iterable[Value]) -> Group:
+def group_for_alert(names: Iterable[str], values: Iterable[Value]) -> Group:
     """A group as alerts carry it: fields in the rule's order, values as in events, decimals as text. The global group is ().
 
     >>> group_of(("payeeId", "amount"), (25, Decimal("2E+1")))
     (('payeeId', 25), ('amount', '20'))
     """
-    as_json = (plain(value) if isinstance(value, Decimal) else value for value in values)
+    as_json = (plain_text(value) if isinstance(value, Decimal) else value for value in values)
     return tuple(zip(names, cast(Iterator[str | int], as_json), strict=True))
 
 
@@ -50,7 +50,7 @@ def group_key(names: Iterable[str], values: Iterable[Value]) -> str:
     '{payeeId=25;beneficiaryId=12}'
     """
     pairs = zip(names, values, strict=True)
-    return cut_key("{" + ";".join(f"{name}={plain(value)}" for name, value in pairs) + "}")
+    return cut_key("{" + ";".join(f"{name}={plain_text(value)}" for name, value in pairs) + "}")
 
 
 def cut_key(text: str) -> str:

@@ -9,15 +9,15 @@ from fractions import Fraction
 from math import inf, prod
 
 from lab.model.aggregates import AGGREGATES
-from lab.model.filters import values_of
+from lab.model.filters import required_values
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.words import plain, shown
+from lab.model.words import plain_text, short_json
 
 FOREIGN = ("!", "~", "*")  # operators of other languages, at the beginning of a value
 
 
-def hints(rule: Rule, schema: Schema) -> list[str]:
+def condition_hints(rule: Rule, schema: Schema) -> list[str]:
     """Sentences about conditions that are never true, always true, or look like something else; most rules give none.
 
     >>> from lab.model.rules import parse_message
@@ -42,11 +42,11 @@ def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
         "LESS": (least >= limit, most < limit),
         "LESS_EQUAL": (least > limit, most <= limit),
     }[rule.operator]
-    said = f"{rule.function} {rule.symbol} {plain(rule.limit)}"
+    said = f"{rule.function} {rule.symbol} {plain_text(rule.limit)}"
     if never or always:
         because = why
         if inside and not reached:
-            because = f"{rule.function} is a multiple of {plain(step)}"
+            because = f"{rule.function} is a multiple of {plain_text(step)}"
             if step == 1:
                 because = f"{rule.function} is a whole number"
         if never:
@@ -62,7 +62,9 @@ def _range(rule: Rule) -> tuple[float, float, str]:
     if AGGREGATES[rule.function].of == "field":
         squared = rule.function in ("VARIANCE", "STDDEV")
         return (0, inf, f"{rule.function} is never below 0") if squared else (-inf, inf, "")
-    values = {name: len(values) for name, values in values_of(rule.filter)} | dict.fromkeys(rule.keys, 1)
+    values = {name: len(values) for name, values in required_values(rule.filter)} | dict.fromkeys(
+        rule.keys, 1
+    )
     most = prod(values.get(name, inf) for name in rule.unique)
     if rule.function == "UNIQUE_COUNT" and most < inf:
         return (
@@ -92,11 +94,11 @@ def _step(rule: Rule, schema: Schema) -> Decimal | None:
 
 def _of_filter(rule: Rule) -> Iterator[str]:
     left: dict[str, set] = {}
-    for name, values in values_of(rule.filter):
+    for name, values in required_values(rule.filter):
         left[name] = left.get(name, {*values}) & {*values}
         if not left[name]:
             yield f"{name} never has two values at once, so no event passes the filter: for one of several write {name} in (…, …)"
         texts = (value for value in values if isinstance(value, str))
         foreign = (text for text in texts if text.startswith(FOREIGN) or text[1:].endswith("*"))
         if text := next(foreign, ""):
-            yield f"{name} = {shown(text)} is compared literally: there are no wildcards; say {name} != … or {name} startsWith …"
+            yield f"{name} = {short_json(text)} is compared literally: there are no wildcards; say {name} != … or {name} startsWith …"

@@ -2,7 +2,15 @@
 
 from lab.model.attributes import MAX_EVENT_FIELDS
 from lab.model.field import MAX_TEXT, Field
-from lab.model.jsonschema import LONG, TEXT, Json, closed, nullable, said, words
+from lab.model.jsonschema import (
+    LONG,
+    TEXT,
+    Json,
+    closed_object,
+    label_properties,
+    nullable_object,
+    word_schema,
+)
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_CONDITIONS, MAX_DIVIDED_BY
 from lab.model.rules import (
     ACTIONS,
@@ -19,7 +27,7 @@ from lab.model.schema import MAX_ID, Schema
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
 
-def event(schema: Schema) -> Json:
+def event_schema(schema: Schema) -> Json:
     """Objects inside each other, as the paths say; id and time are required, and all around them."""
     top: Json = {"type": "object", "properties": {}, "required": []}
     for field in schema.fields:
@@ -62,7 +70,7 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
     return {"description": said, **made}
 
 
-def message(schema: Schema) -> Json:
+def message_schema(schema: Schema) -> Json:
     names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
     keys = names | {"maxItems": MAX_KEYS}
     window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
@@ -71,12 +79,12 @@ def message(schema: Schema) -> Json:
         "ruleId": {
             "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
         },
-        "ruleState": words(STATES),
+        "ruleState": word_schema(STATES),
         "groupingKeyNames": keys,
         "unique": names,
         "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
-        "aggregatorFunctionType": words((*FUNCTIONS, *COUNT_WORDS)),
-        "limitOperatorType": words((*OPERATORS, *OPERATOR_ALIASES)),
+        "aggregatorFunctionType": word_schema((*FUNCTIONS, *COUNT_WORDS)),
+        "limitOperatorType": word_schema((*OPERATORS, *OPERATOR_ALIASES)),
         "limit": {"type": ["number", "string"]},
         "window": window,
         "windowMinutes": window,
@@ -95,11 +103,11 @@ def message(schema: Schema) -> Json:
         "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
         "excludeCurrent": {"type": "boolean"},
         "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
-        "controlType": words(CONTROLS),
+        "controlType": word_schema(CONTROLS),
         "version": {"type": "integer"},
-        "action": words(ACTIONS),
+        "action": word_schema(ACTIONS),
         "ttl": window,
-        **said(),
+        **label_properties(),
         "eventFields": names
         | {
             "maxItems": MAX_EVENT_FIELDS,
@@ -109,17 +117,17 @@ def message(schema: Schema) -> Json:
     }
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
     attributes["plus"] = attributes["limit"]
-    attributes["limitOf"] = nullable(attributes, LIMIT_OF) | {
+    attributes["limitOf"] = nullable_object(attributes, LIMIT_OF) | {
         "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plus` more"
     }
-    conditions = {"type": "array", "items": nullable(attributes, CONDITION), "minItems": 1}
+    conditions = {"type": "array", "items": nullable_object(attributes, CONDITION), "minItems": 1}
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
     most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
-    attributes["atMost"] = {"type": "object", **closed({"alerts": most, "per": window}, {})}
+    attributes["atMost"] = {"type": "object", **closed_object({"alerts": most, "per": window}, {})}
     attributes["absence"] = {
         "type": "boolean",
         "description": "alert at an event after which none that counts is logged within the window",
     }
-    made = nullable(attributes, ATTRIBUTES)
+    made = nullable_object(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
     return made | {"required": ["ruleState"]}

@@ -14,24 +14,24 @@ COUNT: Json = {"type": "integer", "minimum": 0}
 DECIMAL_TEXT: Json = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
 
-def words(words: Iterable[str]) -> Json:
+def word_schema(words: Iterable[str]) -> Json:
     """Any of the words, in capitals or not."""
     return {"enum": list(dict.fromkeys(each for word in words for each in (word, word.lower())))}
 
 
-def closed(required: dict[str, Json], optional: dict[str, Json]) -> Json:
+def closed_object(required: dict[str, Json], optional: dict[str, Json]) -> Json:
     """What an object has: some properties always, some sometimes, and no others."""
     properties = required | optional
     return {"properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def nullable(attributes: dict[str, Json], names: Iterable[str]) -> Json:
+def nullable_object(attributes: dict[str, Json], names: Iterable[str]) -> Json:
     """An object of some attributes, each of which may be null."""
     properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def said() -> dict[str, Json]:
+def label_properties() -> dict[str, Json]:
     """What a rule says for readers of its alerts, and they carry."""
     text: Json = {"type": "string", "maxLength": MAX_SAID}
     return {

@@ -48,15 +48,15 @@ def read_object(text: str, constant: Callable[[str], Any] = not_json) -> dict[st
 
     `constant` is what becomes of NaN, Infinity and -Infinity, which are no JSON: refused, unless it returns a value.
     """
-    if text.count("{") + text.count("[") > MAX_DEPTH and depth(text) > MAX_DEPTH:
+    if text.count("{") + text.count("[") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
     try:
-        return json.loads(text, parse_int=integer, parse_float=_decimal, parse_constant=constant)
+        return json.loads(text, parse_int=parse_integer, parse_float=_decimal, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise BadRecord(f"not one JSON object: {error}") from None
 
 
-def depth(text: str) -> int:
+def nesting_depth(text: str) -> int:
     """How many objects and lists are inside each other.
 
     >>> depth('{"a": [{}, "[[["]}')
@@ -85,7 +85,7 @@ def exact_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
     return number or abs(number)  # -0 becomes 0
 
 
-def integer(literal: str) -> int | Decimal:
+def parse_integer(literal: str) -> int | Decimal:
     """An integer literal; past 40 digits it stays a Decimal, as a million digits take int() half a minute."""
     number = Decimal(literal)
     return int(number) if number.adjusted() < 40 else number

@@ -72,7 +72,7 @@ def _long(start: bytes, file: IO[bytes]) -> LongLine:
     return LongLine.of(size + len(last), digest.hexdigest(), start[:SHOWN])
 
 
-def batches(lines: Iterable[bytes], at_most: int) -> Iterator[list[bytes]]:
+def line_batches(lines: Iterable[bytes], at_most: int) -> Iterator[list[bytes]]:
     """Lines in lists of at most so many, and of 64 MiB and a line."""
     some: list[bytes] = []
     size = 0

@@ -36,7 +36,7 @@ from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.sentence import read_sentence
 from lab.model.when import When
-from lab.model.words import expected, shown, unknown
+from lab.model.words import expected_message, short_json, unknown_name_message
 
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
@@ -105,7 +105,7 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
             given = _read_words(sentence, schema)
         else:
             given = _read_plain(text)
-        return message_of(given, schema)
+        return build_message(given, schema)
     except (BadRecord, BadConditions) as error:
         raise BadRule(str(error)) from None
 
@@ -125,7 +125,7 @@ def _read_plain(text: str) -> dict[str, Any]:
     cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
     if len(cells) > len(_PLAIN_CELLS) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
         example = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
-        raise BadRule(f"{shown(text)} is neither a JSON object nor plain text such as {example}")
+        raise BadRule(f"{short_json(text)} is neither a JSON object nor plain text such as {example}")
     given: dict = {name: cell for name, cell in zip(_PLAIN_CELLS, cells, strict=False) if cell}
     if given.get("ruleState", "").upper() == "CONTROL":
         raise BadRule(
@@ -137,11 +137,11 @@ def _read_plain(text: str) -> dict[str, Any]:
     return given
 
 
-def message_of(given: dict, schema: Schema) -> Message:
+def build_message(given: dict, schema: Schema) -> Message:
     """The message with these attributes. Raises BadRule."""
     for name in given:
         if name not in ATTRIBUTES:
-            raise BadRule(unknown("attribute", name, ATTRIBUTES))
+            raise BadRule(unknown_name_message("attribute", name, ATTRIBUTES))
     state = one_of(given, "ruleState", STATES)
     if state == "CONTROL":
         return Message("control", state=state, control=one_of(given, "controlType", CONTROLS))
@@ -149,11 +149,13 @@ def message_of(given: dict, schema: Schema) -> Message:
     if isinstance(rule_id, str) and re.fullmatch("[0-9]{1,19}", rule_id):  # as the demo's backend sends it
         rule_id = int(rule_id)
     if type(rule_id) is not int or not 0 < rule_id < 1 << 63:
-        raise BadRule(expected("ruleId", rule_id, "a positive integer below 2^63"))
+        raise BadRule(expected_message("ruleId", rule_id, "a positive integer below 2^63"))
     if state == "DELETE":
         return Message("delete", rule_id=rule_id, state=state)
     if given.get("controlType") is not None:
-        raise BadRule(expected("controlType", given["controlType"], "nothing unless ruleState is CONTROL"))
+        raise BadRule(
+            expected_message("controlType", given["controlType"], "nothing unless ruleState is CONTROL")
+        )
     if all(given.get(name) is None for name in _DEFINITION):
         return Message("state", rule_id=rule_id, state=state)
     keys = read_fields(given, "groupingKeyNames", schema)
@@ -214,7 +216,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
         return Condition(of, operator, limit)
     if not 0 < limit <= MAX_MULTIPLE:
         allowed = f"above 0 and at most {MAX_MULTIPLE:,} beside limitOf, of which it is a multiple"
-        raise BadRule(expected("limit", given["limit"], allowed))
+        raise BadRule(expected_message("limit", given["limit"], allowed))
     if function == "STDDEV":
         raise BadRule("limitOf: not for STDDEV, a root that cannot be compared exactly; take VARIANCE")
     return Condition(of, operator, limit, *_inside("limitOf", given["limitOf"], LIMIT_OF, _limit_of, schema))
@@ -247,21 +249,23 @@ def _limit_of(given: dict, schema: Schema) -> tuple[Aggregation, int, Decimal]:
     function, field, unique = _aggregation(given, schema)
     if function in ("STDDEV", "COUNT_WITH_RESET"):
         raise BadRule(
-            expected(
+            expected_message(
                 "aggregatorFunctionType", function, "another function: a limit is no multiple of this one"
             )
         )
     of = Aggregation(function, field, unique, read_window_ms(given), *_which_events(given, schema))
     divided_by = given.get("dividedBy")
     if divided_by is not None and (type(divided_by) is not int or not 0 < divided_by <= MAX_DIVIDED_BY):
-        raise BadRule(expected("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}"))
+        raise BadRule(
+            expected_message("dividedBy", divided_by, f"a whole number from 1 to {MAX_DIVIDED_BY:,}")
+        )
     return of, divided_by or 1, Decimal(0) if given.get("plus") is None else read_decimal("plus", given)
 
 
 def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
     alerts = given.get("alerts")
     if type(alerts) is not int or not 0 < alerts <= MAX_ALERTS:
-        raise BadRule(expected("alerts", alerts, f"a whole number from 1 to {MAX_ALERTS:,}"))
+        raise BadRule(expected_message("alerts", alerts, f"a whole number from 1 to {MAX_ALERTS:,}"))
     return alerts, 1000 * read_seconds("per", given.get("per"))
 
 
@@ -271,7 +275,7 @@ def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:
     if given.get(other) is not None:
         raise BadRule("and, or: both are given, expected one of them")
     if not isinstance(listed, list) or not 0 < len(listed) < MAX_CONDITIONS:
-        raise BadRule(expected(joined, listed, f"a list of 1 to {MAX_CONDITIONS - 1} conditions"))
+        raise BadRule(expected_message(joined, listed, f"a list of 1 to {MAX_CONDITIONS - 1} conditions"))
     return tuple(
         _inside(f"{joined} {number}", each, CONDITION, _condition, schema)
         for number, each in enumerate(listed, 1)
@@ -284,14 +288,14 @@ def _inside(
     """Reads an object inside a message; what is wrong with it says where."""
     if not isinstance(given, dict):
         raise BadRule(
-            expected(
+            expected_message(
                 where, given, 'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}'
             )
         )
     try:
         for name in given:
             if name not in allowed:
-                raise BadRule(unknown("attribute", name, allowed))
+                raise BadRule(unknown_name_message("attribute", name, allowed))
         return read(given, schema)
     except BadRule as error:
         raise BadRule(f"{where}: {error}") from None
@@ -313,10 +317,12 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
             unique = (name,)
         if not unique:
             raise BadRule(
-                expected("unique", given.get("unique"), "the fields whose distinct values to count")
+                expected_message("unique", given.get("unique"), "the fields whose distinct values to count")
             )
         return function, None, unique
     if AGGREGATES[function].of == "field" and not (field and field.numeric):
         numeric = ", ".join(each.name for each in schema.fields if each.numeric)
-        raise BadRule(expected("aggregateFieldName", name, f"a numeric field for {function}: {numeric}"))
+        raise BadRule(
+            expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
+        )
     return function, name, ()

@@ -7,7 +7,17 @@ from typing import Any
 from lab.model.alerts import Alert
 from lab.model.attributes import MAX_EVENT_FIELDS
 from lab.model.group import MAX_KEY
-from lab.model.jsonschema import COUNT, DECIMAL_TEXT, LONG, MS, TEXT, Json, closed, said, words
+from lab.model.jsonschema import (
+    COUNT,
+    DECIMAL_TEXT,
+    LONG,
+    MS,
+    TEXT,
+    Json,
+    closed_object,
+    label_properties,
+    word_schema,
+)
 from lab.model.rules import (
     CONTROLS,
     MAX_KEYS,
@@ -18,7 +28,7 @@ from lab.model.schema import Schema
 from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
 
 
-def alert(schema: Schema) -> Json:
+def alert_schema(schema: Schema) -> Json:
     of_type: dict[Any, Json] = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
     properties: dict[str, Json] = {
         "alertId": {"type": "string", "description": "the same for the same alert, however often it comes"}
@@ -47,13 +57,13 @@ def alert(schema: Schema) -> Json:
         "description": "when the alert was made, ms since the epoch; live logs only"
     }
     either: Json = {"anyOf": [DECIMAL_TEXT, {"type": "null"}]}
-    told = closed({"aggregate": either, "operator": words(OPERATORS), "limit": either}, {})
+    told = closed_object({"aggregate": either, "operator": word_schema(OPERATORS), "limit": either}, {})
     properties["conditions"] = {
         "type": "array",
         "items": {"type": "object", **told},
         "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
     }
-    of_rule = said()
+    of_rule = label_properties()
     properties |= {name: of | {"description": "the rule's, if it has one"} for name, of in of_rule.items()}
     properties["event"] = {
         "type": "object",
@@ -69,12 +79,12 @@ def alert(schema: Schema) -> Json:
         return alert
     of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
     times = {name: properties[name] for name in ("logTime", "alertTime")}
-    withdrawn = {"type": "object", **closed({"withdrawn": {"const": True}, **of_both}, times)}
+    withdrawn = {"type": "object", **closed_object({"withdrawn": {"const": True}, **of_both}, times)}
     says = "the event at which there were alerts with this eventId, eventTime and group was taken back"
     return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 
-def ack() -> Json:
+def acknowledgement_schema() -> Json:
     place = {"place": TEXT, "logTime": MS}
     long = {"bytes": COUNT, "sha256": TEXT}
     about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
@@ -88,12 +98,12 @@ def ack() -> Json:
     return {
         "type": "object",
         "oneOf": [
-            closed({"status": {"const": "accepted"}, **about_rule}, {"hint": hint} | place),
-            closed(
+            closed_object({"status": {"const": "accepted"}, **about_rule}, {"hint": hint} | place),
+            closed_object(
                 {"status": {"const": "accepted"}, "controlType": about_all.pop("controlType")},
                 about_all | place,
             ),
-            closed({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
+            closed_object({"status": {"const": "rejected"}, "reason": TEXT, "message": TEXT}, long | place),
         ],
     }
 
@@ -103,11 +113,14 @@ def dead_letter() -> Json:
     base64 = TEXT | {"contentEncoding": "base64"}
     return {
         "type": "object",
-        "oneOf": [closed(always | {"raw": TEXT}, long), closed(always | {"rawBase64": base64}, long)],
+        "oneOf": [
+            closed_object(always | {"raw": TEXT}, long),
+            closed_object(always | {"rawBase64": base64}, long),
+        ],
     }
 
 
-def stats() -> Json:
+def statistics_schema() -> Json:
     counts = dict.fromkeys(
         (
             *COUNTS,
@@ -127,9 +140,9 @@ def stats() -> Json:
     record = {"type": "object", "additionalProperties": {"type": ["string", "integer", "null"]}}
     example = {"id": {"type": ["string", "integer"]}, "time": COUNT, "key": TEXT}
     pair = {"type": "array", "items": record, "minItems": 2, "maxItems": 2}
-    route = closed(
+    route = closed_object(
         {"rule": COUNT, "rules": COUNT, "routed": COUNT},
-        fates | {"example": closed(example | {"records": pair}, {})},
+        fates | {"example": closed_object(example | {"records": pair}, {})},
     )
     properties = {
         "batch": COUNT,
@@ -146,7 +159,8 @@ def stats() -> Json:
             "description": "of each route the lowest id and the number of its rules, and what became of its events: `routed` is the "
             "sum of the others; with two duplicates as an example where they are more than 1 %. Of many routes those that lost most",
         },
-        "otherRoutes": closed({}, fates) | {"description": "the sums of the routes that are not named"},
+        "otherRoutes": closed_object({}, fates)
+        | {"description": "the sums of the routes that are not named"},
         "alertsByRule": by_name
         | {
             "description": "by rule id and version, such as 1.3; of many rules those that alerted most, and `other`"
@@ -160,7 +174,7 @@ def stats() -> Json:
             "properties": {"id": TEXT, "since": COUNT},
             "description": "its checkpoint's id, and since when it runs, ms",
         },
-        "cut": closed({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
+        "cut": closed_object({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
         | {
             "description": "what the micro-batch took: up to these ends of each source; none of it counts as logged before `from`, ms"
         },

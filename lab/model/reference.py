@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from lab.model.aggregates import Exact
 from lab.model.aggregation import Aggregation
-from lab.model.alerts import Alert, AlertTable, Withdrawn, event_of
+from lab.model.alerts import Alert, AlertTable, Withdrawn, event_for_alert
 from lab.model.field import Id
-from lab.model.filters import passes
-from lab.model.group import group_key, group_of
+from lab.model.filters import passes_filter
+from lab.model.group import group_for_alert, group_key
 from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
@@ -153,7 +153,7 @@ class Reference:
         routes = [
             route
             for route in self.routes
-            if (returns or passes(route.filter, event))
+            if (returns or passes_filter(route.filter, event))
             and all(event[name] is not None for name in route.keys)
         ]
         self.counts["routed" if routes else "unrouted"] += 1
@@ -218,7 +218,7 @@ class Reference:
                 self.waits = [wait for wait in self.waits if not wait.is_after(route, event, event_id, time)]
                 if held.alerted:
                     key = group_key(route.keys, group)
-                    of = group_of(route.keys, group)
+                    of = group_for_alert(route.keys, group)
                     self.withdrawn.append(Withdrawn(key, of, event_id, time, log_time or None))
                 return "takenBack"
         return "notHeld"
@@ -251,13 +251,13 @@ class Reference:
         self._alert(
             *(rule, values, of_first, (current.id, current.time)),
             conditions=conditions,
-            event=event_of(rule.event_fields, event),
+            event=event_for_alert(rule.event_fields, event),
         )
         current.alerted = True
 
     def _alert(self, rule: Rule, values: tuple, told: Compared, at: tuple[Id, int], **more: Any) -> None:
         """Raises an alert of a group at an event with this id and time."""
-        key, group = group_key(rule.keys, values), group_of(rule.keys, values)
+        key, group = group_key(rule.keys, values), group_for_alert(rule.keys, values)
         alert = Alert(
             *(rule.rule_id, rule.version, key, *told, *at),
             group=group,
@@ -310,7 +310,7 @@ class Reference:
                 self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]
             if may_alert and (rule.when is None or is_true(rule.when, event)):
                 event_id, time = self.schema.id_of(event), event[self.schema.time_field]
-                told = event_of(rule.event_fields, event)
+                told = event_for_alert(rule.event_fields, event)
                 self.waits.append(Wait(self.heard, rule, group, event_id, time, live, told))
 
     def reach(self, time: int) -> None:
@@ -340,7 +340,7 @@ def _widest_ms(rules: tuple[Rule, ...]) -> int:
     return max(rule.widest_ms for rule in rules)
 
 
-def run(schema: Schema, log: Iterable[tuple[str, bytes]], **settings) -> Reference:
+def evaluate_log(schema: Schema, log: Iterable[tuple[str, bytes]], **settings) -> Reference:
     """Evaluates a log of ("event", line) and ("control", message) in order, and returns the reference that did."""
     reference = Reference(schema, **settings)
     for kind, text in log:

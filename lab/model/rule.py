@@ -13,12 +13,19 @@ from functools import cached_property
 from typing import Any
 
 from lab.model.aggregates import AGGREGATES, Exact
-from lab.model.aggregation import SPOKE, Aggregation, Condition, Told, given_only, symbol
-from lab.model.conditions import written
+from lab.model.aggregation import (
+    SPOKE,
+    Aggregation,
+    Condition,
+    MeasuredCondition,
+    given_only,
+    operator_symbol,
+)
+from lab.model.conditions import quote_value
 from lab.model.filters import Filter, filter_text, filter_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, when_text
-from lab.model.words import html_table, plain
+from lab.model.words import html_table, plain_text
 
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -40,7 +47,7 @@ class Route:
         keys = ",".join(self.keys) or "{}"
         if not isinstance(self.filter, tuple):
             return f"{keys}|{when_text(self.filter)}"
-        parts = (f"{name}={','.join(map(written, values))}" for name, values in self.filter)
+        parts = (f"{name}={','.join(map(quote_value, values))}" for name, values in self.filter)
         return f"{keys}|{'&'.join(parts)}" if self.filter else keys
 
 
@@ -139,7 +146,9 @@ class Rule:
         """What it needs of an event."""
         return {name: value for each in self.aggregations for name, value in each.kept(event).items()}
 
-    def told(self, measures: list[tuple[Exact | None, Exact | None]]) -> tuple[Told, tuple[Told, ...]] | None:
+    def told(
+        self, measures: list[tuple[Exact | None, Exact | None]]
+    ) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]] | None:
         """What its alert tells where its conditions measure this: the first that holds, and of several all. None: no alert."""
         holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
         if not (any(holds) if self.joined == "or" else all(holds)):
@@ -150,7 +159,7 @@ class Rule:
     @property
     def symbol(self) -> str:
         """Its operator, short: `>`."""
-        return symbol(self.operator)
+        return operator_symbol(self.operator)
 
     @property
     def relation(self) -> Callable:
@@ -202,24 +211,24 @@ class Rule:
         return f"{self.at_most} per {duration_words(self.per_ms)}" if self.at_most else ""
 
     def _repr_html_(self) -> str:
-        return table([self])
+        return rules_table([self])
 
 
-def spoke(rule_id: int, joined: int) -> str:
+def alerted_marker(rule_id: int, joined: int) -> str:
     """The name under which an event keeps whether a rule, on its route since it joined it, alerted at it."""
     return f"{SPOKE}{rule_id}.{joined}"
 
 
-def meaning(rule: Rule) -> str:
+def rule_in_english(rule: Rule) -> str:
     """A rule in plain English, its limit as people write numbers.
 
     >>> meaning(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5'
     """
-    return rule.describe(f"{Decimal(plain(rule.limit)):,f}")
+    return rule.describe(f"{Decimal(plain_text(rule.limit)):,f}")
 
 
-def table(rules: list[Rule]) -> str:
+def rules_table(rules: list[Rule]) -> str:
     """Rules for a notebook."""
-    rows = [(rule.rule_id, rule.version, rule.state, meaning(rule)) for rule in rules]
+    rows = [(rule.rule_id, rule.version, rule.state, rule_in_english(rule)) for rule in rules]
     return html_table(("rule", "version", "state", "alerts when"), rows)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
-from lab.model.aggregation import FUNCTIONS, OPERATORS, symbol
+from lab.model.aggregation import FUNCTIONS, OPERATORS, operator_symbol
 from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
-from lab.model.deadletters import SHOWN, fingerprint
+from lab.model.deadletters import SHOWN, length_and_digest
 from lab.model.filters import Filter
-from lab.model.hints import hints
+from lab.model.hints import condition_hints
 from lab.model.messages import (
     ATTRIBUTES,
     CONTROLS,
@@ -23,12 +23,12 @@ from lab.model.messages import (
     STATES,
     Message,
     as_bytes,
-    message_of,
+    build_message,
     parse_message,
 )
-from lab.model.rule import Route, Rule, meaning, table
+from lab.model.rule import Route, Rule, rule_in_english, rules_table
 from lab.model.schema import Schema
-from lab.model.words import expected
+from lab.model.words import expected_message
 
 __all__ = [
     "ACTIONS",
@@ -49,9 +49,9 @@ __all__ = [
     "Route",
     "Rule",
     "RuleBook",
-    "meaning",
+    "operator_symbol",
     "parse_message",
-    "symbol",
+    "rule_in_english",
 ]
 MAX_RULES = 20_000
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
@@ -113,7 +113,7 @@ class RuleBook:
             raw = as_bytes(text)
             as_it_came = raw.decode(errors="backslashreplace")
             answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
-            return answer | (fingerprint(raw) if len(as_it_came) > SHOWN else {})
+            return answer | (length_and_digest(raw) if len(as_it_came) > SHOWN else {})
 
     def _carry_out(self, message: Message) -> dict[str, Any]:
         if message.kind == "control":
@@ -122,7 +122,7 @@ class RuleBook:
         if message.kind != "rule" and rule_id not in self.rules:
             ids = [str(rule.rule_id) for rule in self.sorted()]
             known = ", ".join(ids[:20] + ["..."] * (len(ids) > 20)) or "none"
-            raise BadRule(expected("ruleId", rule_id, f"a rule in force (there are: {known})"))
+            raise BadRule(expected_message("ruleId", rule_id, f"a rule in force (there are: {known})"))
         if rule_id not in self.rules and len(self.rules) >= MAX_RULES:
             raise BadRule(
                 f"ruleId: {rule_id} is new, but at most {MAX_RULES} rules are allowed; delete one first"
@@ -133,7 +133,7 @@ class RuleBook:
         else:
             rule = message.rule or self.rules[rule_id]
             self.rules[rule_id] = replace(rule, state=message.state, version=version)
-        hint = "; ".join(hints(message.rule, self.schema)) if message.rule else ""
+        hint = "; ".join(condition_hints(message.rule, self.schema)) if message.rule else ""
         answer = {"ruleId": rule_id, "version": version, "ruleState": message.state}
         return answer | ({"hint": hint} if hint else {})
 
@@ -174,9 +174,9 @@ class RuleBook:
     def from_json(cls, text: str, schema: Schema) -> "RuleBook":
         """The book that `to_json` wrote. Raises BadRule when the schema no longer has what a rule needs."""
         book = json.loads(text)
-        read = ((message_of(given, schema).rule, given["version"]) for given in book["rules"])
+        read = ((build_message(given, schema).rule, given["version"]) for given in book["rules"])
         rules = [replace(rule, version=version) for rule, version in read if rule]
         return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]))
 
     def _repr_html_(self) -> str:
-        return table(self.sorted())
+        return rules_table(self.sorted())

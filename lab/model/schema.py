@@ -14,11 +14,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab.model.envelope import check_not_deleted, rows_of
+from lab.model.envelope import check_not_deleted, unwrap_envelope
 from lab.model.field import Field, Id, Value, time_or_ms
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, not_json, read_object, read_text
 from lab.model.times import DAY_MS
-from lab.model.words import expected, html_table, shown, unknown
+from lab.model.words import expected_message, html_table, short_json, unknown_name_message
 
 MAX_TIME = 7_289_654_400_000  # 2201-01-01 in ms since the epoch: event times are below it
 # an event's time may be so long after its record's log time, unless that is set otherwise
@@ -65,7 +65,7 @@ class Schema:
             )
         for name, value, known in (("records", self.records, RECORDS), ("nan", self.nan, NAN)):
             if value not in known:
-                raise ValueError(expected(name, value, " or ".join(map(shown, known))))
+                raise ValueError(expected_message(name, value, " or ".join(map(short_json, known))))
         if len(self._by_name) < len(self.fields):
             raise ValueError(f"schema {self.name}: two fields have the same name: {', '.join(self.names)}")
         ids = (("id", name, ID_TYPES) for name in self.id_fields)
@@ -73,7 +73,7 @@ class Schema:
             if self.field(name).type not in types:
                 allowed = " or ".join(types)
                 raise ValueError(
-                    expected(f"type of {name}", self.field(name).type, f"{allowed}: it is the {role}")
+                    expected_message(f"type of {name}", self.field(name).type, f"{allowed}: it is the {role}")
                 )
         paths = sorted((field.keys, field.name) for field in self.fields)
         for (path, name), (other, below) in pairwise(paths):
@@ -91,7 +91,7 @@ class Schema:
     def field(self, name: str) -> Field:
         """The field of that name; raises ValueError naming the fields there are."""
         if name not in self._by_name:
-            raise ValueError(unknown(f"{self.name} field", name, self.names))
+            raise ValueError(unknown_name_message(f"{self.name} field", name, self.names))
         return self._by_name[name]
 
     def parse(self, line: bytes, nan_as_null: Counter[str] | None = None) -> dict[str, Any]:
@@ -121,14 +121,14 @@ class Schema:
         text = read_text(line, "line", MAX_LINE_BYTES)
         if is_object(text):
             if self.records == "csv":
-                raise BadRecord(f"not a CSV line: {shown(text)}")
+                raise BadRecord(f"not a CSV line: {short_json(text)}")
             record = read_object(text, float if self.nan == "null" else not_json)
-            records = rows_of(record, self.operation)
+            records = unwrap_envelope(record, self.operation)
             found: list[dict[str, Any]] = [
                 {field.name: field.read(each) for field in self.fields} for each in records
             ]
         elif self.records == "json":
-            raise BadRecord(f"not one JSON object: {shown(text.strip())}")
+            raise BadRecord(f"not one JSON object: {short_json(text.strip())}")
         else:
             records, found = [{}], [self._parse_csv(text)]
         for values, event in zip(records, found, strict=True):
@@ -152,14 +152,14 @@ class Schema:
         time = event[self.time_field]
         if time is None or not 0 <= time < MAX_TIME:
             allowed = f"the event time, 0 to {MAX_TIME - 1} ms since the epoch (1970 to 2200)"
-            raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
+            raise BadRecord(expected_message(self.field(self.time_field).label, time, allowed))
 
     def _check_id(self, field: Field, value: Value) -> None:
         part = "the id of the event" if len(self.id_fields) == 1 else "a part of the id of the event"
         if value is None:
-            raise BadRecord(expected(field.label, None, part))
+            raise BadRecord(expected_message(field.label, None, part))
         if isinstance(value, str) and not 1 <= len(value) <= MAX_ID:
-            raise BadRecord(expected(field.label, value, f"{part}, 1 to {MAX_ID} characters"))
+            raise BadRecord(expected_message(field.label, value, f"{part}, 1 to {MAX_ID} characters"))
 
     def id_of(self, event: Mapping[str, Any]) -> Id:
         """The id of an event: the value of its field, or of several fields all their values.
@@ -196,7 +196,7 @@ class Schema:
         time = event[self.time_field]
         if log_time and time > log_time + max_future_ms:
             allowed = f"at most {max_future_ms} ms after the log time of its record, which is {log_time}"
-            raise BadRecord(expected(self.field(self.time_field).label, time, allowed))
+            raise BadRecord(expected_message(self.field(self.time_field).label, time, allowed))
 
     def _parse_csv(self, text: str) -> dict[str, Any]:
         try:

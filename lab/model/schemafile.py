@@ -28,7 +28,7 @@ from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
 from lab.model.takenback import taken_back
-from lab.model.words import expected, unknown, visible
+from lab.model.words import escape_control_characters, expected_message, unknown_name_message
 
 MAX_BYTES = 256 << 10
 MAX_DOTS = 200  # of a line: names inside each other take TOML's reader the square of their number
@@ -53,7 +53,7 @@ def schema(name: str | Path) -> Schema:
         return SCHEMAS[name]
     path = Path(name)
     if not path.is_file():
-        raise ValueError(f"{unknown('schema', str(name), SCHEMAS)}, and there is no such file")
+        raise ValueError(f"{unknown_name_message('schema', str(name), SCHEMAS)}, and there is no such file")
     try:
         with path.open("rb") as file:
             return from_toml(file.read(MAX_BYTES + 1).decode())
@@ -74,11 +74,11 @@ def from_toml(text: str) -> Schema:
         raise ValueError("lists or tables nested too deeply") from None
     for name in given:
         if name not in TOP:
-            raise ValueError(unknown("name", name, TOP))
+            raise ValueError(unknown_name_message("name", name, TOP))
     name, time_field = (_text_at(given, key) for key in ("name", "time"))
     tables = given.get("fields")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ValueError(expected("fields", tables, "a table [fields.NAME] for each field"))
+        raise ValueError(expected_message("fields", tables, "a table [fields.NAME] for each field"))
     fields = tuple(_field(name, table) for name, table in tables.items())
     options = {key: _text_at(given, key) for key in OPTIONS if key in given}
     schema = Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
@@ -93,26 +93,26 @@ def from_toml(text: str) -> Schema:
 def _id_fields(id: object) -> tuple[str, ...]:
     names = [id] if isinstance(id, str) else id
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(expected("id", id, 'the name of a field, or several: ["device", "seq"]'))
+        raise ValueError(expected_message("id", id, 'the name of a field, or several: ["device", "seq"]'))
     return tuple(names)
 
 
 def _field(name: str, table: dict) -> Field:
     for key in table:
         if key not in OF_A_FIELD:
-            raise ValueError(f"fields.{name}: {unknown('name', key, OF_A_FIELD)}")
+            raise ValueError(f"fields.{name}: {unknown_name_message('name', key, OF_A_FIELD)}")
     where = f"fields.{name}."
     type, unit, doc = (_text_at(table, key, where) for key in ("type", "unit", "doc"))
     path = table.get("path", [name])
     path = path.split(".") if isinstance(path, str) else path
     if not isinstance(path, list) or not path or not all(isinstance(key, str) and key for key in path):
         raise ValueError(
-            expected(f"{where}path", table["path"], 'names such as "order.id" or ["order", "id"]')
+            expected_message(f"{where}path", table["path"], 'names such as "order.id" or ["order", "id"]')
         )
     path = () if path == [name] else tuple(path)
     examples = [table["example"]] if "example" in table else table.get("examples", [])
     if not isinstance(examples, list) or not all(isinstance(example, str) for example in examples):
-        raise ValueError(expected(f"{where}examples", examples, 'texts, such as ["web", "app"]'))
+        raise ValueError(expected_message(f"{where}examples", examples, 'texts, such as ["web", "app"]'))
     return Field(name, type, doc, path, unit, tuple(examples))
 
 
@@ -120,7 +120,7 @@ def _text_at(table: dict, key: str, where: str = "") -> str:
     """A text, "" for a unit or doc that is not there. Raises ValueError."""
     value = table.get(key, "" if key in ("unit", "doc") else None)
     if type(value) is not str:
-        raise ValueError(expected(where + key, value, "a text"))
+        raise ValueError(expected_message(where + key, value, "a text"))
     return value
 
 
@@ -159,7 +159,7 @@ def to_toml(
 
 def _text(value: str) -> str:
     """A basic string of TOML: JSON's, which leaves one control character as it is."""
-    return visible(json.dumps(value, ensure_ascii=False))
+    return escape_control_characters(json.dumps(value, ensure_ascii=False))
 
 
 def _key(name: str) -> str:
@@ -168,4 +168,4 @@ def _key(name: str) -> str:
 
 def _comment(text: str) -> str:
     """Without control characters, which comments must not have."""
-    return visible(text)
+    return escape_control_characters(text)

@@ -3,10 +3,10 @@
 `lab spec` prints the page for a schema of events, docs/asyncapi.yaml is that of payments.
 """
 
-from lab.model.inputspec import event, message
+from lab.model.inputspec import event_schema, message_schema
 from lab.model.jsonschema import Json
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.outputspec import ack, alert, dead_letter, stats
+from lab.model.outputspec import acknowledgement_schema, alert_schema, dead_letter, statistics_schema
 from lab.model.schema import Schema
 
 LOGS = {  # name -> (does the engine send or receive it, what it is)
@@ -33,17 +33,17 @@ def json_schemas(schema: Schema) -> dict[str, Json]:
     ['transactionId', 'eventTime']
     """
     made = {
-        "events": event(schema),
-        "control": message(schema),
-        "alerts": alert(schema),
-        "acks": ack(),
+        "events": event_schema(schema),
+        "control": message_schema(schema),
+        "alerts": alert_schema(schema),
+        "acks": acknowledgement_schema(),
         "deadLetters": dead_letter(),
-        "stats": stats(),
+        "stats": statistics_schema(),
     }
     return {name: {"description": LOGS[name][1], **of} for name, of in made.items()}
 
 
-def asyncapi(schema: Schema, version: str) -> Json:
+def asyncapi_document(schema: Schema, version: str) -> Json:
     """An AsyncAPI 3 document of the engine for events of a schema, as data; `version`: of the kit."""
     payloads = json_schemas(schema)
     return {

@@ -14,10 +14,10 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any
 
-from lab.model.alerts import utc
+from lab.model.alerts import utc_text
 from lab.model.field import Id
 from lab.model.rules import Route
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 
 # of an event on a route; the last two of a record that takes one back: it was held, it was not
 FATES = ("evaluated", "storedLate", "duplicates", "droppedLate", "takenBack", "notHeld")
@@ -45,7 +45,7 @@ def route_name(route: Route | str) -> str:
     return f"{text[:NAME_CHARS]}…{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-def bounded(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
+def largest_counts(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
     """The largest counts, and the sum of the others as `other`.
 
     >>> bounded(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
@@ -86,7 +86,7 @@ class Tally:
         share = f"{100 * self.lost / self.routed:.1f}"
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
         rules = f"{self.rule} and {self.rules - 1:,} more" if self.rules > 1 else f"{self.rule}"
-        route = f"rule {rules} (route {visible(name)})"
+        route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
         text = f"{route} lost {share} % of {self.routed:,} events: {again}, {late:,} dropped late"
         if self.example and worth_telling(duplicates, self.routed):
@@ -186,7 +186,9 @@ def example_text(example: Mapping[str, Any]) -> str:
     first, again = (
         ", ".join(f"{name} {value}" for name, value in record.items()) for record in example["records"]
     )
-    records = f"id {example['id']} and time {utc(example['time'])} in group {example['key']}"
+    records = f"id {example['id']} and time {utc_text(example['time'])} in group {example['key']}"
     if first:
         records = f"{records}, with {first} and then {again}"
-    return visible(f"for example two records have {records}: is the schema's id unique for each event?")
+    return escape_control_characters(
+        f"for example two records have {records}: is the schema's id unique for each event?"
+    )

@@ -15,9 +15,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 from lab.model.clock import Clock
-from lab.model.conditions import written
+from lab.model.conditions import quote_value
 from lab.model.field import Value
-from lab.model.words import plain, visible
+from lab.model.words import escape_control_characters, plain_text
 
 RELATIONS = {
     "=": compare.eq,
@@ -67,7 +67,7 @@ class AnyOf:
 When = Comparison | AllOf | AnyOf
 
 
-def joined(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> When:
+def join_conditions(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> When:
     """Several parts as one condition; brackets that change nothing leave no trace."""
     flat: list[When] = []
     for part in parts:
@@ -116,7 +116,7 @@ def _compares(operator: str, value: Any, operand: Any) -> bool:
 def _is_in(value: Any, operand: tuple) -> bool:
     if not are_networks(operand):
         return value in operand
-    address = address_of(value)
+    address = parse_address(value)
     return address is not None and any(address in network for network in operand)
 
 
@@ -125,7 +125,7 @@ def are_networks(values: tuple) -> bool:
     return isinstance(values[0], IPv4Network | IPv6Network)
 
 
-def address_of(text: str) -> IPv4Address | IPv6Address | None:
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """The IP address that a text is, or None: such a text lies in no network.
 
     >>> address_of("10.1.2.3"), address_of("010.1.2.3"), address_of("::1")
@@ -137,7 +137,7 @@ def address_of(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def fields_of(when: When | None) -> tuple[str, ...]:
+def condition_fields(when: When | None) -> tuple[str, ...]:
     """The fields that the condition looks at, in their order."""
     return tuple(dict.fromkeys(_fields_of(when))) if when else ()
 
@@ -181,13 +181,15 @@ def when_text(when: When) -> str:
             alone = are_networks(operand) and len(operand) == 1
             return f"{field} {operator} {listed}" if alone else f"{field} {operator} ({listed})"
         case Comparison(field, operator, operand):
-            return f"{field} {operator} {_quoted(operand) if isinstance(operand, str) else plain(operand)}"
+            return (
+                f"{field} {operator} {_quoted(operand) if isinstance(operand, str) else plain_text(operand)}"
+            )
 
 
 def _quoted(text: str) -> str:
     """In quotes, as without them it may be the name of a field, today or when the schema has one more."""
-    return visible(json.dumps(text, ensure_ascii=False))
+    return escape_control_characters(json.dumps(text, ensure_ascii=False))
 
 
 def _in_list(value: int | str | Decimal) -> str:
-    return _quoted(value) if isinstance(value, str) and value.lower() == "null" else written(value)
+    return _quoted(value) if isinstance(value, str) and value.lower() == "null" else quote_value(value)

@@ -12,12 +12,12 @@ from ipaddress import ip_network
 from typing import NoReturn
 
 from lab.model.clock import SHOWS, Clock
-from lab.model.conditions import BadConditions, Reader, Token, value_of, written
+from lab.model.conditions import BadConditions, Reader, Token, parse_value, quote_value
 from lab.model.field import Field, Value
-from lab.model.filters import Filter, canonical
+from lab.model.filters import Filter, canonical_filter
 from lab.model.schema import Schema
-from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, Other, When, joined
-from lab.model.words import shown
+from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, Other, When, join_conditions
+from lab.model.words import short_json
 
 # comparisons of one condition; brackets in brackets; values of one list
 MAX_COMPARISONS, MAX_BRACKETS, MAX_VALUES = 100, 10, 1_000
@@ -74,7 +74,7 @@ class WhenReader(Reader):
     def filter(self) -> Filter:
         """A filter, whose lists are as long as a message has room for."""
         self.most_values = sys.maxsize
-        filter = canonical(self.event_condition())
+        filter = canonical_filter(self.event_condition())
         self.most_values = MAX_VALUES
         return filter
 
@@ -83,14 +83,14 @@ class WhenReader(Reader):
         while self.next.is_word("or"):
             self.take()
             parts.append(self._all(brackets))
-        return joined(AnyOf, parts)
+        return join_conditions(AnyOf, parts)
 
     def _all(self, brackets: int) -> When:
         parts = [self._term(brackets)]
         while self.next.is_word("and"):
             self.take()
             parts.append(self._term(brackets))
-        return joined(AllOf, parts)
+        return join_conditions(AllOf, parts)
 
     def _term(self, brackets: int) -> When:
         if not self.next.is_sign("("):
@@ -156,7 +156,9 @@ class WhenReader(Reader):
         if sign.is_word("startswith"):
             if field.type != "string":
                 raise self.refuse(f"{field.name} is no text: startsWith is for texts", sign)
-            return Comparison(field.name, f"{prefix}startsWith", value_of(self.text, field, self._one(name)))
+            return Comparison(
+                field.name, f"{prefix}startsWith", parse_value(self.text, field, self._one(name))
+            )
         if sign.is_word("is") and not negated:
             return self._null(field)
         if sign.kind == "sign" and sign.text in RELATIONS and not negated:
@@ -206,7 +208,7 @@ class WhenReader(Reader):
         if token.kind == "word" and field.type == "string" and _network(token.text):
             within = "not in" if sign.text == "!=" else "in"
             raise self.refuse(f"a network is compared with in: {field.name} {within} {token.text}", token)
-        return value_of(self.text, field, token)
+        return parse_value(self.text, field, token)
 
     def _other(self, field: Field, token: Token) -> Other | None:
         """The field that a word names, if it does not read as a number where a number is expected."""
@@ -214,7 +216,7 @@ class WhenReader(Reader):
             return None
         if field.numeric and field.type != "time":
             try:
-                value_of(self.text, field, token)
+                parse_value(self.text, field, token)
                 return None
             except BadConditions:
                 pass
@@ -249,7 +251,7 @@ class WhenReader(Reader):
         if field.type == "string" and any(_network(token.text) for token in bare):
             networks = {self._exact_network(token) for token in tokens}
             return tuple(sorted(networks, key=lambda each: (each.version, each)))
-        return tuple(sorted({value_of(self.text, field, token) for token in tokens}))
+        return tuple(sorted({parse_value(self.text, field, token) for token in tokens}))
 
     def _exact_network(self, token: Token) -> Network:
         try:
@@ -274,9 +276,9 @@ class WhenReader(Reader):
             raise self.refuse("expected and or or")
         name, value = self.last
         if sign.is_sign(",", ";", "|", "||", "&", "&&"):
-            several = f"{name.text} in ({written(value.text)}, …)"
+            several = f"{name.text} in ({quote_value(value.text)}, …)"
             raise self.refuse(f"write and or or between two conditions; one of several values: {several}")
-        both = shown(self.text[value.start :].strip())
+        both = short_json(self.text[value.start :].strip())
         raise self.refuse(
             f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
         )

@@ -13,7 +13,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 NUMBER, LEFT = re.compile(r"-?[\d.,]+"), ' style="text-align:left"'
 
 
-def visible(text: str, keep: str = "") -> str:
+def escape_control_characters(text: str, keep: str = "") -> str:
     """A text of anybody's for a terminal or a page: characters that are obeyed instead of shown are written as JSON writes them.
 
     `keep`: those that may stay. Brackets stay: where rich prints it, that is told markup=False, or gets a `Text`.
@@ -28,7 +28,7 @@ def _escaped(character: str) -> str:
     return json.dumps(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
 
 
-def cell(value: object) -> object:
+def spreadsheet_cell(value: object) -> object:
     """A value for a spreadsheet: a text that it would take for a formula begins with an apostrophe; numbers stay numbers.
 
     >>> cell("=1+1"), cell("-5.20"), cell("a=b")
@@ -36,15 +36,15 @@ def cell(value: object) -> object:
     """
     if not isinstance(value, str) or NUMBER.fullmatch(value):
         return value
-    return visible(f"'{value}" if value.startswith(FORMULA) else value)
+    return escape_control_characters(f"'{value}" if value.startswith(FORMULA) else value)
 
 
-def expected(name: str, value: object, allowed: str) -> str:
+def expected_message(name: str, value: object, allowed: str) -> str:
     """The text of an error: what is wrong where, and what is allowed there."""
-    return f"{name}: {'nothing' if value is None else shown(value)}, expected {allowed}"
+    return f"{name}: {'nothing' if value is None else short_json(value)}, expected {allowed}"
 
 
-def shown(value: object) -> str:
+def short_json(value: object) -> str:
     """A value as it reads in JSON, cut to 60 characters."""
     match value:
         case dict():
@@ -57,21 +57,21 @@ def shown(value: object) -> str:
             text = str(Decimal(value))  # str(int) refuses thousands of digits
         case _:
             text = str(value)
-    text = visible(text)
+    text = escape_control_characters(text)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown_name_message(what: str, name: str, known: Iterable[str]) -> str:
     """The text of an error about a name: the closest known one, then all of them."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(name[:100].lower(), by_lower, n=1)
     names = ", ".join(by_lower.values())
     if close:
-        return f"unknown {what} {shown(name)}, did you mean {by_lower[close[0]]}? (known: {names})"
-    return f"unknown {what} {shown(name)} (known: {names})"
+        return f"unknown {what} {short_json(name)}, did you mean {by_lower[close[0]]}? (known: {names})"
+    return f"unknown {what} {short_json(name)} (known: {names})"
 
 
-def plain(value: object) -> str:
+def plain_text(value: object) -> str:
     """A value as text; a decimal without an exponent."""
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
@@ -82,7 +82,10 @@ def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     >>> html_table(["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
     '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'
     """
-    names, cells = list(header), [[escape(visible(str(value), "\n")) for value in row] for row in rows]
+    names, cells = (
+        list(header),
+        [[escape(escape_control_characters(str(value), "\n")) for value in row] for row in rows],
+    )
     styles = ["" if all(map(NUMBER.fullmatch, column)) else LEFT for column in zip(*cells)]
 
     def line(tag: str, row: Iterable[str]) -> str:
@@ -90,4 +93,4 @@ def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
         return f"<tr>{''.join(filled)}</tr>"
 
     body = "".join(line("td", row) for row in cells)
-    return f"<table><thead>{line('th', (escape(visible(name)) for name in names))}</thead><tbody>{body}</tbody></table>"
+    return f"<table><thead>{line('th', (escape(escape_control_characters(name)) for name in names))}</thead><tbody>{body}</tbody></table>"

@@ -64,7 +64,9 @@ def _data(wasm: bytes) -> str:
 
 def _words(language: str) -> dict[str, str]:
     """The page's sentences in a language."""
-    said = translations.pairs(language, "words") | translations.pairs(language, "page")
+    said = translations.read_translations(language, "words") | translations.read_translations(
+        language, "page"
+    )
     return {text: said[text] for text in translations.page_sentences()}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lab.model.field import Value
-from lab.model.words import expected, shown
+from lab.model.words import expected_message, short_json
 from lab.restrict.restrictions import FORBIDS
 from lab.restrict.tokens import read_tokens
 
@@ -41,7 +41,7 @@ class Enforcement:
         for action, what in self._on_outage.items():
             if action not in FORBIDS or what not in (ALLOW, DENY):
                 raise ValueError(
-                    expected(
+                    expected_message(
                         "on_outage", f"{action}={what}", f"one of {', '.join(FORBIDS)}, and allow or deny"
                     )
                 )
@@ -74,7 +74,7 @@ class Enforcement:
         if 400 <= status < 500 and status != 429:
             self.refused, self.error = (
                 self.refused + len(questions),
-                f"{status}: {shown(answer.get('detail'))}",
+                f"{status}: {short_json(answer.get('detail'))}",
             )
             return [False] * len(questions)
         return self._outage(questions, f"status {status}")

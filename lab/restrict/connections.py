@@ -53,7 +53,7 @@ class Connections:
             self._open[self._owners.pop(address)].pop(address)
 
 
-def protocol(connections: Connections) -> type[H11Protocol]:
+def counting_protocol(connections: Connections) -> type[H11Protocol]:
     """uvicorn's HTTP protocol, with counted connections."""
 
     class Counted(H11Protocol):

@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import Self
 
 from lab.logs.positions import Record
-from lab.logs.reading import parsed
-from lab.model.alerts import Alert, Withdrawn, read_told
+from lab.logs.reading import parse_records
+from lab.model.alerts import Alert, Withdrawn, parse_alert_line
 from lab.model.answers import read_ack, read_dead_letter
 from lab.model.deadletters import dead_letter
 from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import plain
-from lab.restrict.restrictions import Restriction, folded
+from lab.model.words import plain_text
+from lab.restrict.restrictions import Restriction, fold_log
 
 DEAD_LETTERS = "restrictionDeadLetters"  # the log of dead letters
 POLL_S = 0.02  # how often it looks for new records
@@ -60,9 +60,9 @@ class Decider:
             self._control, self._acks, self._alerts = tails
             self._letters_log.create()
             with closing(self._letters_log.tail()) as letters:
-                written = parsed(letters.records(), read_dead_letter, lambda record, reason: None)
+                written = parse_records(letters.records(), read_dead_letter, lambda record, reason: None)
                 self._lettered = {letter["place"] for _, letter in written}
-            self._said = folded(self._log, self._bad)
+            self._said = fold_log(self._log, self._bad)
             self._open = opened.pop_all()
         return self
 
@@ -77,11 +77,11 @@ class Decider:
         for record in self._control.records():
             self._take_message(record)
         decided: dict[str, Restriction] = {}
-        for _, ack in parsed(acks, read_ack, self._bad):
+        for _, ack in parse_records(acks, read_ack, self._bad):
             if named := self._take_ack(ack):
                 for record, alert in self._waiting.pop(named, ()):
                     self._decide(record, alert, decided)
-        for record, told in parsed(alerts, read_told, self._bad):
+        for record, told in parse_records(alerts, parse_alert_line, self._bad):
             if isinstance(told, Withdrawn):  # the restriction stays until somebody lifts it
                 continue
             named = told.rule_id, told.rule_version
@@ -134,7 +134,7 @@ class Decider:
         rule = self._rules[alert.rule_id, alert.rule_version]
         if not rule.action:
             return
-        if (group := group_of(alert, rule.keys)) is None:
+        if (group := group_as_text(alert, rule.keys)) is None:
             self._bad(
                 record, f"its group cannot be told from its text, expected {', '.join(rule.keys)} in `group`"
             )
@@ -158,7 +158,7 @@ class Decider:
             decided[made.key] = made
 
 
-def group_of(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
+def group_as_text(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
     """The fields of an alert's group with their values as text; None if it has no `group` and its `key` is ambiguous.
 
     >>> from decimal import Decimal
@@ -167,7 +167,7 @@ def group_of(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | None:
     """
     if alert.group is None:
         return read_key(alert.key, names)
-    group = {name: plain(value) for name, value in alert.group}
+    group = {name: plain_text(value) for name, value in alert.group}
     return group if group.keys() == set(names) else None
 
 

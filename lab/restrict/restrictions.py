@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.logs.positions import Record
-from lab.logs.reading import parsed
+from lab.logs.reading import parse_records
 from lab.model.jsontext import is_text
 from lab.model.rules import ACTIONS
 from lab.model.schema import MAX_TIME, Value
-from lab.model.words import plain, shown
+from lab.model.words import plain_text, short_json
 
 FORBIDS = {  # action of a restriction -> the actions of events that it forbids
     "block_login": ("login", "login_failed", "password_reset"),
@@ -110,12 +110,12 @@ def read_message(text: str) -> Restriction:
             alert_id=said.get("alertId", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadRestriction(f"not a restriction ({error!r}): {shown(text)}") from None
+        raise BadRestriction(f"not a restriction ({error!r}): {short_json(text)}") from None
 
 
 def _time(value: object) -> int:
     if type(value) is not int or not -1 <= value < END_OF_TIME:
-        raise ValueError(f"a time, which is {shown(value)}")
+        raise ValueError(f"a time, which is {short_json(value)}")
     return value
 
 
@@ -149,7 +149,7 @@ class Restrictions:
         for (action, fields), subjects in list(self._standing.items()):  # another thread may add restrictions
             if event["action"] in FORBIDS[action]:
                 values: Any = tuple(
-                    None if event.get(name) is None else plain(event[name]) for name in fields
+                    None if event.get(name) is None else plain_text(event[name]) for name in fields
                 )
                 if (found := subjects.get(values)) and found.in_force(now):
                     yield found
@@ -160,10 +160,10 @@ class Restrictions:
         return sorted(found, key=lambda each: (-each.until, each.key))
 
 
-def folded(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
+def fold_log(log, bad: Callable[[Record, str], None] = lambda record, reason: None) -> Restrictions:
     """Reads a restriction log up to its end. `bad` is called with each invalid message and the reason."""
     found = Restrictions()
     with closing(log.tail()) as tail:
-        for _, message in parsed(tail.records(), read_message, bad):
+        for _, message in parse_records(tail.records(), read_message, bad):
             found.apply(message)
     return found

@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.model.jsontext import BadRecord, is_text, read_object, read_text
 from lab.model.times import now_ms
-from lab.model.words import expected
-from lab.model.words import shown as as_text
+from lab.model.words import expected_message
+from lab.model.words import short_json as as_text
 from lab.restrict.client import AT_ONCE, HOST, MAX_BODY
-from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, protocol
+from lab.restrict.connections import ACCEPTED_AT_ONCE, Connections, counting_protocol
 from lab.restrict.restrictions import FORBIDS, BadRestriction, Restriction, Restrictions, read_message
 from lab.restrict.tokens import read_tokens
 
@@ -55,15 +55,15 @@ def read_questions(body: bytes) -> list[Any]:
     return questions
 
 
-def refusal(question: Any) -> str:
+def invalid_reason(question: Any) -> str:
     """Why a question is invalid; "" if it is valid."""
     if not isinstance(question, dict):
-        return expected("question", question, 'an object such as {"action": "login", "userId": 7}')
+        return expected_message("question", question, 'an object such as {"action": "login", "userId": 7}')
     if not isinstance(question.get("action"), str):
-        return expected("action", question.get("action"), "a text such as login")
+        return expected_message("action", question.get("action"), "a text such as login")
     for name, value in question.items():
         if not (value is None or type(value) is int or isinstance(value, str) and is_text(value)):
-            return expected(as_text(name), value, "a text of valid Unicode, an integer or null")
+            return expected_message(as_text(name), value, "a text of valid Unicode, an integer or null")
     return ""
 
 
@@ -103,12 +103,12 @@ class Enforcer(Thread):
 
     def answer(self, event: Any) -> dict[str, Any]:
         """Whether the event may happen; if not, until when and because of which rule, or why the question is invalid."""
-        if why := refusal(event):
+        if why := invalid_reason(event):
             return {"allowed": False, "refused": why}
         if found := max(
             self._restrictions.against(event, self._clock()), key=lambda each: each.until, default=None
         ):
-            return {"allowed": False} | shown(found)
+            return {"allowed": False} | restriction_answer(found)
         return {"allowed": True}
 
     def in_force(self) -> list[Restriction]:
@@ -117,7 +117,7 @@ class Enforcer(Thread):
         return [each for each in self._restrictions.all() if each.in_force(now)]
 
 
-def shown(restriction: Restriction) -> dict[str, Any]:
+def restriction_answer(restriction: Restriction) -> dict[str, Any]:
     """A restriction in the form of the service's answers."""
     return {
         "action": restriction.action,
@@ -129,7 +129,7 @@ def shown(restriction: Restriction) -> dict[str, Any]:
     }
 
 
-def service(
+def web_service(
     enforcer: Enforcer,
     tokens: Sequence[str],
     rate: float = RATE,
@@ -153,7 +153,7 @@ def service(
     @app.get("/restrictions")
     async def restrictions(limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100) -> dict[str, Any]:
         found = enforcer.in_force()
-        return {"inForce": len(found), "restrictions": [shown(each) for each in found[:limit]]}
+        return {"inForce": len(found), "restrictions": [restriction_answer(each) for each in found[:limit]]}
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
@@ -248,8 +248,8 @@ async def _refuse(send: Send, status: int, detail: str, header: tuple[bytes, byt
 
 def _config(enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, **place: Any) -> uvicorn.Config:
     connections = Connections()
-    app = service(enforcer, tokens, rate, connections)
-    return uvicorn.Config(app, http=protocol(connections), **SETTINGS, **place)
+    app = web_service(enforcer, tokens, rate, connections)
+    return uvicorn.Config(app, http=counting_protocol(connections), **SETTINGS, **place)
 
 
 @contextmanager

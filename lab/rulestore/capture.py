@@ -22,14 +22,14 @@ from psycopg2 import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
-from lab.logs.places import place_of
-from lab.logs.reading import LeftOut, parsed
+from lab.logs.places import log_name
+from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import read_ack
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.rulestore.feeds import Feed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
-from lab.rulestore.store import Change, RuleStore, change_of, message_of
+from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_message
 
 WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
@@ -47,15 +47,15 @@ class Capture:
     On entering, it reads the control log and sends the changes that are missing there.
     """
 
-    def __init__(self, store: RuleStore, control, acks, left_out: LeftOut | None = None):
-        self.place = place_of(control)
+    def __init__(self, store: RuleStore, control, acks, left_out: SkippedLines | None = None):
+        self.place = log_name(control)
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
         sqlite = store.url.get_backend_name() == "sqlite"
         self._feed: Feed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
         self._book = RuleBook(store.schema)  # in the control log's form
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
-        self._answers_at, self.left_out = 0.0, left_out or LeftOut()
+        self._answers_at, self.left_out = 0.0, left_out or SkippedLines()
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
@@ -88,7 +88,7 @@ class Capture:
         with closing(self._control.tail()) as tail:
             for record in tail.records():
                 self._book.apply(record.line)
-                identity, number = change_of(record.line) or ("", 0)
+                identity, number = change_in_message(record.line) or ("", 0)
                 rule_id = json.loads(record.line).get("ruleId") if identity == self._identity else None
                 if type(rule_id) is int:
                     self._delivered[rule_id] = max(number, self._delivered.get(rule_id, 0))
@@ -106,7 +106,7 @@ class Capture:
             if change.change_id <= self._delivered.get(change.rule_id, 0):
                 continue
             self._delivered[change.rule_id] = change.change_id
-            message = message_of(change, self._identity)
+            message = change_to_message(change, self._identity)
             if change.row["disabled"] and change.rule_id not in self._book.rules:
                 self._store.accepted(change.rule_id, change.change_id, None)
             elif (ack := self._book.apply(message))["status"] == "rejected":
@@ -122,7 +122,7 @@ class Capture:
 
     def _take_answers(self) -> None:
         answers: dict[tuple[str, int], tuple] = {}  # the newest of each rule
-        for _, ack in parsed(self._acks.records(), read_ack, self.left_out):
+        for _, ack in parse_records(self._acks.records(), read_ack, self.left_out):
             if ack.get("controlType") == "DELETE_RULES_ALL":
                 for rule_id in ack.get("ruleIds", ()):
                     answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None
@@ -138,7 +138,7 @@ class Capture:
             note(rule_id, change_id, said)
 
 
-def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
+def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
     """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises Busy.
 
     `logs`: an engine's logs; it uses `control` and `acks`. `say` is called with progress messages.
@@ -146,7 +146,10 @@ def run(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], Non
     while not stopped.is_set():
         try:
             control, acks = logs.log("control"), logs.log("acks")
-            with closing(control), Capture(RuleStore(url, schema), control, acks, LeftOut(say)) as capture:
+            with (
+                closing(control),
+                Capture(RuleStore(url, schema), control, acks, SkippedLines(say)) as capture,
+            ):
                 say(f"changes go to {capture.place}")
                 while not stopped.is_set():
                     if new := capture.step():

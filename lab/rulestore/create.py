@@ -30,7 +30,7 @@ for _dialect, _statements in (
         event.listen(METADATA, "after_create", DDL(_statement).execute_if(dialect=_dialect))
 
 
-def grant(engine: Engine) -> None:
+def grant_rights(engine: Engine) -> None:
     """Grants their rights to users that were created after the tables. Only PostgreSQL has users."""
     with engine.begin() as connection:
         connection.execute(text(GRANTS))
@@ -40,7 +40,7 @@ _SQLITE_DROPPED = ("DROP TRIGGER rules_inserted", "DROP TRIGGER rules_updated", 
 _SQLITE_MADE = (*SQLITE_TRIGGERS[:2], STATUS_VIEW)
 
 
-def create(engine: Engine) -> None:
+def create_tables(engine: Engine) -> None:
     """Makes the tables, triggers and rights, all or none of them, unless they are there; upgrades those of an earlier version.
 
     Raises ValueError if it may not.

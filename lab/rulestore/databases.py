@@ -31,7 +31,7 @@ def database_url(given: str) -> URL:
         ) from None
 
 
-def connected(url: URL, **settings: Any) -> Engine:
+def open_database(url: URL, **settings: Any) -> Engine:
     """A SQLAlchemy engine for the URL. Raises NotTrusted for a password file of another user."""
     if (passwords := Path(str(url.query.get("passfile", "")))).is_file():
         read_trusted(passwords)

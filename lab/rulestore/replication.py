@@ -31,7 +31,7 @@ SLOT = text(
 )
 
 
-def slot_of(store: RuleStore, place: str) -> str:
+def slot_name(store: RuleStore, place: str) -> str:
     """The name of the slot for a control log; unique among all databases of the server."""
     return f"lab_{hashlib.blake2b(f'{store.url.database} {place}'.encode(), digest_size=8).hexdigest()}"
 
@@ -40,13 +40,13 @@ def drop_slot(store: RuleStore, place: str) -> None:
     """Drops the slot, so that the server keeps no log for it. Raises DBAPIError while a capture runs."""
     drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = :slot"
     with store.engine.begin() as connection:
-        connection.execute(text(drop), {"slot": slot_of(store, place)})
+        connection.execute(text(drop), {"slot": slot_name(store, place)})
 
 
 def slot_status(store: RuleStore, place: str) -> dict[str, Any] | None:
     """The slot's `wal_status` (`lost`: unusable), whether it is `active`, and `kept_bytes`, the size of the log kept for it."""
     with store.engine.connect() as connection:
-        found = connection.execute(SLOT, {"slot": slot_of(store, place)}).mappings().one_or_none()
+        found = connection.execute(SLOT, {"slot": slot_name(store, place)}).mappings().one_or_none()
         return dict(found) if found else None
 
 
@@ -54,7 +54,7 @@ class ReplicationFeed:
     """Reads the changes of a store from its slot for one control log. Raises Busy if another reader uses the slot."""
 
     def __init__(self, store: RuleStore, place: str):
-        self._store, self._place, self._slot = store, place, slot_of(store, place)
+        self._store, self._place, self._slot = store, place, slot_name(store, place)
         self._open, self._decoder = ExitStack(), Decoder()
         self._end = 0  # position in the server's log of the last commit that was returned
         self._told_at = 0.0

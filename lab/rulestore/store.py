@@ -15,9 +15,9 @@ from sqlalchemy import func, select, update
 
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.words import expected, plain
-from lab.rulestore.create import create
-from lab.rulestore.databases import INSERTS, connected, database_url, shown
+from lab.model.words import expected_message, plain_text
+from lab.rulestore.create import create_tables
+from lab.rulestore.databases import INSERTS, database_url, open_database, shown
 from lab.rulestore.tables import (
     RULE_ANSWERS,
     RULE_CAPTURES,
@@ -63,8 +63,8 @@ class RuleStore:
             raise ValueError(
                 f"--store: not the URL of a rule store, expected one such as {EXAMPLES}"
             ) from None
-        self.engine = connected(self.url, json_deserializer=read_row)
-        create(self.engine)
+        self.engine = open_database(self.url, json_deserializer=read_row)
+        create_tables(self.engine)
 
     def __repr__(self) -> str:
         return shown(self.url)
@@ -79,13 +79,15 @@ class RuleStore:
         asked: Any = parse_message(message, self.schema)
         if asked.kind == "control":
             raise BadRule(
-                expected("ruleState", "CONTROL", "a rule: commands go to the control log, not to the table")
+                expected_message(
+                    "ruleState", "CONTROL", "a rule: commands go to the control log, not to the table"
+                )
             )
         if asked.kind == "delete":
             return self.delete(asked.rule_id, by)
         if asked.kind == "state":
             return self.set_state(asked.rule_id, asked.state, by)
-        row = row_of(asked.rule) | {"changed_by": by or getpass.getuser()}
+        row = rule_to_row(asked.rule) | {"changed_by": by or getpass.getuser()}
         with self.engine.begin() as connection:
             changed = connection.execute(update(RULES).where(RULES.c.rule_id == asked.rule_id).values(row))
             if not changed.rowcount:
@@ -103,7 +105,7 @@ class RuleStore:
         edit = update(RULES).where(RULES.c.rule_id == rule_id, RULES.c.disabled.is_(False))
         with self.engine.begin() as connection:
             if not connection.execute(edit.values(values | {"changed_by": by or getpass.getuser()})).rowcount:
-                raise BadRule(expected("ruleId", rule_id, f"a rule of {self} that is not disabled"))
+                raise BadRule(expected_message("ruleId", rule_id, f"a rule of {self} that is not disabled"))
 
     # -- what is there
 
@@ -194,7 +196,7 @@ class RuleStore:
 # -- rows and messages -------------------------------------------------------------------------------------------------
 
 
-def row_of(rule: Rule) -> dict[str, Any]:
+def rule_to_row(rule: Rule) -> dict[str, Any]:
     """A rule as the columns of its row."""
     attributes = rule.to_dict()
     return {
@@ -206,7 +208,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
         "aggregator_function_type": rule.function,
         "unique_fields": list(rule.unique) or None,
         "limit_operator_type": rule.operator,
-        "limit_value": plain(rule.limit),
+        "limit_value": plain_text(rule.limit),
         "window_seconds": rule.window_ms // 1000,
         "action": rule.action,
         "ttl_seconds": rule.ttl_ms // 1000 or None,
@@ -227,7 +229,7 @@ def row_of(rule: Rule) -> dict[str, Any]:
     }
 
 
-def message_of(change: Change, identity: str) -> str:
+def change_to_message(change: Change, identity: str) -> str:
     """The control message of a change. It contains the number of the change, so that a capture can recognize it.
 
     >>> message_of(Change(7, 1, {"disabled": True}), "5eed")
@@ -266,7 +268,7 @@ def message_of(change: Change, identity: str) -> str:
     return json.dumps({name: value for name, value in message.items() if value is not None}, default=str)
 
 
-def change_of(message: str) -> tuple[str, int] | None:
+def change_in_message(message: str) -> tuple[str, int] | None:
     """The (identity of the store, number of the change) in a control message, if there is one.
 
     >>> change_of('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')

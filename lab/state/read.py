@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.ledger import Ledger, Plan
-from lab.engine.checkpoint.record import mark, read_record, saved
+from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, halves, shown_value
+from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
 from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
 from lab.model.aggregation import SPOKE, WHERE
-from lab.model.alerts import utc
+from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rules import Rule, meaning
+from lab.model.rules import Rule, rule_in_english
 from lab.model.schema import Schema
 from lab.model.words import html_table
 from lab.state.placement import by_range
@@ -51,7 +51,7 @@ class KeyGroupState:
 
     def row(self) -> tuple[str, ...]:
         """The values as text, in the order of COLUMNS."""
-        oldest, newest = ("" if time is None else utc(time) for time in (self.oldest, self.newest))
+        oldest, newest = ("" if time is None else utc_text(time) for time in (self.oldest, self.newest))
         counts = (
             f"{self.groups:,}",
             f"{self.events:,}",
@@ -103,7 +103,7 @@ class State:
         )
 
     def _repr_html_(self) -> str:
-        rules = [(rule.rule_id, rule.version, rule.state, meaning(rule)) for rule in self.rules]
+        rules = [(rule.rule_id, rule.version, rule.state, rule_in_english(rule)) for rule in self.rules]
         tables = html_table(("rule", "version", "state", "meaning"), rules), html_table(COLUMNS, self.table())
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
@@ -120,7 +120,7 @@ class Reader:
         self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
         while True:
-            newest = saved(checkpoint)
+            newest = last_saved_mark(checkpoint)
             if newest is None:
                 raise ValueError(f"checkpoint {checkpoint}: no epoch was saved yet, there is no state")
             done = newest["epoch"]
@@ -129,7 +129,7 @@ class Reader:
                 self._read(checkpoint, done)
                 return
             except FileGone:  # a running engine may have saved another epoch meanwhile
-                if epoch is not None or (saved(checkpoint) or {}).get("epoch") == done:
+                if epoch is not None or (last_saved_mark(checkpoint) or {}).get("epoch") == done:
                     raise
 
     def _read(self, checkpoint: Path | str, done: int) -> None:
@@ -141,7 +141,9 @@ class Reader:
         self.chain = self.files.find(self.epoch, begins=False)[0]
         self._rows = [self.files.read(file) for file in self.chain]
         folder = Durable(checkpoint)
-        self.ledger, _ = ledger.load(folder, mark(checkpoint, self.epoch)["ledger"], self.settings.schema)
+        self.ledger, _ = ledger.load_ledger(
+            folder, mark_at_end_of(checkpoint, self.epoch)["ledger"], self.settings.schema
+        )
 
     def held(self) -> Iterator[tuple[Plan, pa.Table]]:
         """The stored events of each route, without those that were taken back."""
@@ -264,7 +266,7 @@ def _numbers(schema: Schema, plan: Plan, key: Mapping[str, Any]) -> dict[str, in
         whole = (
             digest(value) if not field.numeric else [int(value.scaleb(field.scale)) if field.scale else value]
         )
-        numbers |= dict(zip(halves(schema, name), whole))
+        numbers |= dict(zip(field_columns(schema, name), whole))
     return numbers
 
 
@@ -282,7 +284,7 @@ def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
         if name.startswith(WHERE):
             shown[f"where {name.removeprefix(WHERE)}"] = event.get(f"value:{name}") is not None
             continue
-        numbers = [event.get(f"value:{half}") for half in halves(schema, name)]
+        numbers = [event.get(f"value:{half}") for half in field_columns(schema, name)]
         known = [number for number in numbers if number is not None]
         shown[name] = shown_value(schema.field(name), known) if known else None
     return shown

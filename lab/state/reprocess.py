@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.lease import Lease
-from lab.engine.checkpoint.record import new_id, read_record, saved, write_record
+from lab.engine.checkpoint.record import last_saved_mark, new_id, read_record, write_record
 
 
 @dataclass(frozen=True)
@@ -43,5 +43,5 @@ def reprocess(checkpoint: Path | str) -> Reprocessed:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(Durable(checkpoint), "a reprocess"):
         write_record(checkpoint, (read_record(checkpoint) or record) | new_id())
-        newest = saved(checkpoint)
+        newest = last_saved_mark(checkpoint)
     return Reprocessed(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

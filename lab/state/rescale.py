@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.lease import Lease
-from lab.engine.checkpoint.record import read_record, saved, write_record
+from lab.engine.checkpoint.record import last_saved_mark, read_record, write_record
 from lab.engine.windows.statefiles import StateFiles
 from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
@@ -25,7 +25,7 @@ class CannotRescale(ValueError):
 
 
 @dataclass(frozen=True)
-class Layout:
+class KeyGroupLayout:
     """The partition and the bytes of each key-group, in order of the key-groups."""
 
     parallelism: int
@@ -45,8 +45,8 @@ class Rescaled:
     """The result of a rescale, or of a dry run. `move`: what other tasks will read; the files stay where they are."""
 
     checkpoint: Path | str
-    before: Layout
-    after: Layout
+    before: KeyGroupLayout
+    after: KeyGroupLayout
     move: Move
     dry_run: bool = False
 
@@ -111,14 +111,14 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
         sizes = _sizes(checkpoint, key_groups)
         if not dry_run:
             write_record(checkpoint, record | {"parallelism": to})
-    old, new = (Layout(p, tuple(by_range(key_groups, p)), sizes) for p in (before, to))
+    old, new = (KeyGroupLayout(p, tuple(by_range(key_groups, p)), sizes) for p in (before, to))
     return Rescaled(checkpoint, old, new, moves(old.partition, new.partition, sizes), dry_run)
 
 
 def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
     """The approximate size of each key-group in bytes."""
     sizes: Counter[int] = Counter()
-    if newest := saved(checkpoint):
+    if newest := last_saved_mark(checkpoint):
         files = StateFiles(Durable(checkpoint), 0, key_groups - 1)
         for file in files.find(newest["epoch"], begins=False)[0]:
             sizes.update(files.sizes(file))

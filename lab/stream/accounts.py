@@ -36,7 +36,7 @@ Event = dict[str, Any]
 Steps = list[tuple[int, Event]]  # ms after the case begins, the event
 
 
-class World:
+class AccountWorld:
     """What the accounts of a seed are like."""
 
     def __init__(self, seed: int):

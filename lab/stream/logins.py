@@ -11,12 +11,12 @@ from lab.stream.simulate import (
     Label,
     Labelled,
     Script,
-    amount,
+    assign_ids_and_times,
     by_start,
-    generators,
-    play,
-    stamp,
-    ticks,
+    merge_scripts,
+    random_amount,
+    random_generators,
+    tick_times,
     to_json,
 )
 
@@ -26,7 +26,7 @@ EPISODES = ("guessing_one_ip", "guessing_many_ips", "stuffing", "takeover", "tra
 
 
 @dataclass(frozen=True)
-class Place:
+class LoginPlace:
     """The address, device and country of a user's actions."""
 
     ip: str
@@ -34,7 +34,7 @@ class Place:
     country: str
 
     def event(self, user: int, action: str, minor_units: int | None = None) -> Event:
-        paid = None if minor_units is None else amount(minor_units)
+        paid = None if minor_units is None else random_amount(minor_units)
         return {"userId": user, "action": action, **vars(self), "amount": paid}
 
 
@@ -45,13 +45,13 @@ class Logins:
     line = staticmethod(to_json)
 
     def __init__(self, seed: int, users: int = 2_000):
-        self.random, self._planted, self.disorder = generators(seed)
+        self.random, self._planted, self.disorder = random_generators(seed)
         self._homes = [self._home() for _ in range(users)]
 
-    def _home(self) -> Place:
+    def _home(self) -> LoginPlace:
         rng = self.random
         ip = f"198.18.{rng.randrange(256)}.{rng.randrange(1, 255)}"
-        return Place(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
+        return LoginPlace(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
 
     def ordinary(self, time: int) -> Script:
         """An ordinary session: sometimes a wrong password or a reset, a login, and up to three payments."""
@@ -72,7 +72,7 @@ class Logins:
         who: dict[str, int | str] = {"userId": user}
         at_home, country = homes[user], rng.choice([c for c in COUNTRIES if c != homes[user].country])
         ips = [f"203.0.113.{host}" for host in rng.sample(range(1, 255), 20)]
-        away, *others = [Place(ip, rng.choice(DEVICES), country) for ip in ips]
+        away, *others = [LoginPlace(ip, rng.choice(DEVICES), country) for ip in ips]
         if kind == "guessing_one_ip":  # 8-20 wrong passwords, one each 10 s, and then perhaps the right one
             steps = [(i * 10_000, away.event(user, "login_failed")) for i in range(rng.randint(8, 20))]
             steps += [(steps[-1][0] + 10_000, away.event(user, "login"))] * rng.randint(0, 1)
@@ -89,7 +89,7 @@ class Logins:
             for offset in (180_000, 240_000):
                 steps.append((later + offset, away.event(user, "payment", rng.randint(400_00, 900_00))))
         elif kind == "traveller":  # harmless: the own device shows up in another country
-            away = Place(away.ip, at_home.device, country)
+            away = LoginPlace(away.ip, at_home.device, country)
             steps = [(0, at_home.event(user, "login")), (40 * MINUTE_MS, away.event(user, "login"))]
             steps.append((43 * MINUTE_MS, away.event(user, "payment", rng.randint(5_00, 150_00))))
         else:
@@ -108,10 +108,12 @@ def labelled_logins(
     """`logins`, each with the label of its episode (None: an ordinary session)."""
     make = Logins(seed, users)
     scripts = by_start(
-        map(make.ordinary, ticks(make.random, start_ms, rate_per_s, ())),
+        map(make.ordinary, tick_times(make.random, start_ms, rate_per_s, ())),
         (make.planted(number, start_ms + at, kind) for number, (at, kind) in enumerate(planted, start=1)),
     )
-    return itertools.islice(stamp(make.disorder, play(scripts), make.id_field), events)
+    return itertools.islice(
+        assign_ids_and_times(make.disorder, merge_scripts(scripts), make.id_field), events
+    )
 
 
 def logins(seed: int, events: int | None, **settings) -> Iterator[Event]:

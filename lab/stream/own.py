@@ -18,7 +18,7 @@ from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
-from lab.stream.simulate import Event, Label, Script, generators, json_value
+from lab.stream.simulate import Event, Label, Script, json_value, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example
 CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
@@ -26,7 +26,7 @@ SURGE, SURGE_MS = 60, 2_000  # events of a burst, and how long it takes
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Own:
+class OwnSchemaScripts:
     """Generates the scripts of a schema's events: ordinary ones, and bursts in which one group is very active.
 
     >>> from lab.model.schema import FLIGHTS
@@ -39,7 +39,7 @@ class Own:
     kinds = ("surge",)
 
     def __init__(self, schema: Schema, seed: int):
-        self.random, self._planted, self.disorder = generators(seed)
+        self.random, self._planted, self.disorder = random_generators(seed)
         # if several fields form the id, the last one counts up
         self.id_field, self.time_field, self._schema = schema.id_fields[-1], schema.time_field, schema
         others = [field for field in schema.fields if field.name not in (self.id_field, self.time_field)]
@@ -85,7 +85,7 @@ class Own:
         return value == "true" if field.type == "boolean" else value
 
 
-class Recorded:
+class RecordedLines:
     """Recorded lines as scripts for a player: one event each, unchanged."""
 
     kinds: tuple[str, ...] = ()

@@ -23,8 +23,8 @@ from lab.model.schema import Schema
 from lab.model.times import now_ms
 from lab.stream.background import Background
 from lab.stream.logins import Logins
-from lab.stream.own import Own, Recorded
-from lab.stream.simulate import Burst, Label, Payments, spike, stamp
+from lab.stream.own import OwnSchemaScripts, RecordedLines
+from lab.stream.simulate import Label, Payments, PlantedBurst, assign_ids_and_times, live_burst
 
 CHUNK = 5_000  # at most so many events are appended at once, so that a change of the rate takes effect soon
 CLOCK_JUMP_MS = 1_000  # the clock was set, or the machine was suspended
@@ -115,22 +115,22 @@ class Player(Background):
         self.sent, self.planted = 0, 0  # events; those of them that are of bursts
         self._ask, self.refused = ask, Counter()
         if lines is not None:
-            self._make: Any = Recorded(lines)
+            self._make: Any = RecordedLines(lines)
         else:
-            self._make = made(seed, **settings) if made else Own(cast(Schema, schema), seed)
+            self._make = made(seed, **settings) if made else OwnSchemaScripts(cast(Schema, schema), seed)
         self.bursts = Counter(dict.fromkeys(self.kinds, 0))
         self._sink, self._every_s, self._seconds = sink, every_s, seconds
         self._clock, self._wall, self._lock = clock, wall, Lock()
         self._kinds = itertools.cycle(self.kinds)
         self._burst_every_s = burst_every_s if burst_every_s and self.kinds else float("inf")
-        self._asked: deque[str | Burst] = deque()
+        self._asked: deque[str | PlantedBurst] = deque()
         # later steps of ordinary scripts, and all of the planted ones: their time in s, as the player counts it
         self._waiting: list[tuple[float, int, dict]] = []
         self._bursting: list[tuple[float, int, dict, Label]] = []
         self._order = itertools.count()
         self._due: deque[Due] = deque()
         names = self._make.id_field, self._make.time_field
-        self._stamped = stamp(self._make.disorder, iter(self._due.popleft, None), *names)
+        self._stamped = assign_ids_and_times(self._make.disorder, iter(self._due.popleft, None), *names)
         self._newest_ms = 0
         self._paused_at: float | None = None
         self._begin(rate)
@@ -179,9 +179,9 @@ class Player(Background):
                 self._paused_at = None
                 self._offset_ms = self._wall() - self._now() * 1000
 
-    def burst(self, kind: str | Burst) -> None:
-        """Starts one burst now; a `Burst` gives its size. Raises ValueError for an unknown kind."""
-        if (name := kind.kind if isinstance(kind, Burst) else kind) not in self.kinds:
+    def burst(self, kind: str | PlantedBurst) -> None:
+        """Starts one burst now; a `PlantedBurst` gives its size. Raises ValueError for an unknown kind."""
+        if (name := kind.kind if isinstance(kind, PlantedBurst) else kind) not in self.kinds:
             raise ValueError(f"burst: {name!r}, expected one of {', '.join(self.kinds)}")
         self._asked.append(kind)
 
@@ -260,10 +260,10 @@ class Player(Background):
             self._asked.append(next(self._kinds))
         while self._asked:
             burst = self._asked.popleft()
-            kind = burst.kind if isinstance(burst, Burst) else burst
+            kind = burst.kind if isinstance(burst, PlantedBurst) else burst
             self.bursts[kind] += 1
             if isinstance(self._make, Payments) and kind == burst:
-                burst = spike(kind, self.rate)
+                burst = live_burst(kind, self.rate)
             _, steps, label = self._make.planted(self.bursts.total(), 0, burst)
             for offset_ms, fields in steps:
                 heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))

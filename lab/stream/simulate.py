@@ -2,7 +2,7 @@
 
 A generator plays *scripts*. A script starts at one moment and is a list of steps `(offset_ms, fields)`: an
 ordinary payment is a script of one step, a login session has a few, an account takeover has its own.
-`play` interleaves them in time order, `stamp` numbers the events and shakes their times a little:
+`merge_scripts` interleaves them in time order, `assign_ids_and_times` numbers the events and shakes their times a little:
 
     arrival    1      2      3      4      5            event 3 is late, event 4 repeats the newest time;
     time     ──●──────●──────┊──────●──────●──►         no event trails the newest time by more than
@@ -64,7 +64,7 @@ def json_value(value: int | str | Decimal | None) -> str:
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
 
 
-def amount(minor_units: int) -> Decimal:
+def random_amount(minor_units: int) -> Decimal:
     """In units of money.
 
     >>> amount(350)
@@ -76,7 +76,9 @@ def amount(minor_units: int) -> Decimal:
 # ---------------------------------------------------------------- time
 
 
-def ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]) -> Iterator[int]:
+def tick_times(
+    rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[int, int]]
+) -> Iterator[int]:
     """An endless iterator: one time in each slot of 1/rate s, none inside a lull `(ms after the start, span_ms)`."""
     for slot in itertools.count():
         first, end = int(slot * 1000 / rate_per_s), int((slot + 1) * 1000 / rate_per_s)
@@ -85,7 +87,7 @@ def ticks(rng: Random, start_ms: int, rate_per_s: float, lulls: Sequence[tuple[i
             yield start_ms + tick
 
 
-def play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
+def merge_scripts(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
     """The steps of all scripts in time order. Scripts come by start time and may be endless."""
     waiting: list[tuple[int, int, Event, Label | None]] = []
     order = itertools.count()
@@ -99,7 +101,7 @@ def play(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]
         yield time, fields, whose
 
 
-def stamp(
+def assign_ids_and_times(
     rng: Random,
     played: Iterable[tuple[int, Event, Label | None]],
     id_field: str,
@@ -117,7 +119,7 @@ def stamp(
         yield {id_field: number, time_field: time, **fields}, label
 
 
-def generators(seed: int) -> tuple[Random, Random, Random]:
+def random_generators(seed: int) -> tuple[Random, Random, Random]:
     """Separate random generators for ordinary events, planted episodes and disorder, so that they do not affect each other."""
     return Random(f"{seed}/ordinary"), Random(f"{seed}/planted"), Random(f"{seed}/disorder")
 
@@ -126,7 +128,7 @@ def by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
     return heapq.merge(*scripts, key=lambda script: script[0])
 
 
-def episodes(labelled: Iterable[Labelled]) -> list[dict]:
+def planted_episodes(labelled: Iterable[Labelled]) -> list[dict]:
     """The side file: one entry per planted episode that has events, in order of its number."""
     found: dict[Label, list[tuple[int, int]]] = {}
     for event, label in labelled:
@@ -153,7 +155,7 @@ BURSTS = {"pair": ("payeeId", "beneficiaryId"), "beneficiary": ("beneficiaryId",
 
 
 @dataclass(frozen=True)
-class Burst:
+class PlantedBurst:
     """Planted payments that one of the Flink demo's rules catches, spread evenly over `span_ms`.
 
     `pair`: one payee pays one beneficiary (rule 1). `beneficiary`: many payees pay one (rule 3).
@@ -171,7 +173,7 @@ SPIKES = {"pair": (3, 21_000_000), "beneficiary": (12, 10_500_000), "surge": (12
 SPIKE_MS = 2_000
 
 
-def spike(kind: str, rate_per_s: float) -> Burst:
+def live_burst(kind: str, rate_per_s: float) -> PlantedBurst:
     """A short burst for a live stream of this rate. A surge more than doubles the payments of its type.
 
     >>> spike("surge", 200).payments, spike("pair", 200).payments
@@ -180,13 +182,13 @@ def spike(kind: str, rate_per_s: float) -> Burst:
     count, total = SPIKES[kind]
     if kind == "surge":
         count = max(count, math.ceil(1.2 * rate_per_s))
-    return Burst(kind, 0, SPIKE_MS, count, total)
+    return PlantedBurst(kind, 0, SPIKE_MS, count, total)
 
 
-def spikes(every_ms: int = 10_000) -> Iterator[Burst]:
+def live_bursts(every_ms: int = 10_000) -> Iterator[PlantedBurst]:
     """An endless iterator of short bursts for a live stream, one kind after the other."""
     for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
-        yield Burst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
+        yield PlantedBurst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
 
 
 class Payments:
@@ -196,14 +198,14 @@ class Payments:
     line = staticmethod(to_json)
 
     def __init__(self, seed: int, payees: int = 100_000, beneficiaries: int = 100_000):
-        self.random, self._planted, self.disorder = generators(seed)
+        self.random, self._planted, self.disorder = random_generators(seed)
         self._payees, self._beneficiaries = payees, beneficiaries
 
     def ordinary(self, time: int) -> Script:
         """One payment."""
         return time, [(0, self._payment(self.random))], None
 
-    def planted(self, number: int, start: int, burst: Burst) -> Script:
+    def planted(self, number: int, start: int, burst: PlantedBurst) -> Script:
         """The payments of a burst, from `start` on."""
         rng = self._planted
         first = self._payment(rng)
@@ -213,7 +215,7 @@ class Payments:
         for i, weight in enumerate(weights):
             given = dict(shared)
             if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
-                given["paymentAmount"] = amount(-(-burst.total * 100 * weight // sum(weights)))
+                given["paymentAmount"] = random_amount(-(-burst.total * 100 * weight // sum(weights)))
             steps.append((burst.span_ms * i // max(burst.payments - 1, 1), self._payment(rng) | given))
         return start, steps, Label(number, burst.kind, tuple(shared.items()))
 
@@ -222,7 +224,7 @@ class Payments:
             "payeeId": rng.randrange(self._payees),
             "beneficiaryId": rng.randrange(self._beneficiaries),
             "paymentType": rng.choice(("CSH", "CRD")),
-            "paymentAmount": amount(rng.randint(5_00, 20_00)),
+            "paymentAmount": random_amount(rng.randint(5_00, 20_00)),
         }
 
 
@@ -233,23 +235,25 @@ def labelled_payments(
     rate_per_s: float = 500,
     payees: int = 100_000,
     beneficiaries: int = 100_000,
-    bursts: Iterable[Burst] = (),
+    bursts: Iterable[PlantedBurst] = (),
     lulls: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Labelled]:
     """`payments`, each with the label of its burst (None: an ordinary payment)."""
     make = Payments(seed, payees, beneficiaries)
     scripts = by_start(
-        map(make.ordinary, ticks(make.random, start_ms, rate_per_s, lulls)),
+        map(make.ordinary, tick_times(make.random, start_ms, rate_per_s, lulls)),
         (make.planted(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
     )
-    return itertools.islice(stamp(make.disorder, play(scripts), make.id_field), events)
+    return itertools.islice(
+        assign_ids_and_times(make.disorder, merge_scripts(scripts), make.id_field), events
+    )
 
 
 def payments(seed: int, events: int | None, **settings) -> Iterator[Event]:
     """Payments in the spirit of the Flink demo: amounts 5.00-20.00, types CSH and CRD.
 
     `settings` are those of `labelled_payments`; `events=None` is endless. `bursts` come in order of `at_ms` and
-    may be endless too, see `spikes`.
+    may be endless too, see `live_bursts`.
     """
     return (event for event, _ in labelled_payments(seed, events, **settings))
 

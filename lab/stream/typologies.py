@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
-from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, Event, Steps, World
+from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, AccountWorld, Event, Steps
 
 START_MS = 1_704_067_200_000  # 2024-01-01
 FIRST_CASE = 21 * DAY_MS  # before it there is only background, so that histories exist
@@ -29,7 +29,7 @@ class Typology:
     name: str
     meaning: str
     rule: str
-    case: Callable[[World, int, int], Steps]  # world, account, number of the case
+    case: Callable[[AccountWorld, int, int], Steps]  # world, account, number of the case
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
@@ -38,7 +38,7 @@ def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
     return [*steps, *((end + after, event) for after, event in more)]
 
 
-def _of_sensor(sensor: int, values: list[float], apart_ms: int) -> Callable[[World, int, int], Steps]:
+def _of_sensor(sensor: int, values: list[float], apart_ms: int) -> Callable[[AccountWorld, int, int], Steps]:
     return lambda world, account, number: [
         (n * apart_ms, world.reading(SENSORS + sensor + number, value)) for n, value in enumerate(values)
     ]
@@ -252,7 +252,7 @@ def labelled_events(seed: int = 1) -> list[LabelledEvent]:
     >>> len(events) > 10_000, {each.typology for each in events} == {"", *(each.name for each in TYPOLOGIES)}
     (True, True)
     """
-    world = World(seed)
+    world = AccountWorld(seed)
     timed = [(time, event, "", 0) for time, event in world.background()]
     for place, typology in enumerate(TYPOLOGIES):
         for number in range(CASES):

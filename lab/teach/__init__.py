@@ -12,8 +12,8 @@ from pathlib import Path
 
 from lab.model.language import say as _say
 from lab.teach import progress as _progress
-from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Value, Verdict
-from lab.teach.learner import looked_at, shown
+from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict
+from lab.teach.learner import answer_text, plain_or_raised
 
 ANSWERS = Path(__file__).with_name("answers.json")  # made from the lessons' sources: `make lessons`
 _wrong: dict[str, list[str]] = {}  # exercise -> the wrong answers so far
@@ -31,7 +31,9 @@ def check(exercise: str | float, answer: object, *given: object) -> Verdict:
     >>> check("3.4", 864_000)
     ✗ That is in ms. The answer is in whole seconds.
     """
-    return _with_hints(str(exercise), exercise_of(exercise).judge(answer, *given), shown(looked_at(answer)))
+    return _with_hints(
+        str(exercise), exercise_of(exercise).judge(answer, *given), answer_text(plain_or_raised(answer))
+    )
 
 
 def check_function(exercise: str | float, function: Callable) -> Verdict:
@@ -93,7 +95,7 @@ class NoExercise(KeyError):
         return [f"KeyError: {self.args[0]}"]
 
 
-def exercise_of(name: str | float) -> Value | Function:
+def exercise_of(name: str | float) -> ValueExercise | FunctionExercise:
     """An exercise by its name: lesson, dot, number. Raises KeyError."""
     name = str(name)
     lesson = name.partition(".")[0]
@@ -117,7 +119,7 @@ def _with_hints(exercise: str, verdict: Verdict, answer: str) -> Verdict:
     """
     if "LAB_GRADING" in os.environ:
         assert verdict.state == RIGHT, verdict.text
-    _progress.note(exercise, verdict, answer)
+    _progress.record_result(exercise, verdict, answer)
     if verdict.state == OPEN:
         how = _say('{text}; lab.hint("{exercise}") gives a hint', text=verdict.text, exercise=exercise)
         return Verdict(OPEN, how)

@@ -7,8 +7,8 @@ import ipywidgets as widgets
 
 from lab.model.language import say
 from lab.teach import titles
-from lab.teach.progress import load, reset, saved, solved, watched_by
-from lab.widgets.look import Fit, sentence
+from lab.teach.progress import load_progress, register_board, reset, saved_progress, solved_exercises
+from lab.widgets.look import Fit, sentence_html
 
 MARKS = {True: "✓", False: "○"}
 FILE = "progress.jsonl"
@@ -30,7 +30,7 @@ class Board(widgets.VBox):
             parts += [widgets.HBox(self._buttons()), self.said]
         super().__init__([*parts, Fit()])
         self.add_class("lab")
-        watched_by(self)
+        register_board(self)
         self.update()
 
     def _buttons(self) -> list[widgets.Widget]:
@@ -40,10 +40,10 @@ class Board(widgets.VBox):
 
         def take(change: dict) -> None:
             if change["new"]:
-                count = sum(load(bytes(file["content"]), titles()) for file in change["new"])
+                count = sum(load_progress(bytes(file["content"]), titles()) for file in change["new"])
                 upload.value = ()
                 self.update()
-                self.said.value = sentence(
+                self.said.value = sentence_html(
                     say("Solved exercises that are new here: {count}.", count=count), "good"
                 )
 
@@ -59,7 +59,7 @@ class Board(widgets.VBox):
 
         def forget(_) -> None:
             toggle()
-            self.said.value = sentence(reset())
+            self.said.value = sentence_html(reset())
 
         ask.on_click(toggle)
         sure.on_click(forget)
@@ -67,8 +67,8 @@ class Board(widgets.VBox):
 
     def update(self) -> None:
         """Redraws the table."""
-        done, named = solved(), titles()
-        address = f"data:application/jsonl;base64,{b64encode(saved().encode()).decode()}"
+        done, named = solved_exercises(), titles()
+        address = f"data:application/jsonl;base64,{b64encode(saved_progress().encode()).decode()}"
         self.link.value = (
             f'<a class="lab-link" download="{FILE}" href="{address}">{say("Save as a file")}</a>'
         )

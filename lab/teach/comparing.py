@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from lab.model.language import say
-from lab.teach.learner import Raised, shown
+from lab.teach.learner import Raised, answer_text
 
 TRUTHS = {"True": True, "False": False}
 KINDS = {int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a dictionary"}
@@ -54,7 +54,7 @@ def as_meant(answer: object, expected: object) -> tuple[object, str]:
     return (as_list(answer), "") if isinstance(expected, list) else (answer, "")
 
 
-def same(got: object, expected: object) -> bool:
+def equal_answers(got: object, expected: object) -> bool:
     """Equal, also as floats are equal, or as a tuple equals a list.
 
     >>> same(0.1 + 0.2, 0.3), same((1, 2), [1, 2]), same(True, 1)
@@ -67,13 +67,13 @@ def same(got: object, expected: object) -> bool:
             return math.isclose(got, expected, rel_tol=1e-9)
         got, expected = as_list(got), as_list(expected)
         if isinstance(got, list) and isinstance(expected, list):
-            return len(got) == len(expected) and all(map(same, got, expected))
+            return len(got) == len(expected) and all(map(equal_answers, got, expected))
         return type(got) in (type(expected), *NUMBERS) and got == expected
     except (OverflowError, ValueError, ArithmeticError):  # no float is as large as an integer may be
         return False
 
 
-def difference(got: object, expected: object) -> str:
+def describe_difference(got: object, expected: object) -> str:
     """What a call gave and what was expected; of long lists only what differs.
 
     >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
@@ -84,40 +84,47 @@ def difference(got: object, expected: object) -> str:
     'gave {8, 4}, expected a list: [4, 8]'
     """
     if isinstance(got, Raised):
-        return f"{got}; expected {shown(expected)}"
+        return f"{got}; expected {answer_text(expected)}"
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
         kind = KINDS.get(type(expected))
         a_kind = f"{say(kind)}: " if kind and kind != KINDS.get(type(got)) else ""
         return say(
             "gave {answer}, expected {kind}{expected}",
-            answer=shown(got),
+            answer=answer_text(got),
             kind=a_kind,
-            expected=shown(expected),
+            expected=answer_text(expected),
         )
     if len(got) == len(expected):
-        places = [n for n, (one, other) in enumerate(zip(got, expected)) if not same(one, other)]
-        told = [f"at index {n} it has {shown(got[n])}, expected {shown(expected[n])}" for n in places[:SHOWN]]
+        places = [n for n, (one, other) in enumerate(zip(got, expected)) if not equal_answers(one, other)]
+        told = [
+            f"at index {n} it has {answer_text(got[n])}, expected {answer_text(expected[n])}"
+            for n in places[:SHOWN]
+        ]
         return f"gave different entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
     extra = [entry for entry in got if entry not in expected]
     missing = [entry for entry in expected if entry not in got]
-    parts = [f"{are(extra)} not expected"] * bool(extra) + [f"{are(missing)} missing"] * bool(missing)
-    return f"gave {entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some are repeated'}"
+    parts = [f"{first_entries_and_verb(extra)} not expected"] * bool(extra) + [
+        f"{first_entries_and_verb(missing)} missing"
+    ] * bool(missing)
+    return (
+        f"gave {count_entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some are repeated'}"
+    )
 
 
-def entries(count: int) -> str:
+def count_entries(count: int) -> str:
     """A number of entries, for people."""
     return f"{count} {'entry' if count == 1 else 'entries'}"
 
 
-def are(some: Sequence) -> str:
+def first_entries_and_verb(some: Sequence) -> str:
     """The first of some entries, and the verb.
 
     >>> are([16]), are([1, 2, 3, 4])
     ('16 is', '1, 2, 3, … are')
     """
-    return f"{listed(some)} {'is' if len(some) == 1 else 'are'}"
+    return f"{list_first_entries(some)} {'is' if len(some) == 1 else 'are'}"
 
 
-def listed(entries: Sequence) -> str:
+def list_first_entries(entries: Sequence) -> str:
     """The first entries, for people."""
-    return ", ".join(map(shown, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)
+    return ", ".join(map(answer_text, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)

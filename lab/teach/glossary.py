@@ -26,18 +26,18 @@ class Entry:
     meaning: str
 
 
-def entries(sources: list[Path]) -> list[Entry]:
+def glossary_entries(sources: list[Path]) -> list[Entry]:
     """The rows of all lessons' tables, in the order of the lessons."""
     found = []
     for source in sources:
-        for row in table_of(source.read_text()):
+        for row in lesson_table(source.read_text()):
             words, meaning = (cell.strip() for cell in row.strip("|").split("|", 1))
             plain = re.sub(r"[*`]", "", re.sub(r" \(.*?\)", "", words))
             found.append(Entry(tuple(plain.split(", ")), source.stem.partition("-")[0], meaning))
     return found
 
 
-def table_of(text: str) -> list[str]:
+def lesson_table(text: str) -> list[str]:
     """The rows of a lesson's table of words.
 
     >>> table_of("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
@@ -47,17 +47,17 @@ def table_of(text: str) -> list[str]:
     return table.group(1).splitlines()[2:] if table else []
 
 
-def introduced(sources: list[Path]) -> dict[str, Entry]:
+def first_explanations(sources: list[Path]) -> dict[str, Entry]:
     """Each word with the row that explains it first."""
     first: dict[str, Entry] = {}
-    for entry in entries(sources):
+    for entry in glossary_entries(sources):
         for word in entry.words:
             first.setdefault(word, entry)
     return first
 
 
-def page(sources: list[Path]) -> str:
+def glossary_page(sources: list[Path]) -> str:
     """docs/glossary.md."""
-    words = sorted(introduced(sources).items(), key=lambda item: item[0].lower())
+    words = sorted(first_explanations(sources).items(), key=lambda item: item[0].lower())
     rows = [f"| {word} | {int(entry.lesson)} | {entry.meaning} |\n" for word, entry in words]
     return HEAD + "".join(rows)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from lab.model.jsontext import BadRecord, is_text, read_object
-from lab.model.words import expected, visible
+from lab.model.words import escape_control_characters, expected_message
 from lab.teach import exercise_of, titles
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.learner import shown
+from lab.teach.learner import answer_text
 from lab.teach.replay import is_right, read_answer
 
 LONGEST = 64 << 10  # bytes of a line
@@ -42,7 +42,7 @@ def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
     bad = []
     for file in sorted(folder.rglob("*.jsonl")):
         wrong, first = 0, ""  # not a sentence for each: a small file may have millions of bad lines
-        name = visible(str(file.relative_to(folder)))
+        name = escape_control_characters(str(file.relative_to(folder)))
         if not (opened := _opened(file)):
             bad.append(f"{name} is left out: it is no file that can be read")
             continue
@@ -52,7 +52,7 @@ def read_hand_ins(folder: Path) -> tuple[dict[str, list[dict]], list[str]]:
                 stumble = _stumble(line)
                 if lines and stumble["learner"] != lines[0]["learner"]:
                     raise BadRecord(
-                        f"of learner {shown(stumble['learner'])}, the first is of {shown(lines[0]['learner'])}"
+                        f"of learner {answer_text(stumble['learner'])}, the first is of {answer_text(lines[0]['learner'])}"
                     )
             except BadRecord as error:
                 wrong, first = wrong + 1, first or f"line {number}: {error}"
@@ -134,16 +134,18 @@ def _stumble(line: bytes) -> dict[str, Any]:
         raise BadRecord(f"a line longer than {LONGEST:,} bytes, or a file larger than {LARGEST:,}")
     found = read_object(line.decode(errors="replace"))
     if not isinstance(found, dict):
-        raise BadRecord(expected("line", found, "an object"))
+        raise BadRecord(expected_message("line", found, "an object"))
     if type(at := found.get("at")) is not int or not 0 <= at < LAST:
-        raise BadRecord(expected("at", at, "seconds since the epoch"))
+        raise BadRecord(expected_message("at", at, "seconds since the epoch"))
     for name in TEXTS:
         value = found.get(name, "")
         if not isinstance(value, str) or not is_text(value):
-            raise BadRecord(expected(name, value, "a text"))
+            raise BadRecord(expected_message(name, value, "a text"))
     for name in ("learner", "state"):
         if not found.get(name):
-            raise BadRecord(expected(name, found.get(name), "a text"))
+            raise BadRecord(expected_message(name, found.get(name), "a text"))
     if "exercise" in found and found["exercise"] not in titles():
-        raise BadRecord(expected("exercise", found["exercise"], "an exercise of a lesson, such as 3.4"))
+        raise BadRecord(
+            expected_message("exercise", found["exercise"], "an exercise of a lesson, such as 3.4")
+        )
     return found

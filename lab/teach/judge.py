@@ -17,8 +17,26 @@ from random import Random
 from typing import Any
 
 from lab.model.language import say
-from lab.teach.comparing import KINDS, are, as_list, as_meant, difference, entries, is_open, same
-from lab.teach.learner import COMPUTING_S, Raised, TooLong, called, looked_at, said, shown, within
+from lab.teach.comparing import (
+    KINDS,
+    as_list,
+    as_meant,
+    count_entries,
+    describe_difference,
+    equal_answers,
+    first_entries_and_verb,
+    is_open,
+)
+from lab.teach.learner import (
+    COMPUTING_S,
+    Raised,
+    TooLong,
+    answer_text,
+    call_plainly,
+    call_with_time_limit,
+    error_text,
+    plain_or_raised,
+)
 
 RIGHT, OPEN, WRONG = "right", "open", "wrong"
 MARKS = {RIGHT: "✓", OPEN: "…", WRONG: "✗"}
@@ -68,7 +86,7 @@ class Mistake:
 
 
 @dataclass(frozen=True)
-class Value:
+class ValueExercise:
     """An exercise whose answer is a value.
 
     `right`: the right one, or a function of what `lab.check` was given beside the answer. `read(answer, *given)` makes what
@@ -85,7 +103,7 @@ class Value:
 
     def judge(self, answer: object, *given: object) -> Verdict:
         """Judges an answer; no answer makes it raise."""
-        plain = answer = looked_at(answer)
+        plain = answer = plain_or_raised(answer)
         if isinstance(answer, Raised):
             return Verdict(WRONG, f"the answer cannot be read: it {answer}")
         if is_open(answer):
@@ -100,10 +118,10 @@ class Value:
         except Refused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
-            unread = f"{shown(answer)} cannot be read: {type(error).__name__}{said(error)}"
+            unread = f"{answer_text(answer)} cannot be read: {type(error).__name__}{error_text(error)}"
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
-        if same(got, expected):
-            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else shown(answer)
+        if equal_answers(got, expected):
+            told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)
             text = say("right: {answer}. {because}", answer=told, because=say(self.because))
             return Verdict(RIGHT, text + word, judged=plain)
         return Verdict(WRONG, (self._typical(answer, got, given) or self._differs(got, expected)) + word)
@@ -113,8 +131,8 @@ class Value:
             if isinstance(mistake.answer, dict) and isinstance(answer, dict):
                 if mistake.answer.items() <= answer.items():
                     return say(mistake.says)
-            elif same(answer, mistake.answer) or (
-                got is not None and same(got, self._reading(mistake, given))
+            elif equal_answers(answer, mistake.answer) or (
+                got is not None and equal_answers(got, self._reading(mistake, given))
             ):
                 return say(mistake.says)
         return ""
@@ -130,9 +148,11 @@ class Value:
         unit = f" ({say(self.unit)})" if self.unit else ""
         kind = KINDS.get(type(expected))
         if kind and kind != KINDS.get(type(got)):
-            return say("expected {kind}{unit}, not {answer}", kind=say(kind), unit=unit, answer=shown(got))
+            return say(
+                "expected {kind}{unit}, not {answer}", kind=say(kind), unit=unit, answer=answer_text(got)
+            )
         if isinstance(expected, dict):
-            wrong = [str(name) for name in expected if not same(got.get(name), expected[name])]
+            wrong = [str(name) for name in expected if not equal_answers(got.get(name), expected[name])]
             return say(
                 "{count} of {all} are not right: {names}",
                 count=len(wrong),
@@ -142,14 +162,14 @@ class Value:
         if isinstance(expected, list):
             extra = [entry for entry in got if entry not in expected]
             missing = sum(entry not in got for entry in expected)
-            parts = [f"{are(extra)} not in the right list"] * bool(extra)
-            parts += [f"{entries(missing)} {'is' if missing == 1 else 'are'} missing"] * bool(missing)
+            parts = [f"{first_entries_and_verb(extra)} not in the right list"] * bool(extra)
+            parts += [f"{count_entries(missing)} {'is' if missing == 1 else 'are'} missing"] * bool(missing)
             return f"not quite: {'; '.join(parts) or 'the order or the number of repeats differs'}"
-        return say("{answer} is not right{unit}", answer=shown(got), unit=unit)
+        return say("{answer} is not right{unit}", answer=answer_text(got), unit=unit)
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionExercise:
     """An exercise whose answer is a function: it is called with each case's arguments, and with drawn ones.
 
     `right` answers what `draw` draws, from small to large: `draw(random, size)` with sizes from 1 to `DRAWS`.
@@ -180,8 +200,10 @@ class Function:
         if is_open(function):
             return Verdict(OPEN, say("not answered yet"))
         if not callable(function):
-            return Verdict(WRONG, say("expected a function, not {answer}", answer=shown(looked_at(function))))
-        verdict = self.judge_answers(self._answers(function), name_of(function))
+            return Verdict(
+                WRONG, say("expected a function, not {answer}", answer=answer_text(plain_or_raised(function)))
+            )
+        verdict = self.judge_answers(self._answers(function), function_name(function))
         if verdict.state == RIGHT and (slow := self._limited(lambda: self.also(function))):
             return Verdict(WRONG, slow)
         return verdict
@@ -195,17 +217,19 @@ class Function:
             return Verdict(WRONG, nothing)
         if all(is_open(answer) for answer in answers):
             return Verdict(OPEN, say("not answered yet"))
-        wrong = next((n for n, (_, right, *_) in enumerate(self.tried) if not same(answers[n], right)), None)
+        wrong = next(
+            (n for n, (_, right, *_) in enumerate(self.tried) if not equal_answers(answers[n], right)), None
+        )
         if wrong is None:
             text = say(
                 "right in all {count} cases. {because}", count=len(self.tried), because=say(self.because)
             )
             return Verdict(RIGHT, text, judged=answers)
         arguments, expected, *why = self.tried[wrong]
-        call = f"{name}({', '.join(map(shown, arguments))})"
-        told = f"{call} {difference(answers[wrong], expected)}"
+        call = f"{name}({', '.join(map(answer_text, arguments))})"
+        told = f"{call} {describe_difference(answers[wrong], expected)}"
         for mistake, its_answers in zip(self.mistakes, self._known):
-            if same(its_answers, answers):
+            if equal_answers(its_answers, answers):
                 return Verdict(WRONG, f"{say(mistake.says)}\n{told}")
         return Verdict(WRONG, told + (f" ({say(why[0])})" if why else ""))
 
@@ -215,7 +239,7 @@ class Function:
 
         def ask() -> None:
             for arguments, *_ in self.tried:
-                answers.append(as_list(called(function, *deepcopy(arguments))))
+                answers.append(as_list(call_plainly(function, *deepcopy(arguments))))
 
         if late := self._limited(ask):
             answers += [Raised(late)] * (len(self.tried) - len(answers))
@@ -223,7 +247,7 @@ class Function:
 
     def _limited(self, does: Callable[[], str | None]) -> str:
         try:
-            return within(COMPUTING_S, does) or ""
+            return call_with_time_limit(COMPUTING_S, does) or ""
         except TooLong:
             return say(
                 "did not finish within {seconds} s: is there a loop that never ends?",
@@ -231,7 +255,7 @@ class Function:
             )
 
 
-def name_of(function: object) -> str:
+def function_name(function: object) -> str:
     """The name of a function; "it" if it has none.
 
     >>> name_of(len), name_of(3)

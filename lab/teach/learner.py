@@ -3,7 +3,7 @@
     function ──► within(2 s of computing) ──► plain() ──► numbers, texts, lists, dictionaries of Python's own
                   └─ TooLong, an error ──► Raised
 
-An object may claim to equal everything, fail when printed, or print a gigabyte. `plain` therefore keeps the types of
+An object may claim to equal everything, fail when printed, or print a gigabyte. `plain_text` therefore keeps the types of
 Python only, turns their subclasses into them, and of anything else keeps how it reads.
 """
 
@@ -41,7 +41,7 @@ class TooLong(BaseException):
     """The function runs on and on; no `except Exception` of its own stops this."""
 
 
-class Odd:
+class OpaqueValue:
     """Something that is no plain value: it equals nothing, and reads as it did."""
 
     def __init__(self, text: str):
@@ -51,7 +51,7 @@ class Odd:
         return self.text
 
 
-def within(seconds: float, function: Callable, *arguments: Any) -> Any:
+def call_with_time_limit(seconds: float, function: Callable, *arguments: Any) -> Any:
     """What a function gives. Raises TooLong in it when it has computed for so long, again and again until it ends.
 
     Works in every thread and on every system. It stops Python code; a single call of compiled code ends by itself first.
@@ -90,7 +90,7 @@ def within(seconds: float, function: Callable, *arguments: Any) -> Any:
 
 
 def _within_a_browser(seconds: float, function: Callable, *arguments: Any) -> Any:
-    """`within` where there is no second thread: the interpreter looks at the clock at each call and each turn of a loop."""
+    """`call_with_time_limit` where there is no second thread: the interpreter looks at the clock at each call and each turn of a loop."""
     monitoring: Any = getattr(sys, "monitoring")  # noqa: B009  (from Python 3.12 on)
     if monitoring.get_tool(WATCH):
         return function(*arguments)  # within another call of this, whose limit holds
@@ -116,27 +116,27 @@ def _raise_in(thread: int, error: Any) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
 
 
-def called(function: Callable, *arguments: Any) -> Any:
+def call_plainly(function: Callable, *arguments: Any) -> Any:
     """What a function gives, made plain, or what it did in place of that. TooLong passes."""
     try:
-        return plain(function(*arguments))
+        return plain_value(function(*arguments))
     except (TooLong, KeyboardInterrupt):
         raise
     except RecursionError:
         return Raised("called itself without end")
     except BaseException as error:  # noqa: BLE001  (a learner's code may raise anything, SystemExit too)
-        return Raised(f"raised {type(error).__name__}{said(error)}")
+        return Raised(f"raised {type(error).__name__}{error_text(error)}")
 
 
-def looked_at(answer: object) -> Any:
+def plain_or_raised(answer: object) -> Any:
     """An answer made plain, or `Raised` with what it did."""
     try:
-        return within(COMPUTING_S, called, lambda: answer)
+        return call_with_time_limit(COMPUTING_S, call_plainly, lambda: answer)
     except TooLong:
         return Raised("takes too long to inspect")
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error's own words behind a colon, if it has any and they can be had.
 
     >>> said(ValueError("no")), said(ValueError())
@@ -149,7 +149,7 @@ def said(error: BaseException) -> str:
     return f": {text[:MAX_SHOWN]}" if text else ""
 
 
-def plain(answer: object) -> Any:
+def plain_value(answer: object) -> Any:
     """An answer of Python's own types only.
 
     >>> import numpy as np
@@ -167,7 +167,7 @@ def _plain(answer: object, deeper: int, room: Iterator[int]) -> Any:
         if issubclass(kind, base):
             return exactly(answer)
     if deeper == 0 or next(room, None) is None:
-        return Odd("…")
+        return OpaqueValue("…")
 
     def each(values: Iterable) -> list:
         return [_plain(value, deeper - 1, room) for value in islice(values, MOST)]
@@ -185,14 +185,18 @@ def _plain(answer: object, deeper: int, room: Iterator[int]) -> Any:
         return set(each(answer))  # type: ignore[arg-type, call-overload]
     if kind.__module__.partition(".")[0] in ARRAYS and hasattr(kind, "tolist"):
         return _plain(answer.tolist(), deeper, room)  # type: ignore[attr-defined]
-    return Odd(shown(answer))
+    return OpaqueValue(answer_text(answer))
 
 
 def _hashable(key: object) -> object:
-    return Odd(shown(key)) if type(key) not in AS_IT_IS and not isinstance(key, (str, int, tuple)) else key
+    return (
+        OpaqueValue(answer_text(key))
+        if type(key) not in AS_IT_IS and not isinstance(key, (str, int, tuple))
+        else key
+    )
 
 
-def shown(answer: object) -> str:
+def answer_text(answer: object) -> str:
     """An answer as it reads, its beginning if it is long, its type if it cannot be printed.
 
     >>> shown([1, 2]), len(shown("x" * 1000)), shown(10**5000)

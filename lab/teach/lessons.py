@@ -38,17 +38,17 @@ SENTENCES = {"words": sentences.words, "messages": sentences.messages}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 
-def built(source: Path, solved: bool = False, language: str = ENGLISH) -> NotebookNode:
+def build_notebook(source: Path, solved: bool = False, language: str = ENGLISH) -> NotebookNode:
     """The notebook of a source; `solved`: with the solutions run after the exercises' stubs."""
-    cells, lesson, exercises = [], lesson_of(source), 0
-    translated = translations.pairs(language, source.stem)
+    cells, lesson, exercises = [], lesson_number(source), 0
+    translated = translations.read_translations(language, source.stem)
     for number, cell in enumerate(_cells(source, solved)):
         tags = _tags(cell)
         exercises += "exercise" in tags
         cell.source = _without_answer(translated.get(cell.source, cell.source))
         if language != ENGLISH:
             cell.source = LESSON_LINK.sub(lambda link: _link(link[1], language), cell.source)
-            if translations.pairs(language, "words"):
+            if translations.read_translations(language, "words"):
                 cell.source = FIRST_CALL.sub(f'lab.speak("{language}")\n', cell.source)
         cell.metadata = {"tags": tags} if tags else {}
         if graded := GRADED.get(next(iter(tags), "")):
@@ -61,28 +61,30 @@ def built(source: Path, solved: bool = False, language: str = ENGLISH) -> Notebo
     return made
 
 
-def answers() -> dict[str, dict]:
+def collect_answers() -> dict[str, dict]:
     """What the notebooks do not tell: solutions by exercise, and of each prediction the right option and why; and titles."""
     found: dict[str, dict] = {"titles": {}, "solutions": {}, "predictions": {}}
-    for source in sources():
+    for source in lesson_sources():
         cells = _cells(source, solved=True)
         solutions = [cell.source for cell in cells if "solution" in _tags(cell)]
-        lesson = lesson_of(source)
+        lesson = lesson_number(source)
         found["solutions"] |= {f"{lesson}.{n}": code for n, code in enumerate(solutions, 1)}
         text = source.read_text()
         if solutions:
             found["titles"][lesson] = text.splitlines()[0].partition(" · ")[2]
         found["titles"] |= {f"{lesson}.{number}": title for number, title in EXERCISE.findall(text)}
-        spoken = [translations.pairs(language, source.stem) for language in translations.languages()]
+        spoken = [
+            translations.read_translations(language, source.stem) for language in translations.languages()
+        ]
         for cell in cells:
             for text in [cell.source, *(pairs[cell.source] for pairs in spoken if cell.source in pairs)]:
-                if asked := prediction(text):
+                if asked := parse_prediction(text):
                     question, _, right, because = asked
                     found["predictions"][question] = [right, because]
     return found
 
 
-def lesson_of(source: Path) -> str:
+def lesson_number(source: Path) -> str:
     """The number of a lesson, as its exercises have it.
 
     >>> lesson_of(Path("03-custom-windows.md")), lesson_of(Path("10-rules-that-say-more.md"))
@@ -99,7 +101,7 @@ def _tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
-def prediction(code: str) -> tuple[str, list[str], str, str] | None:
+def parse_prediction(code: str) -> tuple[str, list[str], str, str] | None:
     """What a cell lets the reader predict: question, options, the right one, why; None if nothing.
 
     >>> prediction('lab.predict("Odd?", ["1", "2"], right=0, because="It is.")')
@@ -127,22 +129,25 @@ def _call(code: str) -> ast.Call:
     return statement.value
 
 
-def sources() -> list[Path]:
+def lesson_sources() -> list[Path]:
     """The lessons, in order."""
     return sorted((FOLDER / "source").glob("*.md"))
 
 
-def notebook_of(source: Path, language: str = ENGLISH) -> Path:
+def notebook_path(source: Path, language: str = ENGLISH) -> Path:
     """The path of a source's notebook."""
     return (FOLDER if language == ENGLISH else FOLDER / language) / f"{source.stem}.ipynb"
 
 
 def languages_of(source: Path) -> list[str]:
     """English, and the languages that a lesson is translated into."""
-    return [ENGLISH, *(name for name in translations.languages() if translations.pairs(name, source.stem))]
+    return [
+        ENGLISH,
+        *(name for name in translations.languages() if translations.read_translations(name, source.stem)),
+    ]
 
 
-def texts(lesson: str) -> dict[str, str]:
+def translatable_texts(lesson: str) -> dict[str, str]:
     """The cells of a lesson that hold words, each with its kind; for README: its paragraphs."""
     if lesson == "README":
         return dict.fromkeys(readme.paragraphs(), "markdown")
@@ -154,23 +159,23 @@ def texts(lesson: str) -> dict[str, str]:
 
 def _link(notebook: str, language: str) -> str:
     """Where a lesson is, seen from a translated one: beside it, or in English above it."""
-    return notebook if translations.pairs(language, Path(notebook).stem) else f"../{notebook}"
+    return notebook if translations.read_translations(language, Path(notebook).stem) else f"../{notebook}"
 
 
-def make() -> None:
+def write_notebooks() -> None:
     """Writes the notebooks, the glossary, the answers and the catalogs of words."""
     translations.compile_words()
-    for path in sources():
+    for path in lesson_sources():
         for language in languages_of(path):
-            notebook = notebook_of(path, language)
+            notebook = notebook_path(path, language)
             notebook.parent.mkdir(exist_ok=True)
-            nbformat.write(built(path, language=language), notebook)
+            nbformat.write(build_notebook(path, language=language), notebook)
             print(notebook.relative_to(FOLDER.parent))
     for language in translations.languages():
-        if translations.pairs(language, "README"):
+        if translations.read_translations(language, "README"):
             readme.path(language).write_text(readme.built(language))
-    GLOSSARY.write_text(glossary.page(sources()))
-    ANSWERS.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n")
+    GLOSSARY.write_text(glossary.glossary_page(lesson_sources()))
+    ANSWERS.write_text(json.dumps(collect_answers(), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
@@ -179,7 +184,7 @@ if __name__ == "__main__":
         if lesson == "page":
             found = translations.page_words(named[0])
         else:
-            found = SENTENCES[lesson]() if lesson in SENTENCES else list(texts(lesson))
-        print(translations.update(named[0], lesson, found))
+            found = SENTENCES[lesson]() if lesson in SENTENCES else list(translatable_texts(lesson))
+        print(translations.update_catalog(named[0], lesson, found))
     if not named:
-        make()
+        write_notebooks()

@@ -27,7 +27,7 @@ from nbformat import NotebookNode
 
 from lab.model.language import ENGLISH, say, speak
 from lab.teach import translations
-from lab.teach.lessons import built, languages_of, sources
+from lab.teach.lessons import build_notebook, languages_of, lesson_sources
 from lab.teach.recorded import RECORDED, native
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def main(site: Path) -> None:
     _copy_pyodide(parts, pyodide)
     names = _lock(_wheels(parts, pyodide), pyodide)
     (parts / "site" / "files").mkdir()
-    lessons = notebooks()
+    lessons = site_notebooks()
     for path, notebook in lessons:
         (parts / "site" / "files" / path).parent.mkdir(exist_ok=True)
         nbformat.write(notebook, parts / "site" / "files" / path)
@@ -170,16 +170,16 @@ def _finish(site: Path) -> None:
     page.write_text(page.read_text().replace("<head>", f"<head>\n{script}", 1))
 
 
-def notebooks() -> list[tuple[str, NotebookNode]]:
+def site_notebooks() -> list[tuple[str, NotebookNode]]:
     """Path and notebook of each lesson of the site, in each language that it has; the first cells are for the browser."""
     found = []
     for language in (ENGLISH, *translations.languages()):
         has_words = _speak(language)
-        for source in sources():
+        for source in lesson_sources():
             translated = language in languages_of(source) or has_words and source.stem == "control-room"
             if not source.stem.startswith(LESSONS) or not translated:
                 continue
-            notebook = built(source, language=language)
+            notebook = build_notebook(source, language=language)
             notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)"}
             of = ", ".join(f'"{part}"' for part in (source.stem, language) if part != ENGLISH)
             begin = f"from lab.teach.recorded import begin\n\nbegin({of})"
@@ -196,7 +196,7 @@ def notebooks() -> list[tuple[str, NotebookNode]]:
 
 def _speak(language: str) -> bool:
     """Has `say` speak a language, if it has a catalog; else English."""
-    has_words = language == ENGLISH or bool(translations.pairs(language, "words"))
+    has_words = language == ENGLISH or bool(translations.read_translations(language, "words"))
     speak(language if has_words else ENGLISH)
     return has_words
 
@@ -217,12 +217,12 @@ def _first_page(lessons: list[tuple[str, NotebookNode]]) -> str:
     return Template(FIRST_PAGE).substitute(title=TITLE, languages="\n".join(parts))
 
 
-def recording() -> str:
+def site_recording() -> str:
     """What cells gave on a computer, with the source of each cell in each language."""
     recorded = json.loads(RECORDED.read_text())
-    for source in sources():
+    for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            translated = native(built(source, solved=True, language=language).cells)
+            translated = native(build_notebook(source, solved=True, language=language).cells)
             for cell, same in zip(recorded.get(source.stem, ()), translated, strict=True):
                 cell[language] = same.source
     return json.dumps(recorded, ensure_ascii=False)
@@ -253,7 +253,7 @@ def _wheels(parts: Path, to: Path) -> list[Path]:
         with ZipFile(wheel) as old, ZipFile(wheels[-1], "w", ZIP_DEFLATED, compresslevel=9) as new:
             for name in old.namelist():
                 if not ABSENT.match(name):
-                    new.writestr(name, recording() if name == RECORDING else old.read(name))
+                    new.writestr(name, site_recording() if name == RECORDING else old.read(name))
     return wheels
 
 

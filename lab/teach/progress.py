@@ -22,7 +22,7 @@ from weakref import WeakSet
 from lab.model.datafolder import data_folder as folder
 from lab.model.jsontext import BadRecord, read_object
 from lab.teach.judge import RIGHT, WRONG, Verdict
-from lab.teach.replay import written
+from lab.teach.replay import answer_to_text
 
 SOLVED, CONSENT, STUMBLES = "solved.jsonl", "log.json", "stumbles-{}.jsonl"
 SAID, ANSWER = 200, 100  # characters that a line of the log has of each at most
@@ -31,41 +31,41 @@ LONGEST_ANSWER = 48 << 10  # characters of a right answer; a longer one cannot b
 _boards: "WeakSet[Any]" = WeakSet()  # what shows progress in this kernel; each has `update()`
 
 
-def solved() -> set[str]:
+def solved_exercises() -> set[str]:
     """The exercises that were solved on this machine, such as "3.2"."""
-    return {line["exercise"] for line in lines_of(folder() / SOLVED) if "exercise" in line}
+    return {line["exercise"] for line in read_json_lines(folder() / SOLVED) if "exercise" in line}
 
 
-def note(exercise: str, verdict: Verdict, answer: str) -> None:
+def record_result(exercise: str, verdict: Verdict, answer: str) -> None:
     """Records the result of a check. Does not fail if the folder is not writable."""
     with suppress(OSError):
-        if verdict.state == RIGHT and exercise not in solved():
+        if verdict.state == RIGHT and exercise not in solved_exercises():
             _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
         line = {"exercise": exercise, "state": verdict.state, "said": verdict.text, "answer": answer}
-        replayed = written(verdict.judged) if verdict.state == RIGHT else ""
+        replayed = answer_to_text(verdict.judged) if verdict.state == RIGHT else ""
         _log(line | ({"replay": replayed} if 0 < len(replayed) <= LONGEST_ANSWER else {}))
     for board in list(_boards):
         board.update()
 
 
-def watched_by(board: Any) -> None:
+def register_board(board: Any) -> None:
     """`board.update()` is called after each check in this kernel, as long as there is such a board."""
     _boards.add(board)
 
 
-def saved() -> str:
+def saved_progress() -> str:
     """What was solved here, as a file to load elsewhere."""
-    return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved()))
+    return "".join(f"{json.dumps({'exercise': name})}\n" for name in sorted(solved_exercises()))
 
 
-def load(content: bytes, known: Container[str]) -> int:
+def load_progress(content: bytes, known: Container[str]) -> int:
     """Adds the known exercises that a saved file has as solved to those solved here; returns how many are new."""
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):
             found = read_object(line)
             named.add(str(found.get("exercise")) if isinstance(found, dict) else "")
-    new = sorted(name for name in named - solved() if name in known)
+    new = sorted(name for name in named - solved_exercises() if name in known)
     for exercise in new:
         _append(folder() / SOLVED, {"exercise": exercise, "at": int(time.time())})
     return len(new)
@@ -77,7 +77,7 @@ def reset() -> str:
     >>> reset()  # doctest: +SKIP
     'Forgot 5 solved exercises. Stumbles are not logged.'
     """
-    count = len(solved())
+    count = len(solved_exercises())
     for name in (SOLVED, CONSENT):
         (folder() / name).unlink(missing_ok=True)
     for board in list(_boards):
@@ -120,7 +120,7 @@ def hand_in(folder: str | Path = ".") -> Verdict:
         )
     copy = Path(folder).absolute() / f"hand-in-{consent['learner']}.jsonl"
     copy.write_bytes(log.read_bytes())
-    checks = [line for line in lines_of(copy) if "exercise" in line]
+    checks = [line for line in read_json_lines(copy) if "exercise" in line]
     right = {line["exercise"] for line in checks if line["state"] == RIGHT}
     return Verdict(
         RIGHT,
@@ -133,7 +133,7 @@ def log_file(learner: str) -> Path:
     return folder() / STUMBLES.format(learner)
 
 
-def lines_of(file: Path) -> Iterator[dict]:
+def read_json_lines(file: Path) -> Iterator[dict]:
     """The objects of a file of JSON lines; lines that are none are passed over, and a file that is not there has none."""
     try:
         text = file.read_text(errors="replace")
@@ -147,7 +147,7 @@ def lines_of(file: Path) -> Iterator[dict]:
 
 
 def _consent() -> dict | None:
-    return next(lines_of(folder() / CONSENT), None)
+    return next(read_json_lines(folder() / CONSENT), None)
 
 
 def _log(told: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ def paragraphs() -> list[str]:
 
 def built(language: str) -> str:
     """The README in a language."""
-    pairs, text = translations.pairs(language, "README"), PATH.read_text()
+    pairs, text = translations.read_translations(language, "README"), PATH.read_text()
     blocks = []
     for block in _blocks():
         if block == _languages("en"):

@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from lab.teach.lessons import FOLDER, built, sources
+from lab.teach.lessons import FOLDER, build_notebook, lesson_sources
 from lab.teach.recorded import FIGURE, RECORDED, native
 
 PATIENCE_S = 600
@@ -29,23 +29,23 @@ KINDS = (FIGURE, "text/html", "text/plain")  # of an output's, the first is kept
 WIDGET = "(A widget, which only the lesson on a computer can show.)"
 
 
-def main(lessons: tuple[str, ...]) -> None:
+def record_lessons(lessons: tuple[str, ...]) -> None:
     """Records anew the lessons whose names begin so, such as "03"; without any, all."""
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
     before, found = json.loads(RECORDED.read_text()), {}
-    for source in sources():
-        notebook = built(source, solved=True)
+    for source in lesson_sources():
+        notebook = build_notebook(source, solved=True)
         if lessons and not source.stem.startswith(lessons):
             found |= {name: cells for name, cells in before.items() if name == source.stem}
             continue
         if cells := native(notebook.cells):
             print(f"{source.stem}: {len(cells)} cells")
-            run(notebook)
-            found[source.stem] = [recorded(cell) for cell in cells]
+            run_cells(notebook)
+            found[source.stem] = [recorded_cell(cell) for cell in cells]
     RECORDED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
-def run(notebook: NotebookNode) -> None:
+def run_cells(notebook: NotebookNode) -> None:
     """Runs the cells; figures become data."""
     before = new_code_cell(FIGURES)
     client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": FOLDER}})
@@ -54,7 +54,7 @@ def run(notebook: NotebookNode) -> None:
     notebook.cells.remove(before)
 
 
-def recorded(cell: NotebookNode) -> dict[str, Any]:
+def recorded_cell(cell: NotebookNode) -> dict[str, Any]:
     """A cell's source, and of its outputs what can be shown again."""
     outputs: list[dict[str, Any]] = []
     is_check = "check" in cell.metadata.get("tags", [])
@@ -71,4 +71,4 @@ def recorded(cell: NotebookNode) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(tuple(sys.argv[1:]))
+    record_lessons(tuple(sys.argv[1:]))

@@ -17,7 +17,7 @@ from lab.teach import judge, learner
 LARGEST_EXPONENT = 400  # of a number; to compare larger ones could take a gigabyte
 
 
-def written(answer: Any) -> str:
+def answer_to_text(answer: Any) -> str:
     """A plain answer as text; empty if it cannot be written.
 
     >>> written([1, 0.5, (True, {"a": None})])
@@ -40,10 +40,10 @@ def read_answer(text: str) -> Any:
 
 def is_right(exercise: Any, answer: Any) -> bool | None:
     """Whether an answer that was read solves an exercise; None if this exercise cannot be checked again."""
-    if isinstance(exercise, judge.Function):
+    if isinstance(exercise, judge.FunctionExercise):
         whole = isinstance(answer, list) and len(answer) == len(exercise.tried)
         return whole and exercise.judge_answers(answer, "it").state == judge.RIGHT
-    if isinstance(exercise, judge.Value) and exercise.given_again is not None:
+    if isinstance(exercise, judge.ValueExercise) and exercise.given_again is not None:
         return exercise.judge(answer, *exercise.given_again).state == judge.RIGHT
     return None
 
@@ -62,7 +62,7 @@ def _as_json(answer: Any) -> Any:
         return {"fraction": [answer.numerator, answer.denominator]}
     if kind in (float, Decimal):
         return {kind.__name__.lower(): str(answer)}
-    return {"other": answer.text if isinstance(answer, learner.Odd) else learner.shown(answer)}
+    return {"other": answer.text if isinstance(answer, learner.OpaqueValue) else learner.answer_text(answer)}
 
 
 def _from_json(found: Any) -> Any:
@@ -71,12 +71,14 @@ def _from_json(found: Any) -> Any:
     if type(found) is list:
         return list(map(_from_json, found))
     if type(found) is not dict or len(found) != 1:
-        raise BadRecord(f"{learner.shown(found)} is not an answer as lab.log_stumbles() writes it")
+        raise BadRecord(f"{learner.answer_text(found)} is not an answer as lab.log_stumbles() writes it")
     [(kind, value)] = found.items()
     try:
         return _READERS[kind](value)
     except (KeyError, TypeError, ValueError, ArithmeticError):
-        raise BadRecord(f"{learner.shown(found)} is not an answer as lab.log_stumbles() writes it") from None
+        raise BadRecord(
+            f"{learner.answer_text(found)} is not an answer as lab.log_stumbles() writes it"
+        ) from None
 
 
 def _number(kind: type) -> Any:
@@ -96,5 +98,5 @@ _READERS = {
     "fraction": lambda both: Fraction(*both) if list(map(type, both)) == [int, int] else 1 / 0,
     "float": _number(float),
     "decimal": _number(Decimal),
-    "other": learner.Odd,
+    "other": learner.OpaqueValue,
 }

@@ -19,7 +19,7 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 from lab.teach.handins import CONFIRMED, read_hand_ins
 from lab.teach.judge import RIGHT, WRONG
 
@@ -71,7 +71,7 @@ class Learner:
         return sum(one.tries for one in of), sum(one.seconds for one in of)
 
 
-def learner_of(lines: Iterable[dict], file: str = "") -> Learner:
+def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
     """A learner's troubles, from the lines of a log.
 
     >>> log = [{"at": 0, "learner": "7f", "name": "", "state": "begin"}, {"at": 60, "state": "error", "said": "NameError: x"}]
@@ -106,14 +106,14 @@ def learner_of(lines: Iterable[dict], file: str = "") -> Learner:
 
 
 @dataclass
-class Class:
+class ClassReport:
     """The learners of a class, those with most trouble first, and a sentence for each hand-in with lines that cannot be read."""
 
     learners: list[Learner]
     bad: list[str]
 
 
-def read(folder: Path) -> Class:
+def read_class(folder: Path) -> ClassReport:
     """What a class handed in. Raises ValueError if it contains no stumble log."""
     logs, bad = read_hand_ins(folder)
     if not logs:
@@ -121,11 +121,11 @@ def read(folder: Path) -> Class:
         raise ValueError(
             f"{folder} has no hand-ins: expected files named hand-in-….jsonl, as lab.hand_in() writes them{first}"
         )
-    found = [learner_of(lines, file) for file, lines in logs.items()]
-    return Class(sorted(found, key=lambda learner: learner.trouble, reverse=True), bad)
+    found = [parse_learner_log(lines, file) for file, lines in logs.items()]
+    return ClassReport(sorted(found, key=lambda learner: learner.trouble, reverse=True), bad)
 
 
-def exercises_of(learners: Sequence[Learner]) -> list[str]:
+def checked_exercises(learners: Sequence[Learner]) -> list[str]:
     """All that somebody checked, in the order of the lessons."""
     return sorted({name for learner in learners for name in learner.exercises}, key=_place)
 
@@ -135,9 +135,9 @@ def _place(name: str) -> tuple[tuple[int, ...], str]:
     return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in parts), name
 
 
-def table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
+def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows for a terminal: tries of each learner in each lesson, with – if something is not solved, and in all."""
-    lessons = list(dict.fromkeys(name.partition(".")[0] for name in exercises_of(learners)))
+    lessons = list(dict.fromkeys(name.partition(".")[0] for name in checked_exercises(learners)))
     rows = [
         [learner.name, *(_cell(learner, lesson) for lesson in lessons), str(learner.trouble[0])]
         for learner in learners
@@ -150,10 +150,10 @@ def _cell(learner: Learner, lesson: str) -> str:
     return f"{sum(one.tries for one in of)}{'' if all(one.solved for one in of) else ' –'}" if of else ""
 
 
-def worst(learners: Sequence[Learner]) -> list[tuple[str, int, int, int, list[tuple[str, int]]]]:
+def hardest_exercises(learners: Sequence[Learner]) -> list[tuple[str, int, int, int, list[tuple[str, int]]]]:
     """(exercise, tries, who solved it, who tried it, what was said most often), those with most tries first."""
     found = []
-    for name in exercises_of(learners):
+    for name in checked_exercises(learners):
         of = [learner.exercises[name] for learner in learners if name in learner.exercises]
         said = Counter(text for one in of for text in one.said).most_common(OFTEN)
         found.append((name, sum(one.tries for one in of), sum(one.solved for one in of), len(of), said))
@@ -206,13 +206,13 @@ checked again · dashed: not solved · empty: not tried. The number: wrong answe
 """
 
 
-def page(of: Class, titles: dict[str, str]) -> str:
+def class_page(of: ClassReport, titles: dict[str, str]) -> str:
     """The class as one HTML page; `titles`: of lessons and exercises."""
-    learners, names = of.learners, exercises_of(of.learners)
+    learners, names = of.learners, checked_exercises(of.learners)
     exercises = "".join(
         f"<li><b>{_shown(name)}</b> {escape(titles.get(name, ''))}: {tries} tries; {solved} of {tried} solved it"
         + "".join(f"<br>{count} × <i>{_shown(text)}</i>" for text, count in said)
-        for name, tries, solved, tried, said in worst(learners)
+        for name, tries, solved, tried, said in hardest_exercises(learners)
     )
     solved = sum(learner.solved for learner in learners)
     checked = sum(one.checked for learner in learners for one in learner.exercises.values())
@@ -232,7 +232,7 @@ def page(of: Class, titles: dict[str, str]) -> str:
 
 def _shown(text: str) -> str:
     """Escapes a learner's text for a page."""
-    return escape(visible(text))
+    return escape(escape_control_characters(text))
 
 
 def _map(learners: Sequence[Learner], names: Sequence[str], titles: dict[str, str], what: str) -> str:

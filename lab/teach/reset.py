@@ -15,7 +15,7 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import RECORD
 from lab.engine.loop.ends import LOGS
 from lab.teach import progress
-from lab.teach.lessons import FOLDER, built, notebook_of, sources
+from lab.teach.lessons import FOLDER, build_notebook, lesson_sources, notebook_path
 
 ROOT = FOLDER.parent
 OF_A_LOG = re.compile(r"\d{20}\.(jsonl|index)|lock|\.next")  # a segment's lines, its index; the writers' lock
@@ -40,9 +40,9 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan() -> Plan:
+def plan_reset() -> Plan:
     """Finds what differs from the initial state in this clone: its folder, and notebooks/."""
-    changed = [path for source in sources() if not _as_made(path := notebook_of(source), source)]
+    changed = [path for source in lesson_sources() if not _as_made(path := notebook_path(source), source)]
     places = [place for folder in (ROOT, FOLDER) for place in _folders(folder)]
     checkpoints = [place for place in places if (place / RECORD).is_file()]
     beside = [place for folder in places for place in _folders(folder) if (place / RECORD).is_file()]
@@ -54,7 +54,7 @@ def reset(what: Plan) -> str:
     """Does it, forgets the progress, and says what that was. Raises CheckpointInUse, before anything is changed, if an engine is at work."""
     held = [FolderLock(path, "lab reset") for path in what.checkpoints]
     for path in what.lessons:
-        nbformat.write(built(FOLDER / "source" / f"{path.stem}.md"), path)
+        nbformat.write(build_notebook(FOLDER / "source" / f"{path.stem}.md"), path)
     for lock, path in zip(held, what.checkpoints):
         shutil.rmtree(path)
         lock.release()
@@ -76,7 +76,7 @@ def _leave(folder: Path) -> None:
 
 
 def _as_made(notebook: Path, source: Path) -> bool:
-    return notebook.is_file() and nbformat.read(notebook, as_version=4) == built(source)
+    return notebook.is_file() and nbformat.read(notebook, as_version=4) == build_notebook(source)
 
 
 def _folders(folder: Path) -> Iterator[Path]:

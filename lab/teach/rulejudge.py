@@ -16,7 +16,7 @@ from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.times import DAY_MS
 from lab.teach.exercises.given import rule_of
-from lab.teach.judge import Refused, Value
+from lab.teach.judge import Refused, ValueExercise
 
 LOGS = 60
 BEGIN_MS = 1_704_067_200_000  # a Monday, 00:00
@@ -26,7 +26,7 @@ Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
 
 
 @dataclass(frozen=True, eq=False)
-class Logs:
+class DrawnLogs:
     """Logs of a schema's events, drawn from small to large: called with a rule, it gives the events at which that alerts.
 
     `name`: what the learner calls the rule; `last`: the fields of an event long after all others.
@@ -79,19 +79,19 @@ class Logs:
         marks = dict.fromkeys(mine & its, "   alerts, and should")
         marks |= dict.fromkeys(mine - its, "   ← alerts, but should not")
         marks |= dict.fromkeys(its - mine, "   ← should alert, but does not")
-        shown = [line(event) + marks.get(event["eventId"], "") for event in log[:-1]]
+        shown = [event_line(event) + marks.get(event["eventId"], "") for event in log[:-1]]
         return "\n".join([f"not yet: in these events {self.name} is wrong where the arrow is", *shown])
 
 
 @dataclass(frozen=True)
-class RuleExercise(Value):
-    """A `Value` whose `read` is a `Logs`."""
+class RuleExercise(ValueExercise):
+    """A `ValueExercise` whose `read` is a `DrawnLogs`."""
 
     def _differs(self, got: Any, expected: Any) -> str:
         return self.read.difference(got, expected)  # type: ignore[attr-defined]
 
 
-def line(event: Mapping[str, Any]) -> str:
+def event_line(event: Mapping[str, Any]) -> str:
     """An event as a line of a log.
 
     >>> line({"eventId": 1, "eventTime": BEGIN_MS + DAY_MS + 61_000, "account": 7, "action": "pay", "payee": None, "amount": "2.50"})

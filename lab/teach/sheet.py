@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from lab.teach import glossary
-from lab.teach.lessons import sources
+from lab.teach.lessons import lesson_sources
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PRINT_S = 120
@@ -45,10 +45,10 @@ code { font: 8pt ui-monospace, monospace; } dl { margin: 0; }
 """
 
 
-def page() -> str:
+def sheet_page() -> str:
     """The sheet as HTML."""
-    chosen = [source for source in sources() if source.stem[:2] in WORDS_OF]
-    words = sorted(glossary.introduced(chosen).items(), key=lambda pair: pair[0].lower())
+    chosen = [source for source in lesson_sources() if source.stem[:2] in WORDS_OF]
+    words = sorted(glossary.first_explanations(chosen).items(), key=lambda pair: pair[0].lower())
     listed = "".join(
         f"<div><dt>{escape(word)}</dt> <dd>{_marked(entry.meaning)}</dd></div>" for word, entry in words
     )
@@ -76,7 +76,7 @@ def _marked(text: str) -> str:
     return re.sub(r"\*(.+?)\*", r"<i>\1</i>", text)
 
 
-def printed(html: Path) -> Path | None:
+def print_to_pdf(html: Path) -> Path | None:
     """The PDF of a page, beside it; None where there is no Chromium."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -92,5 +92,5 @@ def printed(html: Path) -> Path | None:
 if __name__ == "__main__":
     sheet = Path(sys.argv[1])
     sheet.parent.mkdir(exist_ok=True)
-    sheet.write_text(page())
-    print(sheet, printed(sheet) or "(no Chromium here: print it from a browser)")
+    sheet.write_text(sheet_page())
+    print(sheet, print_to_pdf(sheet) or "(no Chromium here: print it from a browser)")

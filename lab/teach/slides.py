@@ -20,7 +20,7 @@ import nbformat
 from nbconvert import SlidesExporter
 from nbformat import NotebookNode
 
-from lab.teach.lessons import FOLDER, prediction, sources
+from lab.teach.lessons import FOLDER, lesson_sources, parse_prediction
 
 REVEAL = FOLDER / "slides" / "reveal"  # as its authors publish it, with its licence
 LEFT_OUT = ("When you are done", "Where this comes from")
@@ -36,7 +36,7 @@ WIDTH, HEIGHT = 1366, 768
 MORE = " (more)"
 
 
-def deck(source: Path) -> NotebookNode:
+def slide_notebook(source: Path) -> NotebookNode:
     """The notebook of a lesson's slides: markdown cells with their places in the talk."""
     made = nbformat.v4.new_notebook()
     made.cells = list(_cells(source))
@@ -46,13 +46,15 @@ def deck(source: Path) -> NotebookNode:
     return made
 
 
-def html(source: Path) -> str:
+def slides_page(source: Path) -> str:
     """A self-contained page."""
     exporter = SlidesExporter(
         extra_template_paths=[str(REVEAL.parent)], template_file="slides.html.j2", exclude_input_prompt=True
     )
     files = {path.name.replace(".", "_"): path.read_text() for path in REVEAL.iterdir() if path.suffix}
-    return exporter.from_notebook_node(deck(source), resources=files | {"width": WIDTH, "height": HEIGHT})[0]
+    return exporter.from_notebook_node(
+        slide_notebook(source), resources=files | {"width": WIDTH, "height": HEIGHT}
+    )[0]
 
 
 def _cells(source: Path) -> Iterator[NotebookNode]:
@@ -60,7 +62,7 @@ def _cells(source: Path) -> Iterator[NotebookNode]:
         if cell.cell_type == "markdown":
             for level, title, blocks in _sections(cell.source):
                 yield from _section(level, title, blocks)
-        elif asked := prediction(cell.source):
+        elif asked := parse_prediction(cell.source):
             question, options, right, because = asked
             listed = "\n".join(f"- {option}" for option in options)
             yield _cell("subslide", f"### What do you think?\n\n{question}\n\n{listed}")
@@ -155,9 +157,9 @@ def _height(block: str) -> float:
 def main(folder: Path) -> None:
     """Writes the slides of all lessons into a folder."""
     folder.mkdir(exist_ok=True)
-    for source in sources():
+    for source in lesson_sources():
         if source.stem[0].isdigit():
-            (folder / f"{source.stem}.html").write_text(html(source))
+            (folder / f"{source.stem}.html").write_text(slides_page(source))
             print(folder / f"{source.stem}.html")
 
 

@@ -41,7 +41,7 @@ def languages() -> list[str]:
     return sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 
 
-def pairs(language: str, name: str) -> dict[str, str]:
+def read_translations(language: str, name: str) -> dict[str, str]:
     """Each text of a file with its translation, in order; empty if there is no such file."""
     path = FOLDER / language / f"{name}.po"
     if not path.exists():
@@ -62,7 +62,9 @@ def has_words(text: str, kind: str = "markdown") -> bool:
     return bool(_comments(text)) or any(SENTENCE.search(string) for string in strings)
 
 
-def faults(text: str, translation: str, terms: dict[str, str], kind: str = "markdown") -> Iterator[str]:
+def translation_faults(
+    text: str, translation: str, terms: dict[str, str], kind: str = "markdown"
+) -> Iterator[str]:
     """What is wrong with a translation: empty, other code, or a link, inline code, figure or term that is missing."""
     if not translation.strip():
         yield "no translation"
@@ -86,9 +88,9 @@ def faults(text: str, translation: str, terms: dict[str, str], kind: str = "mark
             plain = found.sub("", plain)
 
 
-def update(language: str, name: str, texts: list[str]) -> Path:
+def update_catalog(language: str, name: str, texts: list[str]) -> Path:
     """Writes the file for these texts; those that it has already keep their translation."""
-    known, catalog = pairs(language, name), Catalog(fuzzy=False)
+    known, catalog = read_translations(language, name), Catalog(fuzzy=False)
     for text in texts:
         catalog.add(text, known.get(text, ""))
     path = FOLDER / language / f"{name}.po"
@@ -111,7 +113,7 @@ def page_sentences() -> list[str]:
 
 def page_words(language: str) -> list[str]:
     """Those that the language's `words.po` does not have."""
-    known = pairs(language, "words")
+    known = read_translations(language, "words")
     return [text for text in page_sentences() if text not in known]
 
 
@@ -119,7 +121,7 @@ def compile_words() -> None:
     """Writes the catalogs that `say` and `translated` read, of `words.po` and `messages.po` of each language."""
     for language in languages():
         for name, folder in (("words", CATALOGS), ("messages", MESSAGES)):
-            if there := pairs(language, name):
+            if there := read_translations(language, name):
                 folder.mkdir(exist_ok=True)
                 text = json.dumps(there, ensure_ascii=False, indent=1)
                 (folder / f"{language}.json").write_text(text + "\n")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.alerts import Alert, id_text, utc
+from lab.model.alerts import Alert, id_text, utc_text
 from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import PAYMENTS
 from lab.model.times import duration_words
-from lab.model.words import cell, visible
+from lab.model.words import escape_control_characters, spreadsheet_cell
 from lab.widgets.alertwindow import AlertWindow, comparison
 from lab.widgets.look import PALETTE, figure
 from lab.widgets.part import Part
@@ -158,7 +158,7 @@ class AlertFeed(Part):
                 newest.append(alert)
                 if len(newest) == SHOWN:
                     break
-        days = {utc(alert.event_time)[:10] for alert in newest}
+        days = {utc_text(alert.event_time)[:10] for alert in newest}
         self.table.rows = [_row(alert, only_time=len(days) == 1) for alert in newest]
         self._show_over_time()
 
@@ -170,11 +170,11 @@ class AlertFeed(Part):
                 figure.add_bar(x=[], y=[], marker={"color": PALETTE[n % len(PALETTE)], "pattern": pattern})
             for trace, (rule_id, bins) in zip(figure.data, sorted(self._by_time.items())):
                 trace.name = say("rule {id}", id=rule_id)
-                trace.x = [utc(bin * self._bin_ms) for bin in bins]
+                trace.x = [utc_text(bin * self._bin_ms) for bin in bins]
                 trace.y = list(bins.values())
             if drawn := [bin for counts in self._by_time.values() for bin in counts]:
                 last = max(*drawn, min(drawn) + FEWEST_BINS)
-                ends = [utc(bin * self._bin_ms - self._bin_ms // 2) for bin in (min(drawn), last + 1)]
+                ends = [utc_text(bin * self._bin_ms - self._bin_ms // 2) for bin in (min(drawn), last + 1)]
                 same_day = ends[0][:10] == ends[1][:10]  # else plotly names the days
                 figure.layout.xaxis.update(range=ends, tickformat="%H:%M:%S" if same_day else "")
             figure.layout.yaxis.title.text = say("per {time}", time=duration_words(self._bin_ms))
@@ -203,7 +203,7 @@ class AlertFeed(Part):
             given = json.loads(alert.to_json())
             given["group"] = given.get("group") and compact_json(given["group"])
             given["eventId"] = id_text(alert.event_id)
-            writer.writerow([cell(given[name]) for name in CSV])
+            writer.writerow([spreadsheet_cell(given[name]) for name in CSV])
         return file.getvalue()
 
 
@@ -211,9 +211,14 @@ def _row(alert: Alert, only_time: bool) -> list[str]:
     took = "" if alert.took_ms is None else f"{alert.took_ms:,}"
     return [
         alert.alert_id,
-        " ".join(filter(None, (f"{alert.rule_id} v{alert.rule_version}", visible(alert.severity or "")))),
-        visible(alert.key.strip("{}").replace(";", "; ")),
+        " ".join(
+            filter(
+                None,
+                (f"{alert.rule_id} v{alert.rule_version}", escape_control_characters(alert.severity or "")),
+            )
+        ),
+        escape_control_characters(alert.key.strip("{}").replace(";", "; ")),
         comparison(alert),
         took,
-        utc(alert.event_time)[11 if only_time else 0 : -4],
+        utc_text(alert.event_time)[11 if only_time else 0 : -4],
     ]

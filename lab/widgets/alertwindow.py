@@ -7,17 +7,17 @@ import ipywidgets as widgets
 
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
-from lab.model.aggregation import WHERE, symbol
-from lab.model.alerts import Alert, id_text, utc
-from lab.model.filters import condition_of
+from lab.model.aggregation import WHERE, operator_symbol
+from lab.model.alerts import Alert, id_text, utc_text
+from lab.model.filters import filter_condition
 from lab.model.language import say
-from lab.model.rules import Rule, meaning
+from lab.model.rules import Rule, rule_in_english
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent, aggregate_of
 from lab.model.times import duration_words
-from lab.model.when import fields_of
-from lab.model.words import visible
-from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence
+from lab.model.when import condition_fields
+from lab.model.words import escape_control_characters
+from lab.widgets.look import BLUE, FAINT, GREY, ORANGE, PURPLE, figure, sentence_html
 from lab.widgets.table import Table
 
 WINDOW = "{rule}: {count} events in the window of {window} that ends with event {event}, group {group}. The alert's value was {value}."
@@ -35,7 +35,7 @@ class AlertWindow(widgets.VBox):
     """The window behind one alert: a sentence about it, its picture, and its events."""
 
     def __init__(self) -> None:
-        self.said = widgets.HTML(sentence(say(CHOOSE)))
+        self.said = widgets.HTML(sentence_html(say(CHOOSE)))
         self.chart = figure("", x=say("event time (UTC)"), y="", height=230)
         self.chart.layout.showlegend = True
         self.chart.add_bar(x=[], y=[], name=say("each event"), marker={"color": GREY})
@@ -72,7 +72,8 @@ class AlertWindow(widgets.VBox):
                 counted = [
                     event
                     for event in events
-                    if own.counts(event) and not (own.exclude_current and id_of(event, past.schema) == judged)
+                    if own.counts(event)
+                    and not (own.exclude_current and event_identity(event, past.schema) == judged)
                 ]
             self._say(explain(rule, alert, events, counted))
             self._show_picture(past.schema, rule, alert, events, counted)
@@ -88,7 +89,7 @@ class AlertWindow(widgets.VBox):
         elif rule.absence:
             gone = say(
                 "{rule}: after event {event} of group {group} none came in time.",
-                rule=meaning(rule),
+                rule=rule_in_english(rule),
                 **of_event,
             )
         else:
@@ -99,21 +100,23 @@ class AlertWindow(widgets.VBox):
             if (other.rule_id, other.key, other.group) == (alert.rule_id, alert.key, alert.group)
         ]
         below = len(of_group[-SHOWN_EVENTS:])
-        self._say(f"{gone} {say(BELOW, values=comparison(alert), time=utc(alert.event_time), count=below)}")
+        self._say(
+            f"{gone} {say(BELOW, values=comparison(alert), time=utc_text(alert.event_time), count=below)}"
+        )
         with self.events.hold_sync():
             self.events.label = say("Alerts of this rule and group, newest first")
             self.events.columns, self.events.numeric = [say("event"), say("value"), say("time (UTC)")], [1]
             self.events.rows = [
-                [str(n), id_text(other.event_id), comparison(other), utc(other.event_time)]
+                [str(n), id_text(other.event_id), comparison(other), utc_text(other.event_time)]
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
             ]
 
     def _show_picture(
         self, schema: Schema, rule: Rule, alert: Alert, events: list[dict], counted: list[dict]
     ) -> None:
-        place = {id_of(event, schema): n for n, event in enumerate(events)}
-        counts = [place[id_of(event, schema)] for event in counted]
-        times = [utc(event[schema.time_field]) for event in events]
+        place = {event_identity(event, schema): n for n, event in enumerate(events)}
+        counts = [place[event_identity(event, schema)] for event in counted]
+        times = [utc_text(event[schema.time_field]) for event in events]
         so_far: list[float | None] = [None] * len(events)
         for n, value in zip(counts, building_up(rule, counted)):
             so_far[n] = value
@@ -137,15 +140,15 @@ class AlertWindow(widgets.VBox):
 
     def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
-        of_filter = fields_of(condition_of(rule.filter))
-        wheres = (name for each in rule.aggregations for name in fields_of(each.where))
+        of_filter = condition_fields(filter_condition(rule.filter))
+        wheres = (name for each in rule.aggregations for name in condition_fields(each.where))
         kept = (name for name in rule.needs if not name.startswith(WHERE))
-        looked_at = (*kept, *rule.keys, *of_filter, *wheres, *fields_of(rule.when))
+        looked_at = (*kept, *rule.keys, *of_filter, *wheres, *condition_fields(rule.when))
         known = {*schema.id_fields, schema.time_field} - {*looked_at}
         names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
         numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]
         newest = events[-SHOWN_EVENTS:][::-1]
-        same_day = len({utc(event[schema.time_field])[:10] for event in newest}) == 1
+        same_day = len({utc_text(event[schema.time_field])[:10] for event in newest}) == 1
         with self.events.hold_sync():
             self.events.label = say("Events in the window, newest first")
             self.events.columns = [say("event"), say("time (UTC)"), *names]
@@ -154,29 +157,39 @@ class AlertWindow(widgets.VBox):
                 [
                     str(n),
                     id_text(schema.id_of(event)),
-                    utc(event[schema.time_field])[11 if same_day else 0 :],
+                    utc_text(event[schema.time_field])[11 if same_day else 0 :],
                     *(_text(event[name]) for name in names),
                 ]
                 for n, event in enumerate(newest)
             ]
 
     def _say(self, text: str) -> None:
-        self.said.value = sentence(text)
+        self.said.value = sentence_html(text)
 
 
 def comparison(alert: Alert) -> str:
     """An alert's value, operator and limit."""
-    return f"{alert.aggregate:,} {symbol(alert.operator)} {alert.limit:,}"
+    return f"{alert.aggregate:,} {operator_symbol(alert.operator)} {alert.limit:,}"
 
 
 def _text(value: object) -> str:
     """A field's value: amounts as people write them, ids as they are."""
-    return f"{value:,}" if isinstance(value, Decimal) else "–" if value is None else visible(str(value))
+    return (
+        f"{value:,}"
+        if isinstance(value, Decimal)
+        else "–"
+        if value is None
+        else escape_control_characters(str(value))
+    )
 
 
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
     """Explains the picture and any difference from what the engine saw."""
-    of_window = {"rule": meaning(rule), "count": len(events), "window": duration_words(rule.window_ms)}
+    of_window = {
+        "rule": rule_in_english(rule),
+        "count": len(events),
+        "window": duration_words(rule.window_ms),
+    }
     of_alert = {"event": id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
     if not rule.is_plain:
@@ -206,6 +219,6 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
     return so_far
 
 
-def id_of(event: dict, schema: Schema) -> tuple:
+def event_identity(event: dict, schema: Schema) -> tuple:
     """What tells an event from others: its id at its time."""
     return schema.id_of(event), event[schema.time_field]

@@ -15,7 +15,7 @@ from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
 from lab.model.times import DAY_MS, duration_words, rounded_duration
-from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence
+from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence_html
 from lab.widgets.slider import Slider
 
 WINDOWS = (1, 2, 5, 10, 30, *(n * 60 for n in (1, 2, 5, 10, 20, 30)), *(n * 3600 for n in (1, 3, 6, 12)))
@@ -32,7 +32,7 @@ ONE_ALERT = (
 )
 
 
-def step_of(low: float, high: float) -> Decimal:
+def slider_step(low: float, high: float) -> Decimal:
     """A round step for a slider from `low` to `high`.
 
     >>> step_of(0, 20_000_000), step_of(0, 50)
@@ -80,7 +80,7 @@ class Backtest(widgets.VBox):
         """Computes the rule's aggregates at past events, if they are not those that are shown, and counts alerts."""
         self._rule = rule
         if rule is None or not len(self.past):
-            self.said.value = sentence(
+            self.said.value = sentence_html(
                 say(NOTHING_YET if rule else "The draft is not a valid rule: fix it above.")
             )
             self.limit.disabled = self.window.disabled = True
@@ -98,7 +98,7 @@ class Backtest(widgets.VBox):
             (float(found.values.min()), float(found.values.max())) if len(found.values) else (0.0, 1.0)
         )
         low, high = min(low, limit), max(high, limit, low + 1e-6)
-        step = step_of(low, high)
+        step = slider_step(low, high)
         first, last = math.floor(low / float(step)), math.ceil(high / float(step))
         covered = self._low + self._step * (len(self.limit.texts) - 1)
         if low < self._low or high > covered or covered - self._low > 2 * (last - first) * step:
@@ -139,7 +139,7 @@ class Backtest(widgets.VBox):
             "alerts": f"{alerts:,}",
         }
         past = {"time": rounded_duration(last - first), "events": f"{events:,}"}
-        self.said.value = sentence(say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past), "good")
+        self.said.value = sentence_html(say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past), "good")
         if not rule.has_curve or not len(found.values):
             limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:

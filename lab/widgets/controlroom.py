@@ -19,7 +19,7 @@ from lab.widgets.latencyscope import LatencyScope
 from lab.widgets.part import Part
 from lab.widgets.pulse import Pulse
 from lab.widgets.ruledesk import RuleDesk
-from lab.widgets.side import Side
+from lab.widgets.side import DetailPanel
 from lab.widgets.streampanel import StreamPanel
 
 COLUMNS = (("Stream", "Latency"), ("Rules", "Alerts"))
@@ -38,7 +38,7 @@ class Room(widgets.VBox):
         self.stop.on_click(lambda _: self.end())
         self.head = widgets.HBox([*self.title(), self.pulse, *self.tools(), self.stop])
         self.head.add_class("lab-head")
-        panels = {name: panel(name, part) for name, part in parts.items()}
+        panels = {name: titled_panel(name, part) for name, part in parts.items()}
         super().__init__([self.head, *self.layout_of(panels)])
         self.add_class("lab")
         self.add_class("lab-room")
@@ -110,7 +110,7 @@ class ControlRoom(Room):
             for name, part in self.parts.items()
             if not isinstance(part, Part) or part.detail
         }
-        self.side = Side(details, self._left)
+        self.side = DetailPanel(details, self._left)
         for name in details.keys() & {"Rules", "Alerts"}:
             self.parts[name].opens = lambda title, name=name: self.side.show(name, title)
         main = widgets.HBox([*columns, self.side])
@@ -122,7 +122,7 @@ class ControlRoom(Room):
             part.leave()
 
 
-def panel(name: str, part: widgets.Widget) -> widgets.Widget:
+def titled_panel(name: str, part: widgets.Widget) -> widgets.Widget:
     """A part under its heading, which its tools stand beside."""
     tools, body = (part.tools, part.body) if isinstance(part, Part) else ((), (part,))
     head = widgets.HBox([widgets.HTML(f"<h3>{say(name)}</h3>"), *tools])

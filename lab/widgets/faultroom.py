@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from lab.apps.drill import STEPS, Drill
 from lab.apps.traffic import BEGIN_MS
 from lab.model.language import say
-from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, Fit, sentence
+from lab.widgets.look import GREEN, GREY, ORANGE, PURPLE, RED, Fit, sentence_html
 
 SHOWN, STORY, ALERTS, FILES = 12, 3, 6, 8  # records of each partition, sentences, alerts, short names
 LEFT, CELL, LANE = 90, 72, 62
@@ -116,16 +116,16 @@ class FaultRoom(widgets.VBox):
             "Let it arrive" if delayed else "Delay partition 1"
         )
         self.buttons[BREAK].description = say(BREAK if drill.writes_ahead else REPAIR)
-        self.steps.value = steps(drill)
-        self.lanes.value = lanes(drill)
+        self.steps.value = draw_steps(drill)
+        self.lanes.value = draw_partitions(drill)
         good, words = drill.verdict()
-        self.said.value = sentence(words, "good" if good else "bad")
+        self.said.value = sentence_html(words, "good" if good else "bad")
         self.sides.value = sides(drill)
         told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
         self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
 
 
-def steps(drill: Drill) -> str:
+def draw_steps(drill: Drill) -> str:
     """The four steps of the micro-batch, the next one marked."""
     parts = []
     for step in STEPS:
@@ -140,7 +140,7 @@ def steps(drill: Drill) -> str:
     return f'<div style="color:var(--jp-ui-font-color1,inherit)">{said} &nbsp; {meant}</div>'
 
 
-def lanes(drill: Drill) -> str:
+def draw_partitions(drill: Drill) -> str:
     """Each partition's newest records in order, with log times, and the batch that each was cut into."""
     names = [("control", 0), ("events", 0), ("events", 1)]
     height = LANE * len(names) + 22

@@ -12,7 +12,7 @@ from lab.model.language import say, translated
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
 from lab.widgets.controlroom import ControlRoom
-from lab.widgets.look import Fit, sentence
+from lab.widgets.look import Fit, sentence_html
 
 RATE = 200
 ENGINES = {
@@ -105,7 +105,7 @@ class FrontDoor(widgets.VBox):
 
     def _open(self) -> None:
         self.start.disabled = True
-        self.said.value = sentence(say("Connecting…" if self.how.value == CONNECT else "Starting…"))
+        self.said.value = sentence_html(say("Connecting…" if self.how.value == CONNECT else "Starting…"))
         try:
             studio = self._studio()
             if self.room:
@@ -115,7 +115,7 @@ class FrontDoor(widgets.VBox):
             self.children = [self.form, self.room]
             self._fold(True)
         except Exception as error:  # noqa: BLE001  (no Java, no broker, a typing error: a button's errors go nowhere else)
-            self.said.value = sentence(translated(str(error)), "bad")
+            self.said.value = sentence_html(translated(str(error)), "bad")
         finally:
             self.start.disabled = False
 

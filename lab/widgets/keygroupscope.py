@@ -16,7 +16,7 @@ import ipywidgets as widgets
 
 from lab.model.language import say
 from lab.state.placement import PLACEMENTS, Move, moves
-from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence
+from lab.widgets.look import ORANGE, SKY, Fit, figure, sentence_html
 
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
@@ -50,7 +50,7 @@ class HasKeyGroups(Protocol):
     def widget_data(self) -> dict[str, list]: ...
 
 
-def cells(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Where the cell of each key-group starts in the row of its task, which holds its key-groups in order.
 
     >>> cells([0, 0, 1, 0], [10, 20, 5, 1])
@@ -64,7 +64,7 @@ def cells(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return starts
 
 
-def runs(before: Sequence[int], after: Sequence[int]) -> int:
+def count_stretches(before: Sequence[int], after: Sequence[int]) -> int:
     """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
 
     >>> runs([0, 0, 1, 1], [0, 1, 1, 2]), runs([0, 1, 0, 1], [0, 1, 2, 3])
@@ -74,7 +74,7 @@ def runs(before: Sequence[int], after: Sequence[int]) -> int:
     return sum(1 for _ in groupby(in_files))
 
 
-def said(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
+def describe_rescale(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
     """The rescale in a line of text.
 
     >>> said(3, 4, Move(6, 16, 41, 100, 30), 6)
@@ -159,7 +159,7 @@ class KeyGroupScope(widgets.VBox):
     @property
     def runs(self) -> int:
         """How many stretches of the old files the new tasks read."""
-        return runs(*self.partitions)
+        return count_stretches(*self.partitions)
 
     def update(self, studio: "Studio") -> None:
         """The bytes of a studio's key-groups, as its engine last told; drawn anew when one has changed by a tenth."""
@@ -195,7 +195,7 @@ class KeyGroupScope(widgets.VBox):
         p, q = self.before.value, self.after.value
         first_after = p + 0.6  # the row of the first task after, below a gap
         rows = [*map(float, before), *(first_after + task for task in after)]
-        bases = cells(before, self.sizes) + cells(after, self.sizes)
+        bases = cell_starts(before, self.sizes) + cell_starts(after, self.sizes)
         texts = [
             say(CELL_OF_BYTES if self.unit == "bytes" else CELL, number=g, size=f"{size:,}", old=old, new=new)
             for g, (size, old, new) in enumerate(zip(self.sizes, before, after))
@@ -216,5 +216,5 @@ class KeyGroupScope(widgets.VBox):
                 height=150 + 30 * (p + q),
                 yaxis={"tickvals": ticks, "ticktext": names, "range": [ticks[-1] + 0.6, -0.6]},
             )
-        text = said(p, q, self.move, self.runs, self.unit)
-        self.said.value = sentence(text)
+        text = describe_rescale(p, q, self.move, self.runs, self.unit)
+        self.said.value = sentence_html(text)

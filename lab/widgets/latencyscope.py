@@ -11,7 +11,7 @@ from lab.apps.watch import PERCENTILES, STAGES
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.times import now_ms
-from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts, figure
+from lab.widgets.look import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, facts_html, figure
 from lab.widgets.part import Part
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LatencyScope(Part):
             return
         over = sum(ms > self.budget_ms for ms in total)
         ranks = zip(PERCENTILES, percentiles(total, PERCENTILES))
-        self.ranks.value = facts(
+        self.ranks.value = facts_html(
             {f"p{p:g}, ms": (f"{ms:,.0f}", say(AT_MOST, percent=f"{p:g}")) for p, ms in ranks}
         )
         told = {"over": f"{over:,}", "all": f"{len(total):,}", "budget": self.budget_ms}
@@ -109,7 +109,7 @@ class LatencyScope(Part):
                     trace.update(x=around[stage], y=[f"p{p:g}" for p in PERCENTILES[:3]])
 
     def _say(self, text: str) -> None:
-        self.ranks.value = facts({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})
+        self.ranks.value = facts_html({f"p{p:g}, ms": ("–", "") for p in PERCENTILES})
         self.said.value = f"<p>{text}</p>"
 
 

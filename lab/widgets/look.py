@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anywidget
 
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 from lab.widgets.figures import Figure
 
 # Okabe and Ito's palette, "Color Universal Design", 2008
@@ -23,17 +23,17 @@ class Fit(anywidget.AnyWidget):
     _esm, _css = Path(__file__).with_name("fit.js"), CSS
 
 
-def sentence(text: str, kind: str = "") -> str:
+def sentence_html(text: str, kind: str = "") -> str:
     """A line of text for an `ipywidgets.HTML`, read aloud when it changes; `kind`: good, bad or neither.
 
     >>> sentence("1 < 2", "good")
     '<div class="lab-said good" role="status" aria-live="polite">1 &lt; 2</div>'
     """
-    text = escape(visible(text, keep="\n"))
+    text = escape(escape_control_characters(text, keep="\n"))
     return f'<div class="lab-said {kind}" role="status" aria-live="polite">{text}</div>'
 
 
-def facts(values: Mapping[str, tuple[str, str]]) -> str:
+def facts_html(values: Mapping[str, tuple[str, str]]) -> str:
     """Large figures over their names, for an `ipywidgets.HTML`: {name: (figure, meaning)}. They change often: not read aloud.
 
     >>> facts({"lag": ("7", "events not evaluated yet")})

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, cast
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.conditions import written
-from lab.model.hints import hints
+from lab.model.conditions import quote_value
+from lab.model.hints import condition_hints
 from lab.model.language import say, translated
-from lab.model.rules import BadRule, Rule, RuleBook, meaning, parse_message, rule_message
+from lab.model.rules import BadRule, Rule, RuleBook, parse_message, rule_in_english, rule_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
-from lab.widgets.look import sentence
+from lab.widgets.look import sentence_html
 from lab.widgets.part import Part
 from lab.widgets.ruleform import RuleForm
 from lab.widgets.table import Table
@@ -137,7 +137,13 @@ class RuleDesk(Part):
     def show(self) -> None:
         """Shows the book as it is now."""
         rows = [
-            [str(r.rule_id), f"{r.rule_id} v{r.version}", r.state, meaning(r), self._alerts_of(r.rule_id)]
+            [
+                str(r.rule_id),
+                f"{r.rule_id} v{r.version}",
+                r.state,
+                rule_in_english(r),
+                self._alerts_of(r.rule_id),
+            ]
             for r in self.book.sorted()
         ]
         rows = [row[: 1 + len(self.table.columns)] for row in rows]
@@ -155,7 +161,7 @@ class RuleDesk(Part):
         for ack in acks:
             if ack["place"] == self._place:
                 good = ack["status"] == "accepted"
-                self.acks.value = sentence(_answer(ack), "good" if good else "bad")
+                self.acks.value = sentence_html(_answer(ack), "good" if good else "bad")
 
     def _apply(self, message: str) -> str:
         """Without an engine: the desk's own book answers."""
@@ -241,7 +247,7 @@ class RuleDesk(Part):
     def _hint(self) -> None:
         """Says what the draft hardly means as it is written, when that has changed; it can be published all the same."""
         past, rule = self.backtest.past, self._draft
-        said = hints(rule, self.schema) if rule else []
+        said = condition_hints(rule, self.schema) if rule else []
         absent = past.absent(rule.filter)[:SHOWN_ABSENT] if rule else []
         about = (*said, *((name, value) for name, value, _ in absent))
         if about == self._hinted:
@@ -249,25 +255,29 @@ class RuleDesk(Part):
         self._hinted = about
         said = list(map(translated, said))
         for name, value, frequent in absent:
-            there = {"frequent": ", ".join(map(written, frequent)), "events": f"{len(past):,}"}
-            condition = f"{name} = {written(value)}"
+            there = {"frequent": ", ".join(map(quote_value, frequent)), "events": f"{len(past):,}"}
+            condition = f"{name} = {quote_value(value)}"
             said.append(say(ABSENT_FREQUENT if frequent else ABSENT, condition=condition, **there))
-        self.hints.value = sentence(say("Hint: {hint}.", hint=". ".join(said)), "warning") if said else ""
+        self.hints.value = (
+            sentence_html(say("Hint: {hint}.", hint=". ".join(said)), "warning") if said else ""
+        )
 
     def _means(self, draft: Rule) -> str:
         """What the draft says, and which rule it would replace."""
         before = self.book.rules.get(draft.rule_id)
         if before is None:
-            return meaning(draft)
+            return rule_in_english(draft)
         replaced = {"id": before.rule_id, "version": before.version}
-        return say("{rule} · replaces rule {id} version {version}", rule=meaning(draft), **replaced)
+        return say("{rule} · replaces rule {id} version {version}", rule=rule_in_english(draft), **replaced)
 
     def _publish_draft(self) -> None:
         """Asks before a rule is replaced that was neither chosen nor published here."""
         rule = self._draft
         before = self.book.rules.get(rule.rule_id) if rule else None
         if rule and before and str(rule.rule_id) != self.table.selected and rule.rule_id not in self._own:
-            self._say(say(IN_FORCE, id=rule.rule_id, rule=meaning(before), free=self._free_id()), "bad")
+            self._say(
+                say(IN_FORCE, id=rule.rule_id, rule=rule_in_english(before), free=self._free_id()), "bad"
+            )
             self._ask(True)
         else:
             self._publish(self.text.value)
@@ -287,7 +297,7 @@ class RuleDesk(Part):
             self._say(say("Not published: {error}", error=translated(str(error))), "bad")
 
     def _say(self, text: str, kind: str) -> None:
-        self.said.value = sentence(text, kind)
+        self.said.value = sentence_html(text, kind)
 
 
 def _answer(ack: Mapping) -> str:

@@ -11,7 +11,7 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
-from lab.model.conditions import BadConditions, example
+from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_text, filter_value
 from lab.model.language import say
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
@@ -35,7 +35,7 @@ MULTIPLE_OF, AND_MORE = "5 × SUM(amount) over 30 d ÷ 30", "MIN(amount) over 10
 SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 
 
-class Picks(widgets.HBox):
+class OrderedToggles(widgets.HBox):
     """Buttons that stay down, in the order in which they were pressed: `value`.
 
     >>> picks = Picks("grouped by", "group by this field", ["payeeId", "beneficiaryId"])
@@ -95,9 +95,11 @@ class RuleForm(widgets.VBox):
         )  # a number of the browser has 53 bits only
         self.state = widgets.Dropdown(options=["ACTIVE", "PAUSE"], description=say("state"))
         self.state.tooltip = say("PAUSE: the rule keeps its events but does not alert")
-        self.group_by = Picks(say("grouped by"), say("group by this field"), schema.names, roles)
-        self.unique = Picks(say("unique"), say("count distinct values of this field"), schema.names, roles)
-        self.filter = widgets.Text(description=say("only where"), placeholder=example(schema))
+        self.group_by = OrderedToggles(say("grouped by"), say("group by this field"), schema.names, roles)
+        self.unique = OrderedToggles(
+            say("unique"), say("count distinct values of this field"), schema.names, roles
+        )
+        self.filter = widgets.Text(description=say("only where"), placeholder=example_conditions(schema))
         self.filter.tooltip, self.filter_said = say(SEES, examples=WHEN_EXAMPLES), widgets.HTML()
         self.when = widgets.Text(description=say("and when"), placeholder=WHEN_EXAMPLES)
         self.when.tooltip, self.when_said = say(WHICH_EVENT, examples=WHEN_EXAMPLES), widgets.HTML()
@@ -131,7 +133,7 @@ class RuleForm(widgets.VBox):
         self.title = widgets.Text(description=say("title"), placeholder=say("what an alert means"))
         self.labels = widgets.Text(description=say("labels"), placeholder="team=fraud, queue=night")
         self.labels.tooltip = say("each alert carries severity, title and labels")
-        self.event_fields = Picks(
+        self.event_fields = OrderedToggles(
             say("alerts tell"), say("alerts carry this field of their event"), schema.names, roles
         )
         controls = (
@@ -304,11 +306,11 @@ class RuleForm(widgets.VBox):
         try:
             return read(control.value, self.schema) if control.value.strip() else None
         except BadConditions as error:
-            said.value = marked(control.value, error)
+            said.value = mark_errors(control.value, error)
             return None
 
 
-def marked(text: str, error: BadConditions) -> str:
+def mark_errors(text: str, error: BadConditions) -> str:
     """Conditions as HTML, with what cannot be read marked.
 
     >>> from lab.model.schema import LOGINS

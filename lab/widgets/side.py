@@ -19,7 +19,7 @@ class Escape(anywidget.AnyWidget):
     shown = traitlets.Bool(False).tag(sync=True)
 
 
-class Side(widgets.VBox):
+class DetailPanel(widgets.VBox):
     """Shows one of `details`, under a title; `closed(name)` is called for the one that was shown when it goes.
 
     >>> side = Side({"Rules": widgets.VBox(), "Alerts": widgets.VBox()}, print)

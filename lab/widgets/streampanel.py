@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from lab.model.language import say, translated
 from lab.model.tallies import WARNINGS, Tallies, route_name
 from lab.model.words import html_table
-from lab.widgets.look import BLUE, ORANGE, facts, figure, sentence
+from lab.widgets.look import BLUE, ORANGE, facts_html, figure, sentence_html
 from lab.widgets.part import Part
 from lab.widgets.slider import Slider
 
@@ -100,23 +100,26 @@ class StreamPanel(Part):
             sent = {
                 say("sent/s"): (f"{studio.player.actual_rate:,.0f}", say("events that the generator sends"))
             }
-        self.facts.value = facts(
+        self.facts.value = facts_html(
             sent
             | {
                 say("evaluated/s"): (f"{rate:,.0f}", say("events that the engine evaluates")),
                 say("lag"): (f"{studio.lag:,}", say("events that have arrived but are not evaluated yet")),
                 say("stored"): (
-                    short(report.held),
+                    short_number(report.held),
                     say("{count} events that a window may still need", count=f"{report.held:,}"),
                 ),
-                say("state, bytes"): (short(report.state_bytes), say("the size of the engine's state")),
+                say("state, bytes"): (
+                    short_number(report.state_bytes),
+                    say("the size of the engine's state"),
+                ),
                 say("dead letters"): (f"{letters:,}", say("records that could not be read")),
             }
         )
-        said = "".join(sentence(text, kind) for kind, text in studio.warnings())
+        said = "".join(sentence_html(text, kind) for kind, text in studio.warnings())
         if said != self.warnings.value:
             self.warnings.value = said
-        self.losses.value = losses(report.routes)
+        self.losses.value = losses_table(report.routes)
         seconds, totals, lags = zip(*self._samples)
         ago = [second - now for second in seconds]
         with self.rates.batch_update():
@@ -125,7 +128,7 @@ class StreamPanel(Part):
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
 
 
-def losses(routes: Tallies) -> str:
+def losses_table(routes: Tallies) -> str:
     """Lists the losses of routes, largest first, and warnings below."""
     lost = sorted((tally.lost, route_name(route), tally) for route, tally in routes.by_route.items())
     rows = [
@@ -141,7 +144,7 @@ def losses(routes: Tallies) -> str:
     )
 
 
-def short(number: int) -> str:
+def short_number(number: int) -> str:
     """A number in at most four digits, and its unit.
 
     >>> short(950), short(13_988), short(520_392), short(7_300_000_000)

@@ -14,7 +14,7 @@ from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
-from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, Fit, facts, figure
+from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, Fit, facts_html, figure
 from lab.widgets.pictures import lanes
 from lab.widgets.slider import Slider
 
@@ -110,7 +110,7 @@ class TuningScope(widgets.VBox):
         self.sentence.value = f"<code>{escape(rule)}</code>"
         precision = "–" if found.precision is None else f"{found.precision:.2f}"
         delay = rounded_duration(found.delay_ms) if found.cases else "–"
-        self.facts.value = facts(
+        self.facts.value = facts_html(
             {
                 say("precision"): (
                     precision,

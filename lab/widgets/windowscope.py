@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import ipywidgets as widgets
 
-from lab.contrast.windows import Event, Seen, Window, compare, crossing, story
+from lab.contrast.windows import Event, Window, WindowResults, account_payments, compare, crossing
 from lab.model.language import say
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
-from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence
+from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence_html
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other
@@ -32,7 +32,7 @@ WHOLE = 100  # a sum from here on is shown without cents
 LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0, "session": 0}
 
 
-def rows_of(windows: Sequence[Window]) -> list[int]:
+def window_rows(windows: Sequence[Window]) -> list[int]:
     """A row for each window, from 0, so that windows of a row do not overlap; each takes the first that is free.
 
     >>> rows_of([Window(0, 20, ()), Window(10, 30, ()), Window(20, 40, ())])
@@ -47,7 +47,7 @@ def rows_of(windows: Sequence[Window]) -> list[int]:
     return rows
 
 
-def said(seen: dict[str, Seen]) -> str:
+def describe_results(seen: dict[str, WindowResults]) -> str:
     """Describes which windows saw the fraud, and when.
 
     >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
@@ -70,7 +70,7 @@ def said(seen: dict[str, Seen]) -> str:
 class WindowScope(widgets.VBox):
     """A timeline of one key with sliders for the window W, the slide S, the gap that ends a session and the limit on the sum.
 
-    `events`: (time in ms since the epoch, amount, id), in order of arrival; default: `story()`. `window_ms`, `slide_ms`,
+    `events`: (time in ms since the epoch, amount, id), in order of arrival; default: `account_payments()`. `window_ms`, `slide_ms`,
     `limit`: where the sliders stand first; the gap begins as long as the slide. Windows start at multiples of S since the
     epoch. Raises ValueError without events.
 
@@ -89,7 +89,7 @@ class WindowScope(widgets.VBox):
         slide_ms: int = 15 * MINUTE_MS,
         limit: float = 110,
     ):
-        self.events = [Event(*event) for event in (story() if events is None else events)]
+        self.events = [Event(*event) for event in (account_payments() if events is None else events)]
         if not self.events:
             raise ValueError("events is empty, expected one or more of (time_ms, amount, id)")
         unit, self._unit_ms = next(
@@ -125,7 +125,7 @@ class WindowScope(widgets.VBox):
         self._draw()
 
     @property
-    def seen(self) -> dict[str, Seen]:
+    def seen(self) -> dict[str, WindowResults]:
         """What each lane sees as the sliders stand."""
         window_ms, slide_ms, gap_ms = (
             control.value * self._unit_ms for control in (self.window, self.slide, self.gap)
@@ -150,7 +150,7 @@ class WindowScope(widgets.VBox):
         sizes = [7 + 15 * float(event.amount) / largest for event in self.events]
         fig.add_scatter(
             name=say("event (size: amount)"),
-            x=[clock(event.time_ms) for event in self.events],
+            x=[plot_time(event.time_ms) for event in self.events],
             y=[-0.25] * len(self.events),
             text=[say("event {id}: {amount}", id=e.id, amount=e.amount) for e in self.events],
             mode="markers",
@@ -179,11 +179,11 @@ class WindowScope(widgets.VBox):
         lines: dict[bool, list[tuple]] = {False: [], True: []}
         reports: list[tuple] = []
         for lane, what in seen.items():
-            rows = rows_of(what.windows) if lane != "per event" else range(len(what.windows))
+            rows = window_rows(what.windows) if lane != "per event" else range(len(what.windows))
             step = LANE_HEIGHT[lane] / max(len(set(rows)) - 1, 1)
             for window, row in zip(what.windows, rows):
                 y, is_over = LANE_TOP[lane] - row * step, window in what.over
-                start, end = clock(window.start_ms), clock(window.end_ms)
+                start, end = plot_time(window.start_ms), plot_time(window.end_ms)
                 span = {"lane": say(lane), "start": start[11:19], "end": end[11:19], "sum": window.total}
                 text = say("{lane}: {start} – {end}, sum {sum}", **span)
                 lines[is_over] += [(start, y, text), (end, y, text), (None, None, "")]
@@ -200,7 +200,7 @@ class WindowScope(widgets.VBox):
                 self.events[0].time_ms - window_ms / 3,
                 max(e.time_ms for e in self.events) + window_ms,
             )
-            self.figure.layout.xaxis.range = [clock(first), clock(last)]
+            self.figure.layout.xaxis.range = [plot_time(first), plot_time(last)]
         # by itself: in a batch, the traces that do not get a property of another lose their own in the browser
         look = {True: (ORANGE, "star"), False: (BLUE, "circle")}
         colours, symbols = zip(*(look[event in fraud] for event in self.events))
@@ -220,7 +220,7 @@ class WindowScope(widgets.VBox):
             )
         return shapes
 
-    def _verdicts(self, seen: dict[str, Seen]) -> list[dict]:
+    def _verdicts(self, seen: dict[str, WindowResults]) -> list[dict]:
         """At the right of each lane: whether it saw the fraud."""
         if all(what.delay_ms is None for what in seen.values()):
             return []
@@ -244,15 +244,15 @@ class WindowScope(widgets.VBox):
             for lane, text in words.items()
         ]
 
-    def _say(self, seen: dict[str, Seen]) -> None:
+    def _say(self, seen: dict[str, WindowResults]) -> None:
         unseen = [what.delay_ms is None for what in seen.values()]
         kind = "" if all(unseen) else "bad" if any(unseen) else "good"
         panes = self.window.value / self.slide.value
         cost = say(PANES_ON_AVERAGE if panes % 1 else ONE_PANE if panes == 1 else PANES, count=f"{panes:.3g}")
-        self.said.value = sentence(f"{said(seen)} {cost}", kind)
+        self.said.value = sentence_html(f"{describe_results(seen)} {cost}", kind)
 
 
-def clock(ms: float) -> str:
+def plot_time(ms: float) -> str:
     """UTC, as plotly's axes take it. As text: a browser's kernel cannot send other times to its page.
 
     >>> clock(1_700_000_000_500)
@@ -264,8 +264,8 @@ def clock(ms: float) -> str:
 def _shape(kind: str, first_ms: float, last_ms: float, **how) -> dict:
     return {
         "type": kind,
-        "x0": clock(first_ms),
-        "x1": clock(last_ms),
+        "x0": plot_time(first_ms),
+        "x1": plot_time(last_ms),
         "y0": -0.6,
         "y1": TOP,
         "layer": "below",

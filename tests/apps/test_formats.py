@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lab.apps import jsonfile
 from lab.apps.backtest import Past
 from lab.apps.infer import infer
-from lab.apps.jsonfile import JsonText, JsonValues, layout_of
+from lab.apps.jsonfile import JsonText, JsonValues, detect_layout
 from lab.apps.parquet import ParquetTable
 from lab.apps.records import Refused
 from lab.apps.replay import replay
@@ -223,10 +223,10 @@ def test_other_json_is_lines(text, tmp_path):
 
 def test_a_long_list_inside_an_object_is_known_by_its_beginning():
     text = json.dumps({"Records": GIVEN * 2000})
-    assert str(layout_of(text[:100_000], False)) == 'a JSON list, "Records"'
+    assert str(detect_layout(text[:100_000], False)) == 'a JSON list, "Records"'
     paged = json.dumps({"page": 1, "data": GIVEN * 2000}, indent=1)
-    assert str(layout_of(paged[:100_000], False)) == 'a JSON list, "data"'
-    assert layout_of(json.dumps({"id": 1, "items": GIVEN * 2000})[:100_000], False) is None
+    assert str(detect_layout(paged[:100_000], False)) == 'a JSON list, "data"'
+    assert detect_layout(json.dumps({"id": 1, "items": GIVEN * 2000})[:100_000], False) is None
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_whatever_the_records_of_a_list_each_stands_on_a_line_of_its_own(records
             pass
 
     text = json.dumps(records, indent=indent or None).encode()
-    lines = list(JsonValues(Path("x"), jsonfile.Layout("list"), lambda _: Opened(text)).lines())
+    lines = list(JsonValues(Path("x"), jsonfile.JsonLayout("list"), lambda _: Opened(text)).lines())
     assert list(map(json.loads, lines)) == records and not any(b"\n" in line for line in lines)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.apps.infer import infer, unmatched
+from lab.apps.infer import infer, unmatched_field_warnings
 from lab.apps.inferredfields import fits_long
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
@@ -226,8 +226,8 @@ def test_whatever_the_records_the_proposal_is_a_schema(records):
 def test_a_path_that_no_record_has_is_named_with_the_one_that_was_meant():
     toml = infer(ORDERS, "orders").toml()
     schema = from_toml(toml.replace("order.total.amount", "order.totl.amount"))
-    assert unmatched(from_toml(toml), ORDERS) == []
-    assert unmatched(schema, ORDERS) == [
+    assert unmatched_field_warnings(from_toml(toml), ORDERS) == []
+    assert unmatched_field_warnings(schema, ORDERS) == [
         "field amount: none of 500 records has order.totl.amount, did you mean order.total.amount?"
     ]
     assert Decimal(schema.parse(ORDERS[0])["amount"] or 0) == 0

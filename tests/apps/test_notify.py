@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, signature
+from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.config import BadConfig, Receiver, read
+from lab.logs.config import BadConfig, Receiver, read_config
 from lab.model.alerts import Alert, Withdrawn
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -116,7 +116,7 @@ def test_a_webhook_gets_each_alert_signed_and_a_second_run_continues(place, rece
     assert receiver.event_ids() == [1, 2, 3]
     for headers, body in receiver.requests:
         id, timestamp = headers["webhook-id"], headers["webhook-timestamp"]
-        assert headers["webhook-signature"] == signature(SECRET, id, timestamp, body)
+        assert headers["webhook-signature"] == webhook_signature(SECRET, id, timestamp, body)
     assert json.loads(receiver.requests[0][1])["alerts"][0] == json.loads(alert(1).to_json())
 
 
@@ -236,7 +236,7 @@ def test_a_target_that_is_none_is_named(place, capsys):
 def test_what_does_not_fit_in_lab_toml_is_named_without_a_secret(tmp_path, table, reason):
     (tmp_path / "lab.toml").write_text(f"[notify.x]\n{table}\n")
     with pytest.raises(BadConfig, match=reason) as error:
-        read(tmp_path / "lab.toml")
+        read_config(tmp_path / "lab.toml")
     assert SECRET not in str(error.value)
 
 

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from lab.apps.metrics import REASONS_AT_MOST, STALE_S, TASKS_AT_MOST, Metrics, Server
+from lab.apps.metrics import REASONS_AT_MOST, STALE_S, TASKS_AT_MOST, Metrics, MetricsServer
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.model.tallies import FATES
@@ -180,7 +180,7 @@ def test_wrong_options_of_a_service_are_refused(words, says, capsys):
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
-    with Server(Metrics(), 0) as other:
+    with MetricsServer(Metrics(), 0) as other:
         assert main(["run", "--logs", str(tmp_path), "--metrics", str(other.port)]) == 1
     assert f"port {other.port}" in capsys.readouterr().err
 
@@ -199,7 +199,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are():
 
 @pytest.fixture
 def served():
-    with Server(Metrics(), 0) as server:
+    with MetricsServer(Metrics(), 0) as server:
         yield server
 
 

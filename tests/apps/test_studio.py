@@ -148,14 +148,14 @@ def test_an_idle_engine_elsewhere_is_told_from_one_that_does_not_run(tmp_path, m
 def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     logs = KafkaLogs("127.0.0.1:9")  # nobody is asked
-    assert runningengine.lives(logs) is None
+    assert runningengine.is_engine_running(logs) is None
     with Lease(Durable(tmp_path / "checkpoint")):
-        assert runningengine.lives(logs) is True
+        assert runningengine.is_engine_running(logs) is True
         monkeypatch.setattr(runningengine, "LEASE_S", -1)
-        assert runningengine.lives(logs) is False
+        assert runningengine.is_engine_running(logs) is False
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert runningengine.lives(logs) is False  # it was given back
+    assert runningengine.is_engine_running(logs) is False  # it was given back
 
 
 def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch):

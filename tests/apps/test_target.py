@@ -49,11 +49,11 @@ def test_an_engine_has_its_logs_in_folders_or_on_one_cluster():
 
 def test_a_notebook_calls_what_the_commands_call(capsys):
     target = locate("logs")
-    control.add(target, [RULE], timeout_s=0)
+    control.send_rules(target, [RULE], timeout_s=0)
     assert "queued in logs/control" in capsys.readouterr().out
-    control.show(target)
+    control.print_rules(target)
     assert capsys.readouterr().out.startswith("     1  v1   ACTIVE")
     with pytest.raises(BadRule, match="groupingKeyNames"):
-        control.add(locate("logs", schema=LOGINS), [RULE], timeout_s=0)
-    watch.alerts(target, as_json=True)
+        control.send_rules(locate("logs", schema=LOGINS), [RULE], timeout_s=0)
+    watch.print_alerts(target, as_json=True)
     assert capsys.readouterr().out == ""

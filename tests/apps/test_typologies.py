@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.typologies import LabelledPast, measure
+from lab.apps.typologies import LabelledPast, measure_typologies
 from lab.cli.main import main
 from lab.stream.accounts import CASES
 from lab.stream.typologies import TYPOLOGIES, labelled_events
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "typologies.md"
 
 @pytest.fixture(scope="module")
 def found():
-    return measure(labelled_events())
+    return measure_typologies(labelled_events())
 
 
 def test_each_rule_finds_all_of_its_cases_and_is_more_often_right_than_wrong(found):

@@ -31,7 +31,7 @@ def catchup(events: int, repeats: int, console: Console) -> None:
     runs: dict[int, list[Run]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
-        broker.running() as kafka,
+        broker.running_broker() as kafka,
         session(f"local[{max(TARGETS)}]", conf=OPTIMISING) as spark,
     ):
         made = Payments.make(Path(folder, "made"), events, keys=100_000)

@@ -51,7 +51,7 @@ def measured(kind: str, of: Path, rate: int, warm_up: int, seconds: int) -> list
     """The cores that an engine with the `lab` of a tree keeps busy: at rest, and at a rate."""
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as folder,
-        broker.running() if kind == "Kafka" else nullcontext() as kafka,
+        broker.running_broker() if kind == "Kafka" else nullcontext() as kafka,
     ):
         logs = KafkaLogs(kafka.address) if kafka else FileLogs(Path(folder, "logs"))
         logs.create()

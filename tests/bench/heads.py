@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from rich.console import Console
 from rich.table import Table
 
-from lab.teach.lessons import FOLDER, built, sources
+from lab.teach.lessons import FOLDER, build_notebook, lesson_sources
 
 POLL_S = 2.0
 MB = 1e6
@@ -40,7 +40,7 @@ def pss(pid: int) -> float:
 
 def work(source: Path, pids: list[int], cells: dict[int, str], number: int) -> None:
     """Runs a lesson in a kernel of its own, and says which cell it is at."""
-    notebook = built(source, solved=True)
+    notebook = build_notebook(source, solved=True)
     client = NotebookClient(notebook, timeout=LONGEST_S, resources={"metadata": {"path": FOLDER}})
     with client.setup_kernel():
         pids[number] = client.km.provisioner.process.pid
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=10, metavar="N", help="(%(default)s)")
     parser.add_argument("--lesson", default="03", metavar="NN", help="(%(default)s)")
     options = parser.parse_args()
-    (source,) = (path for path in sources() if path.stem.startswith(options.lesson))
+    (source,) = (path for path in lesson_sources() if path.stem.startswith(options.lesson))
     os.environ["PYTHONPATH"] = str(FOLDER.parent)
     pids, cells = [0] * options.heads, {}
     top = {"no Spark": [0.0] * options.heads, "Spark": [0.0] * options.heads}

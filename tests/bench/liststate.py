@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from rich.console import Console
 from rich.table import Table
 
-from lab.contrast.parts import Parts
+from lab.contrast.parts import FilePerAppend
 from lab.machine.session import session
 
 HELD = (10, 100, 1_000)
@@ -68,7 +68,7 @@ class OfMap(OfList):
 def ms_per_payment(spark: SparkSession, kind: type[OfList], held: int) -> float:
     """The median of a micro-batch, after one that filled the state."""
     with tempfile.TemporaryDirectory(prefix="lab-liststate-") as folder:
-        parts = Parts(Path(folder, "events"))
+        parts = FilePerAppend(Path(folder, "events"))
         for first, last in ((0, held), (held, held + ASKED)):
             lines = [{"key": 1, "time": n, "value": 1.5, "asks": first > 0} for n in range(first, last)]
             parts.append([json.dumps(line).encode() for line in lines])

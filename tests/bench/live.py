@@ -89,7 +89,7 @@ def main() -> None:
 @contextmanager
 def engine(rules: list[str], *arguments: str) -> Iterator[KafkaLogs]:
     """A broker and an engine that has taken the rules, both gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running() as kafka:
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running_broker() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
         logs.log("control").publish(rules, [str(number) for number in range(len(rules))])
@@ -144,7 +144,7 @@ def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: 
 
 def floor(rate: int, warm_up: int, seconds: int, console: Console) -> None:
     """Prints the same percentiles of a query with nothing between topic and topic."""
-    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running() as kafka:
+    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running_broker() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
         to = f"{logs.log('events')!r}"

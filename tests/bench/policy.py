@@ -22,9 +22,9 @@ from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.schema import LOGINS
 from lab.model.times import now_ms
-from lab.restrict.decide import group_of
+from lab.restrict.decide import group_as_text
 from lab.restrict.restrictions import read_message
-from lab.rulestore.store import change_of
+from lab.rulestore.store import change_in_message
 from lab.stream.player import Player
 from tests.bench.live import cpu_busy
 from tests.rulestore.loop import Loop
@@ -103,7 +103,7 @@ def edited(loop: Loop, edits: int, rng: random.Random) -> Took:
         committed = now_ms()
         wait_until(lambda: loop.store.rows()[0]["status"] == "in force", pause_s=0.01)
         seen[loop.store.last_change_id()] = committed, now_ms()
-    sent = {change_of(record.line)[1]: record for record in records(loop, "control")}
+    sent = {change_in_message(record.line)[1]: record for record in records(loop, "control")}
     answered = {json.loads(record.line)["place"]: record.append_ms for record in records(loop, "acks")}
     commit, control, answer, shown = np.array(
         [
@@ -133,7 +133,7 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
     alerts: dict[str, tuple[int, int]] = {}
     for record in records(loop, "alerts"):
         alert = Alert.from_json(record.line)
-        alerts.setdefault(group_of(alert, ("userId",))["userId"], (alert.log_time, record.append_ms))
+        alerts.setdefault(group_as_text(alert, ("userId",))["userId"], (alert.log_time, record.append_ms))
     said = {
         dict(read_message(record.line).subject)["userId"]: record.append_ms
         for record in records(loop, "restrictions")

@@ -11,7 +11,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark
 from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.stages import Stages
-from lab.engine.loop.task import evaluated, routed
+from lab.engine.loop.task import evaluate_task_share, read_and_route
 from lab.engine.windows.evaluate import TaskOutput
 from tests.bench.data import Payments, logs_of
 
@@ -28,9 +28,9 @@ class TimedStages(Stages):
     def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
         (work,) = self.planner.works(start, end)
         with self._timed(STAGES[0]):
-            envelopes, told = routed(self.job, work)
+            envelopes, told = read_and_route(self.job, work)
         with self._timed(STAGES[1]):
-            return [evaluated(self.job, 0, work, envelopes, told)]
+            return [evaluate_task_share(self.job, 0, work, envelopes, told)]
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw it")
     options = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 100, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="lab-steady-") as folder, broker.running() as kafka:
+    with tempfile.TemporaryDirectory(prefix="lab-steady-") as folder, broker.running_broker() as kafka:
         logs, checkpoint = KafkaLogs(kafka.address), Path(folder, "checkpoint")
         logs.create()
         logs.log("control").publish(RULES, ["1", "2"])

@@ -8,7 +8,7 @@ import pytest
 
 import lab
 from book import api, check, execute, make, widgets
-from lab.teach.lessons import sources
+from lab.teach.lessons import lesson_sources
 from lab.widgets.figures import Figure
 from lab.widgets.slider import Slider
 from lab.widgets.table import Table
@@ -59,7 +59,7 @@ def test_controls_are_shown_as_they_stand_and_cannot_be_used():
 def test_a_prediction_has_its_answer_folded():
     [cell] = [
         cell
-        for cell in make.lesson(sources()[3]).cells
+        for cell in make.lesson(lesson_sources()[3]).cells
         if "Which tumbling window of an hour holds more than 110?" in cell.source
     ]
     html = cell.outputs[-1]["data"]["text/html"]
@@ -68,7 +68,7 @@ def test_a_prediction_has_its_answer_folded():
 
 
 def test_solutions_and_checks_are_folded():
-    for source in sources():
+    for source in lesson_sources():
         for cell in make.lesson(source).cells:
             if {"solution", "check"} & set(cell.metadata.get("tags", [])):
                 assert "hide-cell" in cell.metadata["tags"]
@@ -104,7 +104,7 @@ def test_every_public_name_and_every_module_that_documents_name_has_its_place():
 def test_every_document_is_in_the_list_of_contents():
     listed = (make.ROOT / "book" / "index.md").read_text().splitlines()
     pages = [str(path.with_suffix("")) for path in make.documents()]
-    pages += [f"notebooks/{path.stem}" for path in sources()]
+    pages += [f"notebooks/{path.stem}" for path in lesson_sources()]
     assert [page for page in pages if page not in listed] == []
 
 

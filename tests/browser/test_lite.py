@@ -18,8 +18,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from lab.teach import lite
-from lab.teach.lessons import answers
-from lab.teach.lite import notebooks
+from lab.teach.lessons import collect_answers
+from lab.teach.lite import site_notebooks
 from tests.browser.access import findings, of_lesson
 from tests.browser.jupyter import PATIENCE_MS
 
@@ -114,11 +114,11 @@ def open_lesson(page: Page, address: str, name: str) -> None:
     assert page.evaluate(KERNEL)
 
 
-@pytest.mark.parametrize("name", [name for name, _ in notebooks()])
+@pytest.mark.parametrize("name", [name for name, _ in site_notebooks()])
 def test_a_lesson_with_its_solutions_runs_to_the_last_cell(opened, address, name):
     lesson = Path(name).name.partition("-")[0].lstrip("0") or "0"
     solutions = [
-        code for exercise, code in answers()["solutions"].items() if exercise.startswith(f"{lesson}.")
+        code for exercise, code in collect_answers()["solutions"].items() if exercise.startswith(f"{lesson}.")
     ]
     open_lesson(opened, address, name)
     opened.evaluate(SOLVE, solutions)
@@ -154,7 +154,7 @@ def test_an_endless_loop_is_stopped_and_solved_exercises_outlive_the_page(opened
     opened.get_by_role("link", name="0 · Start here").click()
     opened.wait_for_selector(".jp-Notebook .jp-Cell")
     assert opened.evaluate(KERNEL)
-    (solved,) = run(opened, "import lab.teach.progress\nlab.teach.progress.solved()")
+    (solved,) = run(opened, "import lab.teach.progress\nlab.teach.progress.solved_exercises()")
     assert solved["data"]["text/plain"] == "{'3.4'}"
 
 

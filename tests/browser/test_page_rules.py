@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lab.model.attributes import BadRule
 from lab.model.messages import parse_message
-from lab.model.rule import meaning
+from lab.model.rule import rule_in_english
 from lab.model.schema import LOGINS
-from lab.model.when import RELATIONS, address_of, is_true, when_text
+from lab.model.when import RELATIONS, is_true, parse_address, when_text
 from lab.model.whenreader import parse_when
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
@@ -91,7 +91,7 @@ def test_rules_are_read_described_and_refused_as_in_python(opened, messages, rng
 def described(text: str) -> str | None:
     """The rule that a message means, in words; None if it is refused."""
     try:
-        return meaning(parse_message(text, LOGINS).rule)
+        return rule_in_english(parse_message(text, LOGINS).rule)
     except BadRule:
         return None
 
@@ -176,6 +176,6 @@ def test_addresses_and_networks_are_those_of_python(opened):
         "networks.map((text) => networkOf(text)?.text ?? null)]",
         given,
     )
-    addresses = [address_of(text) for text in ADDRESSES]
+    addresses = [parse_address(text) for text in ADDRESSES]
     assert found[0] == [each and [each.version, str(int(each))] for each in addresses]
     assert found[1] == [network(text) for text in NETWORKS]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from lab.apps.replay import replay
-from lab.cli.main import FAILED, OK, STOPPED, USAGE, main, parser
-from lab.cli.options import settings_of
+from lab.cli.main import FAILED, OK, STOPPED, USAGE, build_parser, main
+from lab.cli.options import settings_from_options
 from lab.engine.loop.ends import FileLogs
 from lab.stream.simulate import payments, to_json
 from tests.orders import orders
@@ -81,10 +81,10 @@ def test_an_error_is_one_line_and_an_exit_code(words, code, says, files, capsys)
 
 
 def test_the_settings_of_an_engine_are_options():
-    options = parser().parse_args(["run", "--max-future", "2h", "--max-out-of-orderness", "10s"])
-    settings = settings_of(options)
+    options = build_parser().parse_args(["run", "--max-future", "2h", "--max-out-of-orderness", "10s"])
+    settings = settings_from_options(options)
     assert (settings.max_future_ms, settings.max_out_of_orderness_ms) == (7_200_000, 10_000)
-    assert settings_of(parser().parse_args(["run"])).max_future_ms == 86_400_000
+    assert settings_from_options(build_parser().parse_args(["run"])).max_future_ms == 86_400_000
 
 
 def test_a_replay_without_out_shows_the_alerts(files, capsys):

@@ -7,9 +7,9 @@ import pytest
 
 from lab.cli.main import main
 from lab.logs.files import FileLog
-from lab.model.words import html_table, shown, visible
+from lab.model.words import escape_control_characters, html_table, short_json
 from lab.restrict.restrictions import Restriction
-from lab.widgets.look import sentence
+from lab.widgets.look import sentence_html
 
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 HOSTILE = "[bold red]a[/]\x1b[31mb\x9b2Jc\u202ed\u2066e\rf\x07g\x7f[/nothing]"
@@ -101,8 +101,10 @@ def test_a_line_that_is_no_alert_does_not_end_the_listing(folder, capsys):
 
 def test_texts_are_visible_wherever_they_are_shown():
     assert (
-        visible(HOSTILE) == VISIBLE and visible("a\nb\tc") == r"a\nb\tc" and visible("a\nb", "\n") == "a\nb"
+        escape_control_characters(HOSTILE) == VISIBLE
+        and escape_control_characters("a\nb\tc") == r"a\nb\tc"
+        and escape_control_characters("a\nb", "\n") == "a\nb"
     )
-    assert visible("한국 é 👩‍👩 \\ \"'<") == "한국 é 👩‍👩 \\ \"'<"
-    for made in (shown(HOSTILE), html_table([HOSTILE], [[HOSTILE]]), sentence(HOSTILE)):
+    assert escape_control_characters("한국 é 👩‍👩 \\ \"'<") == "한국 é 👩‍👩 \\ \"'<"
+    for made in (short_json(HOSTILE), html_table([HOSTILE], [[HOSTILE]]), sentence_html(HOSTILE)):
         assert not UNSEEN.search(made) and r"\u202e" in made

@@ -11,10 +11,10 @@ import pytest
 
 import lab
 from lab.apps.replay import read_rules
-from lab.cli.main import FAILED, OK, main, parser
-from lab.cli.options import settings_of, target_of
+from lab.cli.main import FAILED, OK, build_parser, main
+from lab.cli.options import settings_from_options, target_from_options
 from lab.engine.checkpoint.settings import Settings, saved_schema
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import Schema
 from tests.orders import orders
 from tests.waiting import wait_until
@@ -52,7 +52,7 @@ def test_from_my_file_of_events_to_my_rules_alerts(spark, folder, capsys):
     summary = json.loads(lab_says(replay).splitlines()[-1])
     lines = Path("orders.jsonl").read_bytes().splitlines()
     log = [("control", read_rules("rules.txt")[0]), *(("event", line) for line in lines)]
-    expected = [alert.to_json() for alert in run(lab.schema("orders.toml"), log).alerts]
+    expected = [alert.to_json() for alert in evaluate_log(lab.schema("orders.toml"), log).alerts]
     assert sorted(Path("alerts.jsonl").read_text().splitlines()) == sorted(expected)
     assert summary["alerts"] == len(expected) > 20 and summary["dead_letters"] == 0
     assert json.loads(expected[0])["eventId"].startswith("A-")
@@ -79,8 +79,8 @@ def test_the_checkpoint_keeps_the_schema_so_that_rules_need_no_option(folder, ca
     assert main(["rules", "pause", "1", "--logs", "logs", "--timeout", "0"]) == OK
     assert main(["rules", "list", "--logs", "logs"]) == OK
     assert capsys.readouterr().out.endswith("v2   PAUSE   COUNT(events) per city over 1 min > 3\n")
-    options = parser().parse_args(["run", "--logs", "logs"])
-    assert settings_of(options, target_of(options)).schema == lab.schema("orders.toml")
+    options = build_parser().parse_args(["run", "--logs", "logs"])
+    assert settings_from_options(options, target_from_options(options)).schema == lab.schema("orders.toml")
 
 
 def test_a_checkpoint_goes_on_with_a_new_field_and_names_the_one_that_differs(folder):
@@ -132,7 +132,7 @@ def test_a_studio_plays_own_events_simulated_or_recorded_and_alerts_as_the_refer
             lines = [line.encode() for line in studio.logs.log("events").read()]
             alerts = studio.logs.log("alerts").read()
         log = [("control", RULE), *(("event", line) for line in lines)]
-        expected = {alert.alert_id for alert in run(schema, log).alerts}
+        expected = {alert.alert_id for alert in evaluate_log(schema, log).alerts}
         assert {json.loads(line)["alertId"] for line in alerts} == expected and len(expected) >= 50
         assert studio.letters.total == 0 and studio.past.aggregates(studio.book.rules[1]).values.max() > 3
 

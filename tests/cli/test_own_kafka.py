@@ -16,7 +16,7 @@ import pytest
 from lab.cli.main import FAILED, OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.spark import pipeline
-from lab.logs.config import read
+from lab.logs.config import read_config
 from tests.secured import PASSWORD, USER, secured
 from tests.topics import RULES, append, assert_equal, events, expected, publish, topics
 from tests.waiting import PATIENCE_S
@@ -102,7 +102,7 @@ def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
         engine.send_signal(signal.SIGINT)
         engine.wait(PATIENCE_S)
     told = (place / "said").read_text()
-    assert f"reading kafka://{read(place / 'lab.toml').kafka.address}/shop.payments" in told
+    assert f"reading kafka://{read_config(place / 'lab.toml').kafka.address}/shop.payments" in told
     assert " events behind" in told and engine.returncode == OK
     for secret in (PASSWORD, PASSWORD.replace("\\", "\\\\").replace('"', '\\"')):
         assert secret not in told + lines + "".join(capsys.readouterr())
@@ -123,7 +123,7 @@ def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys
 
 def test_certificates_of_clients_reach_spark_and_its_plans_do_not_show_the_key(guarded, spark, tmp_path):
     (guarded.folder / "lab.toml").write_text(TLS.format(address=guarded.tls))
-    logs = topics(read(guarded.folder / "lab.toml").kafka, "tls")
+    logs = topics(read_config(guarded.folder / "lab.toml").kafka, "tls")
     publish(logs, *RULES)
     append(logs, events(200))
     engine = pipeline.start(spark, logs, tmp_path / "checkpoint", Settings(key_groups=4), once=True)

@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lab.contrast import mapstate
-from lab.model.reference import Reference, run
+from lab.model.reference import Reference, evaluate_log
 from lab.model.rules import BadRule, Rule, parse_message, rule_message
 from lab.model.schema import PAYMENTS
 from lab.model.times import HOUR_MS
@@ -33,7 +33,7 @@ def message(function: str, keys: list[str]) -> str:
 
 def expected(folder, control: str) -> tuple[Rule, Reference]:
     lines = (folder / "payments.json").read_bytes().splitlines()
-    reference = run(PAYMENTS, [("control", control.encode()), *(("event", line) for line in lines)])
+    reference = evaluate_log(PAYMENTS, [("control", control.encode()), *(("event", line) for line in lines)])
     assert 10 < len(reference.alerts) < 300
     return reference.book.rules[1], reference
 

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from lab.apps.replay import read_rules
-from lab.contrast.fanout import more_rules, sent
+from lab.contrast.fanout import more_rules, route_batch
 from lab.engine.checkpoint.settings import Settings
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
@@ -25,8 +25,8 @@ def book() -> RuleBook:
 
 def test_each_rule_without_a_filter_gets_a_copy_of_each_event_unless_they_are_merged(book):
     book.rules = {rule.rule_id: rule for rule in book.sorted() if not rule.filter}
-    assert sent(LINES, book, SETTINGS, merged=False).copies == 500 * len(book.rules)
-    assert sent(LINES, book, SETTINGS).copies == 500 * len(book.routes())
+    assert route_batch(LINES, book, SETTINGS, merged=False).copies == 500 * len(book.rules)
+    assert route_batch(LINES, book, SETTINGS).copies == 500 * len(book.routes())
 
 
 def test_a_filtered_rule_gets_a_copy_of_the_events_that_match_only():
@@ -35,13 +35,13 @@ def test_a_filtered_rule_gets_a_copy_of_the_events_that_match_only():
     assert book.apply(message)["status"] == "accepted"
     cash = sum(PAYMENTS.parse(line)["paymentType"] == "CSH" for line in LINES)
     assert 0 < cash < 500
-    assert sent(LINES, book, SETTINGS, merged=False).copies == cash
+    assert route_batch(LINES, book, SETTINGS, merged=False).copies == cash
 
 
 def test_merging_saves_copies_and_trimming_saves_bytes(book):
-    whole = sent(LINES, book, SETTINGS, merged=False, trimmed=False)
-    merged = sent(LINES, book, SETTINGS, trimmed=False)
-    trimmed = sent(LINES, book, SETTINGS)
+    whole = route_batch(LINES, book, SETTINGS, merged=False, trimmed=False)
+    merged = route_batch(LINES, book, SETTINGS, trimmed=False)
+    trimmed = route_batch(LINES, book, SETTINGS)
     assert whole.bytes > 2 * merged.bytes > 2 * trimmed.bytes
     assert whole.copies > merged.copies == trimmed.copies
     assert {each.events for each in (whole, merged, trimmed)} == {500}

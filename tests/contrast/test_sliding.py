@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 from pyspark.sql import Row
 
-from lab.contrast.delays import Delays, _batch_ms, delays, describe_race, race_sliding
+from lab.contrast.delays import Delays, _batch_ms, describe_race, measured_delays, race_sliding
 from lab.contrast.realtime import try_real_time
 from lab.contrast.sliding import FIELDS, cost_of_sliding, over_limit, short_batches
 from lab.contrast.windows import Event, sliding
@@ -32,9 +32,9 @@ def test_a_delay_is_split_into_the_wait_for_the_windows_end_and_the_rest():
     #   ───────●────────●──────────────┤─────────────●──     the second payment crosses the limit
     fraud = [Event(1_000, 11 * MILLION, 1), Event(1_300, 11 * MILLION, 2)]
     frauds = {(1, 2): fraud, (3, 4): fraud}
-    found = delays(frauds, 20_000, 1_000, {(1, 2): 2_450})
+    found = measured_delays(frauds, 20_000, 1_000, {(1, 2): 2_450})
     assert (found.wait, found.total, found.rest, found.missed) == ([700], [1_150], [450], 1)
-    found = delays(frauds, 20_000, 0, {(1, 2): 1_500, (3, 4): 1_400})
+    found = measured_delays(frauds, 20_000, 0, {(1, 2): 1_500, (3, 4): 1_400})
     assert (found.wait, found.total, found.rest, found.missed) == ([0, 0], [200, 100], [200, 100], 0)
 
 
@@ -45,7 +45,7 @@ def test_the_mean_wait_of_many_crossings_is_half_a_slide():
     }
     out = dict.fromkeys(frauds, 10**6)
     for slide_ms in (1_000, 5_000, 10_000):
-        wait = delays(frauds, 20_000, slide_ms, out).wait
+        wait = measured_delays(frauds, 20_000, slide_ms, out).wait
         assert abs(sum(wait) / len(wait) - slide_ms / 2) < 0.05 * slide_ms
 
 

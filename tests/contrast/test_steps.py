@@ -10,12 +10,12 @@ RULE = alone.message("30m", 190)
 
 @pytest.fixture(scope="module")
 def lines() -> list[bytes]:
-    return alone.payments(EVENTS)
+    return alone.payment_lines(EVENTS)
 
 
 @pytest.fixture(scope="module")
 def expected(lines) -> alone.Alerts:
-    found = alone.expected(lines, RULE)
+    found = alone.reference_alerts(lines, RULE)
     assert 50 < len(found) < EVENTS / 4
     return found
 
@@ -29,8 +29,8 @@ def test_a_step_in_one_process_gives_the_alerts_of_the_reference(name, lines, ex
 
 def test_both_ends_of_a_window_count_in_both_loops():
     events = [(1, 0, 1, 50), (1, 60_000, 2, 50), (1, 60_001, 3, 50), (2, 60_001, 4, 70)]
-    for window in (alone.Walk(60_000), alone.Running(60_000)):
-        assert alone.judged(window, events, 60) == {2: 100, 3: 100, 4: 70}
+    for window in (alone.RecomputedSum(60_000), alone.RunningSum(60_000)):
+        assert alone.event_tuples(window, events, 60) == {2: 100, 3: 100, 4: 70}
 
 
 @pytest.mark.slow
@@ -45,13 +45,13 @@ def test_a_step_on_spark_gives_the_alerts_of_the_reference(spark, name, lines, e
 def test_the_textbook_and_the_engine_give_the_same_alerts(spark, lines, expected):
     textbook = steps.on_spark(spark, "textbook", lines[:300], RULE, per_batch=150)
     assert textbook.alerts == {event_id: total for event_id, total in expected.items() if event_id <= 300}
-    engine = steps.engine(spark, lines, RULE, per_batch=1000, parallelism=1, key_groups=4)
+    engine = steps.time_engine(spark, lines, RULE, per_batch=1000, parallelism=1, key_groups=4)
     assert (engine.alerts, engine.events) == (expected, 2000)
 
 
 def test_a_chunk_log_writes_what_came_and_rewriting_writes_what_is_held(lines):
     text = alone.message("90d")
-    chunked, rewritten = (durable.written(lines, text, 30, rewrite) for rewrite in (False, True))
+    chunked, rewritten = (durable.state_file_writes(lines, text, 30, rewrite) for rewrite in (False, True))
     assert [kept for _, kept in chunked] == [sum(map(int, oct(batch)[2:])) for batch in range(1, 31)]
     assert {kept for _, kept in rewritten} == {1}
     assert rewritten[-1][0] > 5 * chunked[-1][0]

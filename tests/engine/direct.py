@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, carried, different_whens, when_column
+from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens, transport_columns
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
@@ -29,10 +29,10 @@ from lab.engine.windows.store import RouteStore
 from lab.model.aggregation import WHERE
 from lab.model.alerts import id_text
 from lab.model.field import Id
-from lab.model.filters import passes
+from lab.model.filters import passes_filter
 from lab.model.keygroups import digest, key_group_of
-from lab.model.reference import LATE_POLICIES, run
-from lab.model.rule import spoke
+from lab.model.reference import LATE_POLICIES, evaluate_log
+from lab.model.rule import alerted_marker
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.takenback import taken_back
@@ -84,7 +84,7 @@ class Direct:
                 self.joined[rule.rule_id] = was if was and was[0] == route else (route, self.joinings)
         for route, rules in routes.items():
             held = self.stores.get(route)
-            spoken = [spoke(r.rule_id, self.joined[r.rule_id][1]) for r in rules if r.at_most]
+            spoken = [alerted_marker(r.rule_id, self.joined[r.rule_id][1]) for r in rules if r.at_most]
             fields = list(
                 dict.fromkeys([*(held.fields if held else ()), *(f for r in rules for f in r.needs), *spoken])
             )
@@ -126,7 +126,7 @@ class Direct:
         return condition is not None and is_true(condition, event)
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:
-        return (passes(route.filter, event) or self._takes_back(event)) and all(
+        return (passes_filter(route.filter, event) or self._takes_back(event)) and all(
             event[name] is not None for name in route.keys
         )
 
@@ -155,7 +155,7 @@ class Direct:
             for name in names:
                 columns[f"text:{name}"] = pa.array([str(event[name]) for event in events])
                 numbers = [self._numbers(name, event[name]) for event in events]
-                for half, column in enumerate(carried(self.schema, name)):
+                for half, column in enumerate(transport_columns(self.schema, name)):
                     values = [None if number is None else number[half] for number in numbers]
                     columns[f"{kind}:{column}"] = (
                         pa.array(values, pa.int64()) if None in values else np.array(values, np.int64)
@@ -163,7 +163,7 @@ class Direct:
         for name in {name for rule in held.rules for name in rule.event_fields}:
             columns[f"told:{name}"] = self._raw(name, [event[name] for event in events])
         for number, when in enumerate(different_whens(held.rules)):
-            name, bit = when_column(number)
+            name, bit = condition_bit(number)
             columns.setdefault(name, np.zeros(len(events), np.int64))
             columns[name] += bit * np.array([is_true(when, event) for event in events], np.int64)
         return columns
@@ -395,7 +395,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
         "key_groups": rng.choice([1, 4, 16]),
     }
-    reference = run(schema, log, **settings)
+    reference = evaluate_log(schema, log, **settings)
     cut, lost, room = rng.choice([0.02, 0.2, 1]), rng.choice([0, 0, 0.2]), rng.choice([2, 64, 1024])
     direct = Direct(
         schema, folder, settings["key_groups"], settings["late_policy"], settings["max_out_of_orderness_ms"]

@@ -9,7 +9,7 @@ import pytest
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
-from lab.engine.loop.task import state_of
+from lab.engine.loop.task import task_windows
 from lab.engine.windows.waits import OPEN, Waits
 from lab.model.messages import parse_message
 from lab.model.reference import Reference
@@ -92,7 +92,7 @@ def test_what_has_ended_takes_no_room(tmp_path):
             )
             stages.now = T0 + 11 + n
             stages.step()
-        [waits] = state_of(stages.job, 0).windows.awaiting
+        [waits] = task_windows(stages.job, 0).windows.awaiting
         assert isinstance(waits, Waits)
         assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
         assert len(waits.arrays.entry) <= 2048

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.windows.alertlines import alert_lines
 from lab.model.aggregates import AGGREGATES
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.direct import Direct
 from tests.examples import examples
@@ -67,7 +67,7 @@ def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
     ]
     lines = [("event", json.dumps(event).encode()) for event in log]
     log_times = {event["eventTime"]: data.draw(st.sampled_from([0, 1, NOW])) for event in log}
-    reference = run(schema, control + lines, key_groups=1)
+    reference = evaluate_log(schema, control + lines, key_groups=1)
     expected = []
     for alert in reference.alerts:
         if log_time := log_times[alert.event_time]:

@@ -19,7 +19,7 @@ import pytest
 
 from lab.engine.compiled import blocks, groups, layout, running
 from lab.engine.windows import arrays, store
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.direct import MINUTE, Direct, Entry, difference
 
@@ -70,7 +70,7 @@ def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path
         "any",
         "far ahead, then late",
     )
-    alerts = run(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE).alerts
+    alerts = evaluate_log(LOGINS, log, max_out_of_orderness_ms=120 * MINUTE).alerts
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
 
 

@@ -13,10 +13,10 @@ import pytest
 from lab.engine.checkpoint.record import OLDEST, VERSION
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, FileLogs
-from lab.engine.loop.restored import PutBack
+from lab.engine.loop.restored import CheckpointPutBack
 from lab.engine.spark import pipeline
 from lab.model.alerts import Alert
-from lab.model.reference import Reference, run
+from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
 from lab.state.reprocess import reprocess
 from tests.engine.carried.make import CONTROL, RUNS, events, rule
@@ -50,7 +50,7 @@ def reference(runs: int) -> Reference:
         for kind, lines in (("control", [*CONTROL, LATER][number]), ("event", events(number)))
         for line in lines
     ]
-    return run(LOGINS, log, key_groups=SETTINGS.key_groups)
+    return evaluate_log(LOGINS, log, key_groups=SETTINGS.key_groups)
 
 
 def said(alerts: Iterable[Alert]) -> list[tuple]:
@@ -132,7 +132,7 @@ def test_the_way_back_to_a_copy_from_before_the_upgrade(spark, logs):
     after = go_on(spark, logs)
     shutil.rmtree(checkpoint)
     copy.rename(checkpoint)
-    with pytest.raises(PutBack, match=re.escape(f"lab reprocess {checkpoint}, and start again")):
+    with pytest.raises(CheckpointPutBack, match=re.escape(f"lab reprocess {checkpoint}, and start again")):
         go_on(spark, logs)
     reprocess(checkpoint)
     again = go_on(spark, logs)

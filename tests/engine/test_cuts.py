@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine.checkpoint.cuts import FOLDER, Cuts, TakenOver, is_left, last_saved, newest, written
+from lab.engine.checkpoint.cuts import (
+    FOLDER,
+    Cuts,
+    TakenOver,
+    is_left,
+    last_saved,
+    newest_cut_marks,
+    newest_mark,
+)
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.loop.cut import Mark
 
@@ -218,15 +226,15 @@ def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
     folder = Durable(tmp_path / FOLDER)
-    assert newest(folder) is None
+    assert newest_mark(folder) is None
     running = saved(tmp_path)
-    assert newest(folder)["cut"] == 0
+    assert newest_mark(folder)["cut"] == 0
     running.next()
     for cut in (5, 7):
         running.add(mark(cut))
     file = tmp_path / FOLDER / "000000001.jsonl"
     file.write_bytes(file.read_bytes()[: -torn or None])
-    assert newest(folder) == mark(5 if torn else 7) == max(written(folder).items())[1]
+    assert newest_mark(folder) == mark(5 if torn else 7) == max(newest_cut_marks(folder).items())[1]
 
 
 def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lab.engine.records import decode
 from lab.engine.records.columns import LOG_TIME
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import NAN, PAYMENTS, Schema
@@ -78,7 +78,7 @@ def lines(draw):
 
 def line_by_line(data: bytes, schema) -> tuple[list[dict], int]:
     good, bad = [], 0
-    for _, line in Loose(data).lines():
+    for _, line in LooseLines(data).lines():
         try:
             good.append(schema.parse(line))
         except BadRecord:
@@ -101,7 +101,7 @@ def as_rows(columns, schema) -> list[dict]:
 @given(st.lists(lines(), min_size=1, max_size=4), st.sampled_from([b"", b"\n"]))
 def test_a_segment_reads_as_its_lines_do(parts, end):
     data = b"\n".join(parts) + end
-    columns, _, bad = decode_records(Loose(data), PAYMENTS)
+    columns, _, bad = decode_records(LooseLines(data), PAYMENTS)
     good, bad_count = line_by_line(data, PAYMENTS)
     assert as_rows(columns, PAYMENTS) == good
     assert len(bad) == bad_count
@@ -116,7 +116,7 @@ def test_what_a_record_is_and_what_nan_is_the_schema_says(records, good, nan):
 3,2013-01-01 00:00:00,25,12,CSH,NaN
 {"transactionId": 4, "eventTime": 5, "paymentAmount": -Infinity, "payeeId": NaN}"""
     nan_as_null = Counter()
-    columns, _, bad = decode_records(Loose(data), schema, nan_as_null=nan_as_null)
+    columns, _, bad = decode_records(LooseLines(data), schema, nan_as_null=nan_as_null)
     good = good if nan == "null" else [number for number in good if number < 3]
     read, bad_count = line_by_line(data, schema)
     assert [event["transactionId"] for event in read] == good and len(bad) == bad_count == 4 - len(good)
@@ -128,7 +128,7 @@ def test_what_a_record_is_and_what_nan_is_the_schema_says(records, good, nan):
 @pytest.mark.parametrize("value", NUMBERS + TEXTS + OTHERS)
 def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
     data = ("{" + ",".join(f'"{n}":{v}' for n, v in (GOOD | {name: value}).items()) + "}").encode()
-    columns, *_ = decode_records(Loose(data), PAYMENTS)
+    columns, *_ = decode_records(LooseLines(data), PAYMENTS)
     assert as_rows(columns, PAYMENTS) == line_by_line(data, PAYMENTS)[0]
 
 
@@ -146,7 +146,7 @@ def test_what_is_read_at_once_is_what_the_schema_reads(name, value):
 )
 def test_a_bad_record_names_reason_and_place_and_its_neighbours_are_read(line, reason):
     good = b'{"transactionId": 1, "eventTime": 5}'
-    columns, _, bad = decode_records(Loose(b"\n".join([good, b"", line, good])), PAYMENTS)
+    columns, _, bad = decode_records(LooseLines(b"\n".join([good, b"", line, good])), PAYMENTS)
     assert len(columns["transactionId"]) == 2
     ((why, place, raw),) = bad
     assert reason in why
@@ -161,7 +161,7 @@ def test_deep_json_in_a_skipped_field_is_bad_at_one_depth_for_all(depth, inside)
         '{"transactionId": 1, "eventTime": 5, "x": ' + before * depth + "1" + after * depth + "}"
     ).encode()
     good = b'{"transactionId": 2, "eventTime": 5, "x": "' + b"[" * 5000 + b'"}'
-    columns, _, bad = decode_records(Loose(b"\n".join([good, line])), PAYMENTS)
+    columns, _, bad = decode_records(LooseLines(b"\n".join([good, line])), PAYMENTS)
     reference = Reference(PAYMENTS)
     reference.event(line)
     assert len(columns["transactionId"]) == 2 - len(bad) and len(bad) == (depth >= MAX_DEPTH)
@@ -188,7 +188,7 @@ def test_only_the_neighbourhood_of_a_bad_line_is_read_line_by_line(bad, monkeypa
     )
     lines = [b'{"transactionId": %d, "eventTime": 5}' % n for n in range(10_000)]
     lines[7_777] = bad
-    columns, kept, ((_, place, raw),) = decode_records(Loose(b"\n".join(lines)), PAYMENTS)
+    columns, kept, ((_, place, raw),) = decode_records(LooseLines(b"\n".join(lines)), PAYMENTS)
     assert (place, raw) == ("7778", bad) and len(read) < 64
     assert columns["transactionId"].to_pylist() == kept.tolist() == [n for n in range(10_000) if n != 7_777]
 
@@ -260,7 +260,7 @@ DAY = 86_400_000
 @pytest.mark.parametrize("log_time", [1_000, np.array([1_000] * 3)], ids=["of the segment", "of each record"])
 def test_a_time_more_than_max_future_after_the_log_time_is_bad_for_engine_and_reference(log_time):
     lines = [b'{"transactionId": %d, "eventTime": %d}' % (n, 1_000 + DAY + n) for n in range(3)]
-    records = Loose(b"\n".join(lines), log_time)
+    records = LooseLines(b"\n".join(lines), log_time)
     columns, _, bad = decode_records(records, PAYMENTS)
     assert columns["transactionId"].to_pylist() == [0]
     allowed = f"at most {DAY} ms after the log time of its record, which is 1000"
@@ -280,7 +280,7 @@ def test_a_time_more_than_max_future_after_the_log_time_is_bad_for_engine_and_re
 
 def test_a_log_that_is_not_live_has_no_future():
     line = b'{"transactionId": 1, "eventTime": 7226582400000}'  # 2199
-    assert not decode_records(Loose(line), PAYMENTS)[2]
+    assert not decode_records(LooseLines(line), PAYMENTS)[2]
 
 
 def test_a_dead_letter_keeps_the_raw_bytes():
@@ -310,5 +310,5 @@ def test_a_dead_letter_of_a_long_record_stays_small_and_tells_which_one_it_was(u
     ],
 )
 def test_the_dead_letter_of_any_record_stays_small(line):
-    *_, bad = decode_records(Loose(line), PAYMENTS)
+    *_, bad = decode_records(LooseLines(line), PAYMENTS)
     assert max(len(decode.dead_letter(*record)) for record in bad) < 64_000

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.schema import Schema
@@ -168,9 +168,9 @@ def records(draw):
 
 
 def agree(data: bytes, schema: Schema) -> None:
-    columns, _, bad = decode_records(Loose(data), schema)
+    columns, _, bad = decode_records(LooseLines(data), schema)
     good, reasons = [], []
-    for _, line in Loose(data).lines():
+    for _, line in LooseLines(data).lines():
         try:
             good.append(schema.parse(line))
         except BadRecord as error:
@@ -226,7 +226,7 @@ def test_nested_records_are_read_at_once(monkeypatch):
         "items": [1],
     }
     lines = [json.dumps(record).encode()] * 1000
-    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), ORDERS)
+    columns, kept, bad = decode_records(LooseLines(b"\n".join(lines)), ORDERS)
     assert len(kept) == 1000 and not bad
     first = {name: columns[name][0].as_py() for name in ORDERS.names}
     expected = [

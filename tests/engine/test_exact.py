@@ -18,7 +18,7 @@ from lab.engine.compiled.limits import Measure, compared, limit_row
 from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.rules import OPERATORS
 from lab.model.schema import Schema
 from tests.engine.direct import Direct, Entry
@@ -69,8 +69,10 @@ def both(log: list[Entry]) -> tuple[list[str], list[str]]:
         for kind, text in log:
             (direct.event if kind == "event" else direct.control)(text)
         direct.flush()
-    assert {ack["status"] for ack in run(SCHEMA, log).acks} == {"accepted"}
-    return sorted(line for _, line in direct.found), sorted(a.to_json() for a in run(SCHEMA, log).alerts)
+    assert {ack["status"] for ack in evaluate_log(SCHEMA, log).acks} == {"accepted"}
+    return sorted(line for _, line in direct.found), sorted(
+        a.to_json() for a in evaluate_log(SCHEMA, log).alerts
+    )
 
 
 @pytest.mark.parametrize("beyond", [0, 15_000_000])

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from lab.cli.main import FAILED, main
 from lab.engine.checkpoint.cuts import Cut, TakenOver
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
 from lab.engine.loop.ends import KafkaLogs, check_transactions
@@ -155,7 +155,7 @@ def test_an_attempt_that_was_taken_for_dead_is_fenced_by_the_broker(kafka):
     first, cuts = outlet_of(logs), list(map(cut_of, range(3)))
     put(first, cuts[0])
     second = outlet_of(logs, *cuts[:2])
-    assert second.committed == {(0, fingerprint(cuts[0].end))}
+    assert second.committed == {(0, batch_fingerprint(cuts[0].end))}
     with pytest.raises(TakenOver, match="the broker has fenced this attempt"):
         put(first, cuts[1])
     for cut in cuts:
@@ -205,7 +205,7 @@ def test_what_was_committed_is_known_also_behind_the_open_transaction_of_somebod
     assert logs.log("stats").read() == [] and not known
     other.commit_transaction()
     asking.join(PATIENCE_S)
-    assert known == [{(0, fingerprint(cut.end))}]
+    assert known == [{(0, batch_fingerprint(cut.end))}]
 
 
 def test_what_was_delivered_without_a_transaction_is_delivered_again(kafka):

@@ -3,7 +3,7 @@
 from threading import Event, Thread
 
 from lab.engine.records import feeds
-from lab.engine.records.feeds import FileFeed, Loose
+from lab.engine.records.feeds import FileFeed, LooseLines
 from lab.logs.files import FileLog
 from lab.logs.index import Index
 from tests.waiting import PATIENCE_S
@@ -81,7 +81,7 @@ def test_a_cut_is_after_the_first_whole_line_beyond_so_many_records_however_long
 
 
 def test_lines_that_are_in_no_log_have_their_numbers_as_places():
-    loose = Loose(b"a\r\n\n \nb\n")
+    loose = LooseLines(b"a\r\n\n \nb\n")
     assert list(loose.lines()) == [("1", b"a"), ("4", b"b")] and loose.places([0, 3]) == ["1", "4"]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.lease import Fenced, Lease, check, holder
+from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, lease_holder
 from lab.engine.checkpoint.lock import CheckpointInUse
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
@@ -52,7 +52,7 @@ def test_a_second_start_is_refused_while_the_lease_is_renewed_and_free_once_it_w
     with Lease(shared) as first:
         with pytest.raises(CheckpointInUse, match=r"in use by an engine \(process \d+ on .*wait \d+ s"):
             Lease(shared)
-        check(shared, first.name)
+        check_lease(shared, first.name)
     with Lease(shared, "a rescale") as second:
         assert second.name[:9] == "000000001"
         with pytest.raises(CheckpointInUse, match="in use by a rescale"):
@@ -73,11 +73,11 @@ def test_of_many_that_start_at_once_one_goes_on(shared):
         with ThreadPoolExecutor(8) as racers:
             leases = [each.result() for each in [racers.submit(start) for _ in range(8)]]
         taken = [each for each in leases if each]
-        assert [each.name for each in taken if each.name == holder(shared)] == [holder(shared)]
+        assert [each.name for each in taken if each.name == lease_holder(shared)] == [lease_holder(shared)]
         for each in taken:
-            if each.name != holder(shared):
+            if each.name != lease_holder(shared):
                 with pytest.raises(Fenced, match="was taken over by an engine"):
-                    check(shared, each.name)
+                    check_lease(shared, each.name)
         for each in taken:
             each.release()
 
@@ -90,7 +90,7 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
             name = first.stdout.readline().strip()
             taken = time.monotonic() - lease.age_s(shared)
             wait_until(lambda: time.monotonic() - lease.age_s(shared) > taken + 0.05)  # it renews
-            assert holder(shared) == name
+            assert lease_holder(shared) == name
             with pytest.raises(CheckpointInUse):
                 Lease(shared)
             first.send_signal(signal.SIGSTOP)
@@ -100,8 +100,8 @@ def test_an_owner_that_was_paused_finds_itself_fenced_and_does_not_come_back(sha
                 first.send_signal(signal.SIGCONT)
                 assert "was taken over by an engine" in first.stdout.readline()
                 first.wait(PATIENCE_S)
-                assert holder(shared) == second.name > name
-                check(shared, second.name)
+                assert lease_holder(shared) == second.name > name
+                check_lease(shared, second.name)
         finally:
             first.kill()
 

@@ -19,7 +19,7 @@ from lab.engine.loop.epochs import epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.stages import Entry
 from lab.engine.windows import shared
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule, login
 
@@ -73,7 +73,7 @@ def cut(running, engine: Engine, entry: Entry) -> None:
 
 
 def assert_same(engine: Engine) -> None:
-    alerts = [(alert.alert_id, alert.aggregate) for alert in run(LOGINS, LOG).alerts]
+    alerts = [(alert.alert_id, alert.aggregate) for alert in evaluate_log(LOGINS, LOG).alerts]
     assert [(alert["alertId"], int(alert["aggregate"])) for alert in engine.out("alerts")] == alerts
     assert [line["batch"] for line in engine.out("stats")] == list(range(len(LOG)))
 

@@ -11,7 +11,7 @@ from lab.apps.backtest import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Entry, Stages
 from lab.model.field import Field
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.rules import parse_message
 from lab.model.schema import Schema
 from tests.engine.test_stages import CHECKED, assert_same, batches
@@ -81,7 +81,7 @@ def own(log: list[Entry]) -> list[Entry]:
 def test_the_engine_gives_the_alerts_of_the_reference_on_own_events(data):
     log = own(data.draw(logs()))
     at = data.draw(cuts(len(log)))
-    reference = run(VISITS, log, key_groups=4)
+    reference = evaluate_log(VISITS, log, key_groups=4)
     with Stages(Settings(VISITS, key_groups=4, parallelism=1)) as stages:
         for number, entries in enumerate(batches(log, at)):
             stages.batch(entries)
@@ -99,7 +99,7 @@ def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
     with Stages(Settings(VISITS)) as stages:
         stages.batch([("control", rule), ("event", line), ("event", line)])
         (alert,) = map(json.loads, stages.out["alerts"])
-    (expected,) = run(VISITS, [("control", rule), ("event", line)]).alerts
+    (expected,) = evaluate_log(VISITS, [("control", rule), ("event", line)]).alerts
     assert (alert["eventId"], alert["alertId"]) == (text, expected.alert_id)
     assert alert["alertId"].startswith(f"1.1.{text}.1714525200000.")
     past = Past(VISITS)
@@ -137,7 +137,7 @@ def test_events_that_share_a_number_are_no_duplicates_where_device_and_number_ar
         *(("event", heartbeat(device, seq)) for seq in range(10) for device in range(20)),
     ]
     log += log[-20:]  # these are duplicates
-    reference = run(HEARTBEATS, log)
+    reference = evaluate_log(HEARTBEATS, log)
     assert (reference.counts["evaluated"], reference.counts["duplicates"]) == (200, 20)
     counted = [int(alert.aggregate) for alert in reference.alerts]
     assert counted == [*range(1, 20)] * 10, "the 20th of each moment makes the site complete"
@@ -163,7 +163,7 @@ def test_events_that_share_a_number_are_no_duplicates_where_device_and_number_ar
 def test_a_part_of_the_id_that_is_missing_or_a_text_too_long_is_a_dead_letter_that_names_it(record, reason):
     log: list[Entry] = [("event", heartbeat(1, n)) for n in range(3)]
     log.insert(1, ("event", json.dumps(record | {"at": 5}).encode()))
-    reference = run(HEARTBEATS, log)
+    reference = evaluate_log(HEARTBEATS, log)
     assert reason in reference.dead_letters[0]["reason"]
     with Stages(Settings(HEARTBEATS)) as stages:
         stages.batch(log)
@@ -187,7 +187,7 @@ def test_the_longest_text_is_evaluated_and_an_alert_of_the_longest_group_fits_a_
     rule = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": names, "aggregatorFunctionType": "COUNT"}
     rule |= {"limitOperatorType": ">", "limit": 0, "window": "1m"}
     log = [("control", json.dumps(rule).encode()), ("event", json.dumps(event, ensure_ascii=False).encode())]
-    reference = run(schema, log)
+    reference = evaluate_log(schema, log)
     with Stages(Settings(schema)) as stages:
         stages.batch(log)
         assert_same(stages, reference)

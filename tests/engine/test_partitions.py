@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from confluent_kafka import Producer
 
-from lab.apps.notes import Notes, clock_of
+from lab.apps.notes import Notes, producer_clock_note
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import KafkaLogs
 from lab.engine.spark import pipeline
@@ -128,6 +128,8 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
         engine.stop()
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 20
     assert turned_up_late(logs) > 20
-    assert clock_of(logs).startswith("topic events-created: records have their producers' times (CreateTime)")
+    assert producer_clock_note(logs).startswith(
+        "topic events-created: records have their producers' times (CreateTime)"
+    )
     with closing(Notes(logs, tmp_path)) as notes:
         assert "ahead of this computer's clock" in next(notes.sentences())

@@ -21,7 +21,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import LINES_A_ROW, FileLogs
 from lab.engine.loop.job import Job
 from lab.engine.spark import pipeline
-from lab.engine.spark.source import output
+from lab.engine.spark.source import output_rows
 from lab.engine.windows import shared
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -114,7 +114,7 @@ def test_two_engines_on_one_output_log_are_refused(spark, tmp_path):
 def test_lines_reach_the_logs_in_their_order_however_many_share_a_row(tmp_path):
     logs, lines = FileLogs(tmp_path), [f"{number} ä" for number in range(2 * LINES_A_ROW + 1)]
     job = Job(Settings(PAYMENTS), logs, str(tmp_path / "checkpoint"), "start")
-    rows = output(job, {"alerts": (["key"] * len(lines), lines), "acks": ([""], ["one"])})
+    rows = output_rows(job, {"alerts": (["key"] * len(lines), lines), "acks": ([""], ["one"])})
     assert len(rows) == 4
     logs.write(pa.Table.from_batches([rows]), 0, "writer", 0)
     assert (logs.log("alerts").read(), logs.log("acks").read()) == (lines, ["one"])

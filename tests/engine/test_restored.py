@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs
-from lab.engine.loop.restored import PutBack, check_not_put_back
+from lab.engine.loop.restored import CheckpointPutBack, check_not_put_back
 from lab.engine.spark import pipeline
 from lab.logs.index import Batch, writer_id
 from lab.state.reprocess import reprocess
@@ -70,7 +70,7 @@ def test_a_checkpoint_that_was_put_back_is_refused_and_goes_on_under_a_new_id(sp
     assert alerted(logs) == [3, 4]
     log_events(logs, 6, 7)
     with pytest.raises(
-        PutBack,
+        CheckpointPutBack,
         match=rf"ends with cut 0, and .*(alerts|stats).* has its cut 1.* lab reprocess {checkpoint}, and .* same alertId unless another version gave them",
     ):
         run(spark, logs, checkpoint)
@@ -108,7 +108,7 @@ def planned(checkpoint: Path, *cuts: int) -> list[int]:
     ]
     for number, mark in enumerate(marks):
         (Durable(checkpoint) / "offsets").write(str(number), f"v1\n{{}}\n{json.dumps(mark)}".encode())
-    return list(map(fingerprint, marks))
+    return list(map(batch_fingerprint, marks))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_each_log_tells_whether_it_has_later_or_other_batches(tmp_path, log, num
     check_not_put_back(logs, Durable(checkpoint), "another id")
     if said is None:
         return check_not_put_back(logs, Durable(checkpoint), "id")
-    with pytest.raises(PutBack, match=said):
+    with pytest.raises(CheckpointPutBack, match=said):
         check_not_put_back(logs, Durable(checkpoint), "id")
 
 
@@ -142,14 +142,14 @@ def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
         logs.log(each).put("id", 0, b"line\n", one)
     check_not_put_back(logs, Durable(checkpoint), "id")
     logs.log(log).put("id", 2, b"line\n", 99)
-    with pytest.raises(PutBack, match=f"{log} has its cut 2"):
+    with pytest.raises(CheckpointPutBack, match=f"{log} has its cut 2"):
         check_not_put_back(logs, Durable(checkpoint), "id")
 
 
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     logs.log("stats").put("id", 0, b"line\n", 99)
-    with pytest.raises(PutBack, match="ends before its first cut"):
+    with pytest.raises(CheckpointPutBack, match="ends before its first cut"):
         check_not_put_back(logs, Durable(checkpoint), "id")
     planned(checkpoint, 10, 20, 30)
     (Durable(checkpoint) / "offsets").remove("0")  # Spark keeps a hundred

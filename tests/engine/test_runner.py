@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from lab.engine.checkpoint.record import cut_mark, saved
+from lab.engine.checkpoint.record import cut_mark, last_saved_mark
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.loop.job import Job
@@ -35,10 +35,10 @@ def test_an_epoch_ends_at_the_next_cut_when_the_engine_is_told_to_stop(job):
     running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
     running.start()
     wait_until(lambda: job.logs.log("alerts").read())
-    assert running.is_alive() and not runner.stopping(job)
+    assert running.is_alive() and not runner.is_told_to_stop(job)
     runner.tell_to_stop(job)
     running.join(30)
-    assert not running.is_alive() and runner.stopping(job)
+    assert not running.is_alive() and runner.is_told_to_stop(job)
     assert cut_mark(job.checkpoint)["events"]["0"] == job.logs.log("events").end()
 
 
@@ -70,10 +70,10 @@ def test_what_an_attempt_repeated_is_saved_at_once(job, monkeypatch):
         patch.setattr(os, "getppid", lambda: next(parents))
         with pytest.raises(runner.ParentGone):
             runner.run_loop(job, 0)
-    assert saved(job.checkpoint) is None
+    assert last_saved_mark(job.checkpoint) is None
     running = Thread(target=runner.run_loop, args=(job, 0), daemon=True)
     running.start()
-    wait_until(lambda: saved(job.checkpoint))
+    wait_until(lambda: last_saved_mark(job.checkpoint))
     runner.tell_to_stop(job)
     running.join(30)
     assert len(job.logs.log("alerts").read()) == 1

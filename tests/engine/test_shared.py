@@ -12,7 +12,7 @@ import pytest
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows import shared
-from lab.engine.windows.windowstate import opened
+from lab.engine.windows.windowstate import open_windows
 from lab.model.schema import LOGINS, PAYMENTS
 
 HOLDS = "import sys; from lab.engine.windows import shared; print(shared.private_folder(sys.argv[1]), flush=True); input()"
@@ -76,10 +76,10 @@ def test_a_folder_whose_maker_was_killed_half_way_is_swept_when_it_is_old(parent
 def test_a_second_start_in_one_process_has_its_own_settings(parents):
     first, second = Settings(LOGINS, late_policy="drop"), Settings(PAYMENTS)
     checkpoint = Durable(parents / "checkpoint")
-    one = opened(first, checkpoint, shared.private_folder("first"), 0, 15)
-    other = opened(second, checkpoint, shared.private_folder("second"), 0, 15)
+    one = open_windows(first, checkpoint, shared.private_folder("first"), 0, 15)
+    other = open_windows(second, checkpoint, shared.private_folder("second"), 0, 15)
     assert (one.windows.settings, other.windows.settings) == (first, second)
-    assert opened(first, checkpoint, shared.private_folder("first"), 0, 15) is one
+    assert open_windows(first, checkpoint, shared.private_folder("first"), 0, 15) is one
 
 
 def test_a_note_is_empty_until_it_is_written(tmp_path):

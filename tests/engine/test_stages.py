@@ -12,7 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Entry, Stages
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles
-from lab.model.reference import COUNTS, LATE_POLICIES, Reference, run
+from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
 from tests.strategies import MINUTE, PAIRS, cuts, logs
@@ -61,7 +61,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
     policy = data.draw(st.sampled_from(LATE_POLICIES))
     out_of_orderness = data.draw(st.sampled_from([0, MINUTE // 2, 5 * MINUTE]))
     key_groups = data.draw(st.sampled_from([1, 4, 16]))
-    reference = run(
+    reference = evaluate_log(
         schema, log, late_policy=policy, max_out_of_orderness_ms=out_of_orderness, key_groups=key_groups
     )
     engine = Settings(
@@ -122,7 +122,7 @@ def count_rule(operator: str, limit: int, window: str) -> Entry:
     ],
 )
 def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
-    reference = run(LOGINS, log, max_out_of_orderness_ms=0, key_groups=1)
+    reference = evaluate_log(LOGINS, log, max_out_of_orderness_ms=0, key_groups=1)
     assert [alert.event_id for alert in reference.alerts] == event_ids
     with Stages(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
         for entries in batches(log, [3, 4]):
@@ -138,7 +138,7 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
     other = count_rule(">", 99, "5m")[1].replace(b'"ruleId": 1', b'"ruleId": 2')  # keeps the route's history
     log = [("control", rule), ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
     log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), ("control", rule), login(3, 120)]
-    reference = run(LOGINS, log)
+    reference = evaluate_log(LOGINS, log)
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
     with Stages(Settings(LOGINS)) as stages:
         for entries in batches(log, [4, 6]):
@@ -154,7 +154,7 @@ def test_an_aborted_first_batch_leaves_nothing_behind():
         stages.batch(log)
         stages.abort_all()
         stages.step()
-        assert_same(stages, run(LOGINS, log))
+        assert_same(stages, evaluate_log(LOGINS, log))
 
 
 def payment(number: int, seconds: float, payee: int, amount: str) -> Entry:
@@ -180,7 +180,7 @@ def test_the_stats_log_tells_what_each_route_dropped(parallelism):
     settings = Settings(key_groups=4, parallelism=parallelism)
     with Stages(settings) as stages:
         stages.batch(log)
-        assert_same(stages, run(settings.schema, log, key_groups=4))
+        assert_same(stages, evaluate_log(settings.schema, log, key_groups=4))
         (route,) = [
             told["routes"]["payeeId"]
             for told in map(json.loads, stages.out["stats"])
@@ -221,7 +221,7 @@ def test_the_example_of_duplicates_is_that_of_the_reference(at):
         )
     ]
     log += [("event", json.dumps(line).encode()) for line in lines]
-    reference = run(LOGINS, log)
+    reference = evaluate_log(LOGINS, log)
     with Stages(Settings(LOGINS)) as stages:
         for entries in batches(log, at):
             stages.batch(entries)

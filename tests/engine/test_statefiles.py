@@ -16,9 +16,17 @@ from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.windows import shared, statefiles, windowstate
-from lab.engine.windows.statefiles import FileGone, Overtaken, StateFile, StateFiles, chosen, merging, table
+from lab.engine.windows.statefiles import (
+    FileGone,
+    Overtaken,
+    StateFile,
+    StateFiles,
+    choose_files,
+    files_to_merge,
+    stores_table,
+)
 from lab.model.keygroups import key_group_of
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import assert_same, count_rule, login
 
@@ -50,12 +58,12 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
         stages.job = replace(stages.job, settings=stages.settings)
         stages.planner.settings = stages.settings
         stages.batch(log[40:50])
-        one = windowstate.opened(
+        one = windowstate.open_windows(
             stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
         )
         assert [(file.first, file.last) for file in one.chain] == [(0, 4)]
         stages.batch(log[50:])
-        assert_same(stages, run(LOGINS, log))
+        assert_same(stages, evaluate_log(LOGINS, log))
 
 
 def serving(files: list[StateFile], upto: int, key_group: int, own: tuple[int, int]) -> list[str]:
@@ -74,7 +82,7 @@ def test_each_key_group_is_read_from_the_files_that_hold_it_and_from_no_other():
         files, upto = random_files(rng), rng.randrange(8)
         low = rng.randrange(KEY_GROUPS)
         high = rng.randrange(low, KEY_GROUPS)
-        found, idle = chosen([file.name for file in files], upto, low, high)
+        found, idle = choose_files([file.name for file in files], upto, low, high)
         for key_group in range(KEY_GROUPS):
             wanted = serving(files, upto, key_group, (low, high))
             assert not set(wanted) & set(idle)
@@ -87,7 +95,7 @@ def rows_of(batch: int, key_groups: list[int], resets: Sequence[int] = ()) -> pa
     seq, reset_seq = ((batch << 32) + np.arange(len(of)) for of in (key_groups, resets))
     events = {"time": seq, "id": seq, "seq": seq, "keyGroup": np.array(key_groups, np.int64)}
     ones, groups = np.ones(len(resets), np.int64), np.array(resets, np.int64)
-    return table([(0, events, {"rule": ones, "seq": reset_seq, "keyGroup": groups, "joined": ones})])
+    return stores_table([(0, events, {"rule": ones, "seq": reset_seq, "keyGroup": groups, "joined": ones})])
 
 
 def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_path):
@@ -157,7 +165,7 @@ def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
 )
 def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
     chain = [StateFile(n, n, 0, 3, level, events=5) for n, level in enumerate(levels)]
-    assert merging(chain, 5) == merged
+    assert files_to_merge(chain, 5) == merged
 
 
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])
@@ -195,7 +203,7 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
             stages.batch(entries)
         rescaled(stages, 2, "b")
         stages.batch(log[6:])
-        assert_same(stages, run(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
 def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_to_hide():
@@ -214,7 +222,7 @@ def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_t
             stages.batch([entry])
         rescaled(stages, 2, "b")
         stages.batch(log[7:])
-        assert_same(stages, run(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
+        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
 def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
@@ -243,7 +251,7 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
             stages.batch(entries)
         stages.lose_memory()
         stages.batch(log[8:])
-        assert_same(stages, run(LOGINS, log, key_groups=2))
+        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))
 
 
 def test_one_task_after_two_holds_each_event_once():
@@ -261,4 +269,4 @@ def test_one_task_after_two_holds_each_event_once():
         for number, entries in enumerate((log[8:9], log[9:10], log[10:11], log[11:])):
             rescaled(stages, 1 if number == 3 else 2, f"{number}")
             stages.batch(entries)
-        assert_same(stages, run(LOGINS, log, key_groups=2))
+        assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))

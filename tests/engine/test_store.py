@@ -15,7 +15,7 @@ from lab.engine.compiled.aggregates import RUNNING
 from lab.engine.windows import arrays
 from lab.model.alerts import Alert
 from lab.model.field import Field
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS, Schema
 from tests.engine.direct import MINUTE, Direct, Entry, difference
 
@@ -89,7 +89,7 @@ def agreed(log: list[Entry], folder: Path, late_ms: int = 5 * MINUTE) -> list[Al
     for kind, text in log:
         (direct.event if kind == "event" else direct.control)(text)
     direct.flush()
-    alerts = run(LOGINS, log, max_out_of_orderness_ms=late_ms).alerts
+    alerts = evaluate_log(LOGINS, log, max_out_of_orderness_ms=late_ms).alerts
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
     return alerts
 
@@ -140,7 +140,7 @@ def test_a_route_may_keep_more_fields_than_an_integer_has_bits(tmp_path: Path):
     for event in range(6):  # in each event every sixth field is null
         values = {name: number for number, name in enumerate(names, 1) if number % 6 != event}
         log.append(("event", json.dumps({"id": event, "time": 10**9 + event, **values}).encode()))
-    reference = run(schema, log)
+    reference = evaluate_log(schema, log)
     assert {alert.rule_id for alert in reference.alerts} == {*range(1, 131), 999}
     direct = Direct(schema, tmp_path, 16, "evaluate", 300_000)
     for number, (kind, text) in enumerate(log):
@@ -165,7 +165,7 @@ def test_the_oldest_event_that_can_still_count_is_held_after_a_restart(tmp_path:
     direct.restart(1)
     direct.event(log[3][1])
     direct.flush()
-    (alert,) = run(LOGINS, log).alerts
+    (alert,) = evaluate_log(LOGINS, log).alerts
     assert [line for _, line in direct.found] == [alert.to_json()] and alert.aggregate == 8
 
 

@@ -12,9 +12,9 @@ from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.model.messages import parse_message
-from lab.model.reference import Reference, run
+from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.direct import Direct, with_returns
 from tests.engine.test_absence import Clocked
@@ -102,7 +102,7 @@ def test_to_take_back_costs_a_walk_over_the_group_at_most_once(function, tmp_pat
         (direct.event if kind == "event" else direct.control)(text)
     direct.flush()
     found = [json.loads(line) for _, line in direct.found]
-    expected = run(RETURNS, log[:1] + log[1:], key_groups=1)
+    expected = evaluate_log(RETURNS, log[:1] + log[1:], key_groups=1)
     assert [each.get("aggregate") for each in found] == [
         json.loads(each.to_json()).get("aggregate") for each in (*expected.alerts, *expected.withdrawn)
     ]
@@ -118,7 +118,7 @@ def test_an_update_is_decoded_as_two_events_among_others():
         row("d", None, None),
         row("u", None, one),
     ]
-    columns, kept, bad = decode_records(Loose(b"\n".join(lines)), ROWS)
+    columns, kept, bad = decode_records(LooseLines(b"\n".join(lines)), ROWS)
     assert columns["op"].to_pylist() == ["c", "d", "u", "d", "u"]
     assert columns["amount"].to_pylist() == [400, 400, 700, 700, 400]
     assert np.asarray(kept).tolist() == [0, 1, 1, 3, 5] and len(bad) == 2

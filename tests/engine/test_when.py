@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.engine.compiled.rulenumbers import BITS
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
+from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.when import when_columns
 from lab.model.field import Field
 from lab.model.rules import parse_message
@@ -39,7 +39,7 @@ def rule_of(text: str, schema: Schema = LOGINS):
 def truth(rules, lines: list[str], schema: Schema) -> tuple[list, list]:
     """Which conditions are true of which events, by the engine and by the reference."""
     data = "\n".join(lines).encode()
-    columns = decode_records(Loose(data), schema)[0]
+    columns = decode_records(LooseLines(data), schema)[0]
     columns = {name: values for name, values in columns.items() if name in schema.names}
     found = when_columns(rules, columns, np.arange(len(lines)), schema)
     events = [schema.parse(line.encode()) for line in lines]
@@ -125,7 +125,7 @@ def test_clocks_show_what_they_show_in_the_reference(zone):
 
 
 def test_each_different_condition_is_evaluated_once_and_rules_without_one_need_no_column():
-    columns = decode_records(Loose(b'{"eventId": 1, "eventTime": 5, "amount": 7}'), LOGINS)[0]
+    columns = decode_records(LooseLines(b'{"eventId": 1, "eventTime": 5, "amount": 7}'), LOGINS)[0]
     plain = parse_message(json.dumps(RULE), LOGINS).rule
     assert when_columns([plain], columns, np.arange(1), LOGINS) == {}
     rules = [rule_of("amount > 5"), plain, rule_of("amount>5.00"), rule_of("amount > 9")]

@@ -12,7 +12,7 @@ from lab.engine.compiled import layout
 from lab.engine.loop.stages import Entry, Stages
 from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS
 from tests.engine.test_stages import assert_same, batches, count_rule, login
@@ -31,7 +31,7 @@ def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start
     )
     log = [rule, ("control", other), login(1, 100), login(2, 110)]  # fires and resets at event 2
     log += [("control", b'{"ruleId": 1, "ruleState": "DELETE"}'), rule, login(3, 120)]
-    reference = run(LOGINS, log)
+    reference = evaluate_log(LOGINS, log)
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
     for at in ([], [4], [4, 6]):
         with Stages(Settings(LOGINS)) as stages:
@@ -56,7 +56,7 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
                 stages.batch(entries)
                 if lost:
                     stages.lose_memory()
-            assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+            assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage():
@@ -71,7 +71,7 @@ def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage(
             stages.batch(entries)
         stages.lose_memory()
         stages.batch(log[4:])
-        assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+        assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
         assert json.loads(stages.out["alerts"][-1])["aggregate"] == "4"
 
 
@@ -90,7 +90,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
             stores = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append([len(each.arrays["event"]) for each in stores])
         whole = [*log, login(99, 300), login(100, 301)]
-        assert_same(stages, run(LOGINS, whole, max_out_of_orderness_ms=0))
+        assert_same(stages, evaluate_log(LOGINS, whole, max_out_of_orderness_ms=0))
     assert rooms == [[16, 16], [32, 16], [32, 32], [32, 32], [32, 32], [32, 32]]
 
 
@@ -141,7 +141,7 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
             stages.batch(COUNTED[3:])
         with there:
             stages.batch([login(4, 130)])
-        assert_same(stages, run(LOGINS, [*COUNTED, login(4, 130)]))
+        assert_same(stages, evaluate_log(LOGINS, [*COUNTED, login(4, 130)]))
 
 
 def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right():
@@ -156,7 +156,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
             stages.batch_id += 1
         with Worker():
             stages.batch(COUNTED[3:])
-        assert_same(stages, run(LOGINS, COUNTED))
+        assert_same(stages, evaluate_log(LOGINS, COUNTED))
 
 
 def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_there():
@@ -177,7 +177,7 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             stages.batch_id += 1
         with here:
             stages.batch(COUNTED[3:])
-        assert_same(stages, run(LOGINS, COUNTED))
+        assert_same(stages, evaluate_log(LOGINS, COUNTED))
 
 
 def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_asked_for():
@@ -199,7 +199,7 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
                 statefiles._meta.cache_clear()
                 stages.run(before, stages.mark)
                 stages.batch_id += 1
-        assert_same(stages, run(LOGINS, log, max_out_of_orderness_ms=0))
+        assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
@@ -249,7 +249,7 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
             stages.batch(log[4:5])
         stages.lose_memory()
         stages.batch(log[5:])
-        assert_same(stages, run(LOGINS, log))
+        assert_same(stages, evaluate_log(LOGINS, log))
 
 
 def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alone():
@@ -274,7 +274,7 @@ def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_
         file.unlink()
         with Worker():
             stages.batch(COUNTED[2:])
-        assert_same(stages, run(LOGINS, COUNTED))
+        assert_same(stages, evaluate_log(LOGINS, COUNTED))
         assert json.loads(stages.out["stats"][-1])["heldEvents"] == 3
 
 

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.apps.export import rows_of
+from lab.apps.export import alerts_to_rows
 from lab.apps.infer import infer
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.loop.route import matching
+from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
-from lab.engine.records.feeds import Loose
-from lab.engine.windows.statefiles import StateFiles, table
+from lab.engine.records.feeds import LooseLines
+from lab.engine.windows.statefiles import StateFiles, stores_table
 from lab.model import schemafile
 from lab.model.alerts import Alert, AlertTable
-from lab.model.deadletters import dead_letter, kind_of
-from lab.model.filters import passes
+from lab.model.deadletters import dead_letter, error_kind
+from lab.model.filters import passes_filter
 from lab.model.jsontext import BadRecord
 from lab.model.messages import parse_message
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS, Schema
 from lab.restrict.restrictions import BadRestriction, Restrictions, read_message
-from lab.teach.report import page, read
+from lab.teach.report import class_page, read_class
 from tests.engine.test_own_schema import VISITS
 from tests.fuzz import hostile
 
@@ -63,7 +63,7 @@ def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
 
     def run(inputs: Sequence[bytes]) -> None:
         data = b"\n".join(inputs)
-        found = list(Loose(data, LOG_TIME).lines())
+        found = list(LooseLines(data, LOG_TIME).lines())
         good, bad = [], []
         for place, line in found:
             try:
@@ -72,7 +72,7 @@ def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
                 good.append(event)
             except BadRecord as error:
                 bad.append((str(error), place, line))
-        columns, kept, letters = decode_records(Loose(data, LOG_TIME), schema, 1000)
+        columns, kept, letters = decode_records(LooseLines(data, LOG_TIME), schema, 1000)
         assert letters == bad, (letters[:3], bad[:3])
         assert len(kept) == len(good)
         for name in schema.names:
@@ -85,7 +85,7 @@ def lines(schema: Schema) -> Callable[[Sequence[bytes]], None]:
         for reason, place, line in bad:
             letter = dead_letter(reason, place, line)
             assert len(letter) < 1 << 16 and json.loads(letter)["reason"] == reason
-            assert letter.isascii() and len(kind_of(reason)) < 200
+            assert letter.isascii() and len(error_kind(reason)) < 200
 
     return run
 
@@ -139,7 +139,7 @@ def attempts() -> tuple[list[dict[str, Any]], Any]:
         )
     ]
     data = "\n".join(map(json.dumps, parts)).encode()
-    return [LOGINS.parse(line) for line in data.split(b"\n")], decode_records(Loose(data), LOGINS)[0]
+    return [LOGINS.parse(line) for line in data.split(b"\n")], decode_records(LooseLines(data), LOGINS)[0]
 
 
 FILTER_HEAD = b'{"ruleId":1,"ruleState":"ACTIVE","aggregateFieldName":"COUNT","limitOperatorType":">","limit":1,"window":1,'
@@ -158,9 +158,9 @@ def filters(inputs: Sequence[bytes]) -> None:
         wanted = [
             row
             for row, event in enumerate(events)
-            if passes(rule.filter, event) and all(event[name] is not None for name in rule.keys)
+            if passes_filter(rule.filter, event) and all(event[name] is not None for name in rule.keys)
         ]
-        assert matching(_with_log(columns), rule.route, LOGINS).tolist() == wanted
+        assert matching_rows(_with_log(columns), rule.route, LOGINS).tolist() == wanted
 
 
 def _with_log(columns: Any) -> Any:
@@ -205,7 +205,7 @@ def alerts(inputs: Sequence[bytes]) -> None:
         assert alert.alert_id.isprintable() or alert.alert_id
         found.append(alert)
     AlertTable(found)._repr_html_()
-    assert len(rows_of(found)) <= len(found)
+    assert len(alerts_to_rows(found)) <= len(found)
 
 
 def restrictions(inputs: Sequence[bytes]) -> None:
@@ -225,13 +225,13 @@ def restrictions(inputs: Sequence[bytes]) -> None:
 
 @cache
 def _service() -> Any:
-    from lab.restrict.service import Enforcer, service
+    from lab.restrict.service import Enforcer, web_service
 
     class Log:
         def tail(self) -> None:
             raise OSError("none")
 
-    return service(Enforcer(Log()), ["t" * 32], rate=1e12)
+    return web_service(Enforcer(Log()), ["t" * 32], rate=1e12)
 
 
 def bodies(inputs: Sequence[bytes]) -> None:
@@ -287,7 +287,7 @@ def hand_ins(inputs: Sequence[bytes]) -> None:
         for number, text in enumerate(inputs):
             Path(name, f"{number}.jsonl").write_bytes(text)
         Path(name, "whole.jsonl").write_text('{"at": 1, "learner": "a", "state": "begin"}\n')
-        html = page(read(Path(name)), {})
+        html = class_page(read_class(Path(name)), {})
         assert "<script" not in html and "<img" not in html
 
 
@@ -298,7 +298,7 @@ def state_file() -> bytes:
     resets = {name: np.arange(2) for name in ("rule", "seq", "keyGroup", "key:payeeId")}
     with TemporaryDirectory(prefix="lab-fuzz-") as name:
         files = StateFiles(Durable(name), 0, 4)
-        written = files.write(0, 0, 0, table([(1, events, resets)]))
+        written = files.write(0, 0, 0, stores_table([(1, events, resets)]))
         return Path(name, "state", written.name).read_bytes()
 
 

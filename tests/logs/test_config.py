@@ -9,7 +9,7 @@ from lab.apps.target import connect
 from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
-from lab.logs.config import BadConfig, Config, load_config, read
+from lab.logs.config import BadConfig, Config, load_config, read_config
 from lab.logs.places import kafka_place
 
 SECRET = 's3"cret\\word'
@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_named(before, after, said, folder):
     assert before in SASL
     (folder / "other.toml").write_text(SASL.replace(before, after))
     with pytest.raises(BadConfig, match=said) as error:
-        read(folder / "other.toml")
+        read_config(folder / "other.toml")
     assert SECRET not in str(error.value) and "top@" not in str(error.value)
 
 

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.logs import writer
-from lab.logs.files import FileLog, LogExpired, joined
-from lab.logs.index import ROW, ROWS_AT_ONCE, Batch, Index, OtherBatch, Row, writer_id
+from lab.logs.files import FileLog, LogExpired, join_lines
+from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, Index, OtherBatch, writer_id
 from lab.logs.positions import Record
 from lab.model.times import DAY_MS
 
@@ -68,18 +68,18 @@ def test_append_and_tail_list_no_folder(log, monkeypatch):
     monkeypatch.delattr(os, "scandir")
     monkeypatch.delattr(os, "listdir")
     log.append(["b"])
-    log.put("engine", 1, joined(["c"]), 0)
+    log.put("engine", 1, join_lines(["c"]), 0)
     assert tail.read() == ["b", "c"] and log.end(before_ms=1) == log.start() == 0
 
 
 def test_what_is_new_is_all_that_is_read(log, monkeypatch):
     log.append(["x" * 1000] * 1000, log_time_ms=1)
     for number in range(1000):
-        log.put("engine", number, joined([str(number)]), 0)
+        log.put("engine", number, join_lines([str(number)]), 0)
     tail, read = log.tail(new=True), []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or pread(*given))
-    log.put("engine", 1000, joined(["new"]), 0)
+    log.put("engine", 1000, join_lines(["new"]), 0)
     log.append(["newer"])
     assert [record.line for record in tail.records()] == ["new", "newer"]
     assert log.end(before_ms=2) == 1001 * 1000
@@ -102,7 +102,7 @@ def test_a_log_that_is_empty_is_one(log):
     assert log.read() == [] and log.tail().records() == []
     assert log.start() == log.end() == log.end(before_ms=10**15) == log.append([]) == 0
     assert log.data(0, 0) == b"" and len(log.spans(0, 0)[0]) == 0
-    log.put("engine", 1, joined([]), 0)
+    log.put("engine", 1, join_lines([]), 0)
     log.expire(0)
     assert log.publish([], []) == [] and lines_of(log) == []
 
@@ -360,10 +360,10 @@ def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, s
 def test_a_batch_put_twice_is_there_once(log):
     other = FileLog(log.folder)
     for number in (0, 1, 1, 2):
-        log.put("engine", number, joined([f"e{number}"]), 70 + number)
-        other.put("engine", number, joined(["not again"]), 70 + number)
-        other.put("twin", number, joined([f"t{number}"]), 70 + number)
-    FileLog(log.folder).put("engine", 2, joined(["not again"]), 72)
+        log.put("engine", number, join_lines([f"e{number}"]), 70 + number)
+        other.put("engine", number, join_lines(["not again"]), 70 + number)
+        other.put("twin", number, join_lines([f"t{number}"]), 70 + number)
+    FileLog(log.folder).put("engine", 2, join_lines(["not again"]), 72)
     log.append(["plain"])
     assert log.read() == ["e0", "t0", "e1", "t1", "e2", "t2", "plain"]
 
@@ -376,13 +376,13 @@ def test_a_batch_put_twice_is_there_once(log):
     ],
 )
 def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, said):
-    log.put("engine", 6, joined(["six"]), 60)
-    log.put("engine", 7, joined(["seven"]), 70)
-    log.put("twin", 9, joined(["nine"]), 90)
+    log.put("engine", 6, join_lines(["six"]), 60)
+    log.put("engine", 7, join_lines(["seven"]), 70)
+    log.put("twin", 9, join_lines(["nine"]), 90)
     for again in (log, FileLog(log.folder)):
         with pytest.raises(OtherBatch, match=rf"{log.folder} {said}: .*docs/operations.md"):
-            again.put("engine", number, joined(["other"]), fingerprint)
-        again.put("engine", 7, joined(["seven, later"]), 70)
+            again.put("engine", number, join_lines(["other"]), fingerprint)
+        again.put("engine", 7, join_lines(["seven, later"]), 70)
         assert (again.last_batch("engine"), again.last_batch("nobody")) == (
             Batch(writer_id("engine"), 7, 70),
             None,
@@ -394,13 +394,13 @@ def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, sa
 def test_batches_are_told_apart_however_many_others_come_between(log, monkeypatch, segment_bytes):
     """In many segments, or in one with a long index."""
     monkeypatch.setattr(writer, "SEGMENT_BYTES", segment_bytes)
-    log.put("engine", 7, joined(["seven"]), 2**31 - 1)
+    log.put("engine", 7, join_lines(["seven"]), 2**31 - 1)
     for number in range(2 * ROWS_AT_ONCE):
-        log.put("twin", number, joined(["twin"]), number)
+        log.put("twin", number, join_lines(["twin"]), number)
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 2**31 - 1)
-    log.put("engine", 7, joined(["again"]), 2**31 - 1)
+    log.put("engine", 7, join_lines(["again"]), 2**31 - 1)
     with pytest.raises(OtherBatch):
-        log.put("engine", 7, joined(["other"]), 2**31 - 2)
+        log.put("engine", 7, join_lines(["other"]), 2**31 - 2)
     assert not {"again", "other"} & set(log.read())
 
 
@@ -410,39 +410,39 @@ def test_of_a_batch_that_an_earlier_version_wrote_only_the_number_is_known(log):
     with open(log.folder / f"{0:020d}.jsonl", "ab") as lines:
         lines.write(b"seven\n")
     with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
-        index.append([Row(end + 6, index[-1].log_time, writer_id("engine"), 7)])
+        index.append([AppendRow(end + 6, index[-1].log_time, writer_id("engine"), 7)])
     for fingerprint in (1, 2):
-        log.put("engine", 7, joined(["again"]), fingerprint)
+        log.put("engine", 7, join_lines(["again"]), fingerprint)
     with pytest.raises(OtherBatch):
-        log.put("engine", 6, joined(["other"]), 3)
-    log.put("engine", 8, joined(["eight"]), 4)
+        log.put("engine", 6, join_lines(["other"]), 3)
+    log.put("engine", 8, join_lines(["eight"]), 4)
     with pytest.raises(OtherBatch):
-        log.put("engine", 8, joined(["other"]), 5)
+        log.put("engine", 8, join_lines(["other"]), 5)
     assert log.read() == lines_of(log) == ["old", "seven", "eight"]
 
 
 def test_a_fingerprint_whose_append_was_lost_is_of_no_other_batch(log):
     """A power cut between the two rows of an append."""
-    log.put("engine", 7, joined(["seven"]), 70)
+    log.put("engine", 7, join_lines(["seven"]), 70)
     with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
         index.append(Batch(writer_id("engine"), 8, 80).rows(index[-1].end, 0, index[-1].log_time)[:1])
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 70)
-    log.put("engine", 7, joined(["again"]), 70)
-    log.put("engine", 8, joined(["eight"]), 81)
+    log.put("engine", 7, join_lines(["again"]), 70)
+    log.put("engine", 8, join_lines(["eight"]), 81)
     assert log.last_batch("engine") == Batch(writer_id("engine"), 8, 81)
     assert log.read() == lines_of(log) == ["seven", "eight"]
 
 
 def test_a_batch_is_known_when_its_segment_has_expired(log, small):
-    log.put("engine", 7, joined(["x" * 40]), 0)
+    log.put("engine", 7, join_lines(["x" * 40]), 0)
     for log_time in (10**15, 2 * 10**15, 3 * 10**15):
         log.append(["y" * 40], log_time_ms=log_time)
     log.expire(keep_ms=1)
     assert len(log.read()) == 1
     for again in (log, FileLog(log.folder)):
-        again.put("engine", 7, joined(["again"]), 0)
+        again.put("engine", 7, join_lines(["again"]), 0)
         assert len(log.read()) == 1
-    log.put("engine", 8, joined(["z"]), 0)
+    log.put("engine", 8, join_lines(["z"]), 0)
     assert log.read()[-1] == "z"
 
 
@@ -498,20 +498,20 @@ def _writer_dies(path: Path, same: bool) -> None:
     for step in count():
         folder = folder_of_all / str(step)
         log, reader = FileLog(folder, keep_ms=1), FileLog(folder)
-        log.put("engine", 1, joined(["a" * 50]), 0)
+        log.put("engine", 1, join_lines(["a" * 50]), 0)
         log.append(["b" * 50], log_time_ms=10**15)
         tail = reader.tail()
         tail.read()
-        died = killed_at(step, lambda log=log: log.put("engine", 2, joined(["c" * 20, "d"]), 0))
+        died = killed_at(step, lambda log=log: log.put("engine", 2, join_lines(["c" * 20, "d"]), 0))
         new = tail.read()
         assert new in ([], ["c" * 20, "d"])
         assert reader.read()[-1] in ("b" * 50, "d") and FileLog(folder).read() == reader.read()
         again = log if same else FileLog(folder, keep_ms=1)
         again.append(["-"])
         assert reader.read() == lines_of(log)
-        again.put("engine", 2, joined(["c" * 20, "d"]), 0)
+        again.put("engine", 2, join_lines(["c" * 20, "d"]), 0)
         with pytest.raises(OtherBatch):
-            again.put("engine", 1, joined(["no"]), 0)
+            again.put("engine", 1, join_lines(["no"]), 0)
         again.append(["e"])
         after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
         assert new + tail.read() == after
@@ -556,10 +556,10 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
 
         patch.setattr(os, "pwrite", half)
         with pytest.raises(OSError):
-            log.put("engine", 1, joined(["c" * 50, "d"]), 0)
+            log.put("engine", 1, join_lines(["c" * 50, "d"]), 0)
     once = ["c" * 50, "d"] if (torn, share) == ("row", 1) else []
     assert log.read() == ["a", "b", *once]
-    FileLog(log.folder).put("engine", 1, joined(["c" * 50, "d"]), 0)
+    FileLog(log.folder).put("engine", 1, join_lines(["c" * 50, "d"]), 0)
     assert log.read() == lines_of(log) == ["a", "b", "c" * 50, "d"]
 
 
@@ -567,20 +567,20 @@ def test_a_write_may_take_several_goes(log, monkeypatch):
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
     log.append(["a" * 50, "b"])
-    log.put("engine", 1, joined(["c"]), 0)
+    log.put("engine", 1, join_lines(["c"]), 0)
     assert log.read() == lines_of(log) == ["a" * 50, "b", "c"]
 
 
 def test_after_a_power_cut_whole_appends_are_left(log):
     for number in range(3):
-        log.put("engine", number, joined([f"line {number}"]), 0)
+        log.put("engine", number, join_lines([f"line {number}"]), 0)
     os.truncate(log.folder / f"{0:020d}.jsonl", 19)  # rows came to the disk, their lines did not
     with pytest.raises(ValueError, match="is shorter than its index says"):
         log.read()
     log.append(["next"])
     again = FileLog(log.folder)
     assert again.read() == log.read() == lines_of(log) == ["line 0", "line 1", "next"]
-    again.put("engine", 2, joined(["line 2"]), 0)
+    again.put("engine", 2, join_lines(["line 2"]), 0)
     assert log.read()[-1] == "line 2"
 
 
@@ -588,7 +588,7 @@ def test_after_a_power_cut_whole_appends_are_left(log):
 def test_a_power_cut_at_the_end_of_an_append_leaves_it(log, numbered):
     for number in range(3):
         if numbered:
-            log.put("engine", number, joined([f"line {number}"]), number)
+            log.put("engine", number, join_lines([f"line {number}"]), number)
         else:
             log.append([f"line {number}"])
     os.truncate(log.folder / f"{0:020d}.jsonl", 14)
@@ -623,7 +623,7 @@ def _append(folder: Path, name: str, times: int) -> None:
 def _put_on(folder: Path, name: str, first: int) -> None:
     log = FileLog(folder)
     for number in count(first):
-        log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]), number)
+        log.put(name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number)
 
 
 def check(lines: list[str], names: str) -> dict[str, int]:
@@ -667,7 +667,7 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
 
     def work(name: str) -> None:
         for number in range(100):
-            log.put(name, number, joined([f"{name} {number} {line}" for line in range(3)]), number)
+            log.put(name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number)
             assert log.data(end := log.start(), end + 3)[1:2] == b" "
             log.end(before_ms=10**15), log.place(log.end()), log.read()
 

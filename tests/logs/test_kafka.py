@@ -11,7 +11,7 @@ from lab.logs import cluster as clusters
 from lab.logs import partitions
 from lab.logs.cluster import BadTopic, NoBroker
 from lab.logs.kafka import COMPACTED, KafkaLog
-from lab.logs.opened import opened
+from lab.logs.opened import open_log
 from lab.logs.positions import Record
 from tests.waiting import wait_until
 
@@ -109,7 +109,7 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
 
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
     with pytest.raises(BadTopic, match="there is no topic nowhere on"):
-        opened(f"kafka://{kafka.address}/nowhere").read()
+        open_log(f"kafka://{kafka.address}/nowhere").read()
 
 
 def test_no_broker_is_said(monkeypatch):
@@ -132,7 +132,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
             return asker.offsets_for_times(wanted, timeout)
 
     monkeypatch.setattr(type(two[0].cluster), "asker", Counting())
-    assert partitions.ends_of(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
+    assert partitions.topic_ends(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
     assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}
 

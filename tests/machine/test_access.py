@@ -18,7 +18,7 @@ from lab.cli.main import main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.spark import pipeline
-from lab.logs.config import read
+from lab.logs.config import read_config
 from lab.machine import broker, jars, ports
 from tests.waiting import PATIENCE_S
 
@@ -204,12 +204,12 @@ def topics_seen(address: str, wait_s: float = PATIENCE_S, **login: str) -> list[
 @pytest.fixture
 def with_users(tmp_path):
     try:
-        jars.fetch("broker")
+        jars.fetch_jars("broker")
     except jars.JarsError as error:
         pytest.skip(f"NO BROKER WITH USERS WAS TRIED: {error}")
     (tmp_path / "users").write_text("ana ana-s-word\nbob bob-s-word\n")
     broker.only_users(tmp_path / "kafka", broker.read_users(tmp_path / "users"))
-    with broker.running(tmp_path / "kafka") as one:
+    with broker.running_broker(tmp_path / "kafka") as one:
         yield one
 
 
@@ -231,7 +231,7 @@ def test_a_broker_with_users_serves_nobody_else_and_shows_no_password(with_users
         for place in (address, controller):
             with pytest.raises(KafkaException):
                 topics_seen(place, 1, **login)
-    assert with_users.answers() and not broker.answers(ports.free_port())
+    assert with_users.answers() and not broker.broker_answers(ports.free_port())
     shown = " ".join(psutil.Process(with_users.pid).cmdline())
     assert "s-word" not in shown
     for file in ("own.properties", "server.properties"):
@@ -242,7 +242,7 @@ def test_a_broker_with_users_serves_nobody_else_and_shows_no_password(with_users
     )
     (tmp_path / "word").write_text("ana-s-word\n")
     monkeypatch.chdir(tmp_path)
-    logs = KafkaLogs(read(tmp_path / "lab.toml").kafka)
+    logs = KafkaLogs(read_config(tmp_path / "lab.toml").kafka)
     logs.create()
     assert logs.log("events").publish(["{}"], ["1"]) == ["events/0:0"]
 

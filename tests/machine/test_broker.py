@@ -65,7 +65,7 @@ def test_it_listens_on_the_loopback_only(kafka):
 
 def test_it_is_there_for_others_who_look_and_for_a_second_start(kafka, capsys):
     here = broker.status(kafka.folder)
-    assert here.answers() and broker.at(here.port) == here
+    assert here.answers() and broker.broker_on_port(here.port) == here
     assert broker.start(here.folder, here.port) == here == broker.start(here.folder, 0)
     where = ["--folder", str(here.folder)]
     assert main(["broker", "start", *where, "--port", str(here.port)]) == OK
@@ -90,7 +90,7 @@ def test_a_folder_serves_one_broker_and_a_port_one_program(kafka, tmp_path, caps
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert main(["broker", "start", "--folder", str(tmp_path), "--port", str(port)]) == FAILED
-        assert not broker.answers(port)
+        assert not broker.broker_answers(port)
     assert f"port {port} is taken by python (pid {os.getpid()}): stop it" in capsys.readouterr().err
 
 

@@ -16,10 +16,10 @@ from lab.machine import database, ports
 @pytest.fixture(scope="module")
 def db():
     try:
-        database.programs()
+        database.programs_folder()
     except database.DatabaseError as error:
         pytest.skip(f"NO TEST THAT NEEDS POSTGRESQL RAN: {error}")
-    with database.running() as one:
+    with database.running_database() as one:
         yield one
 
 
@@ -104,7 +104,7 @@ def test_once_started_an_analyst_edits_and_a_reader_reads(db, capsys):
 @pytest.mark.usefixtures("db")
 def test_a_folder_with_one_file_of_all_passwords_is_brought_up_to_date():
     """As versions wrote it that had no user for capture."""
-    with database.running() as old:
+    with database.running_database() as old:
         ask(old.url(), "DROP ROLE capture")
         old.stop()
         files = {name: old.folder / database.PASSWORDS / name for name in ("lab", "analyst", "reader")}
@@ -134,7 +134,7 @@ def test_status_and_stop_say_when_none_runs(tmp_path, capsys):
 
 
 def test_the_programs_are_found_by_their_version(db):
-    found = database.programs()
+    found = database.programs_folder()
     said = subprocess.run(
         [found / "postgres", "--version"], check=False, capture_output=True, text=True
     ).stdout

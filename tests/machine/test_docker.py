@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.cli.main import parser
+from lab.cli.main import build_parser
 from lab.machine import broker, database, ports
 from tests.machine.imageroot import steps
 from tests.waiting import PATIENCE_S, wait_until
@@ -53,7 +53,7 @@ def test_the_unit_runs_a_command_that_there_is():
     lines = (ROOT / "docker" / "lab.service").read_text().splitlines()
     unit = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     program, *words = unit["ExecStart"].replace("BROKER", "127.0.0.1").split()
-    options = parser().parse_args(words)
+    options = build_parser().parse_args(words)
     assert Path(program).name == "lab" and options.metrics == 9464 and options.metrics_host == "127.0.0.1"
 
 
@@ -85,7 +85,7 @@ def test_an_image_is_made_of_files_that_there_are_and_does_not_run_as_root(name)
 def test_the_image_of_the_engine_says_how_it_is_used():
     words = dict(steps((ROOT / "docker" / "Dockerfile").read_text()))["CMD"]
     with pytest.raises(SystemExit) as exit:
-        parser().parse_args(yaml.safe_load(words))
+        build_parser().parse_args(yaml.safe_load(words))
     assert exit.value.code == 0
 
 
@@ -126,7 +126,7 @@ def test_a_workshop_s_ports_are_bound_to_the_loopback_and_its_images_pinned():
 def test_the_engines_of_a_workshop_are_commands_that_there_are():
     for name in ("engine", "engine-on-cluster"):
         program, *words = WORKSHOP["services"][name]["command"]
-        assert program == "lab" and parser().parse_args(words)
+        assert program == "lab" and build_parser().parse_args(words)
 
 
 def test_the_broker_of_a_workshop_tells_each_side_an_address_that_it_reaches():

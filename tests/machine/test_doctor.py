@@ -94,7 +94,9 @@ def test_worker_python_of_another_installation_is_a_warning_and_an_absent_one_a_
 
 def test_little_room_is_a_warning_and_hardly_any_a_problem():
     def state(free_gib):
-        return findings.room("memory", int(free_gib * findings.GIB), "", enough=3, least=1, fix="").state
+        return findings.rate_free_space(
+            "memory", int(free_gib * findings.GIB), "", enough=3, least=1, fix=""
+        ).state
 
     assert [state(4), state(2), state(0.5)] == ["ok", "warning", "problem"]
 
@@ -287,8 +289,8 @@ def test_jars_that_are_missing_and_jars_that_are_damaged_are_told_apart(monkeypa
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
     assert "not fetched yet" in only(doctor.check_jars).found
     coordinates = next(iter(jars.GROUPS["filesystem"]))
-    jars.place(coordinates).parent.mkdir()
-    jars.place(coordinates).write_bytes(b"half a jar")
+    jars.jar_path(coordinates).parent.mkdir()
+    jars.jar_path(coordinates).write_bytes(b"half a jar")
     row = only(doctor.check_jars)
     assert row.state == "warning" and row.found == f"damaged in {tmp_path / 'jars'}: {coordinates}"
     assert row.fix.startswith(".venv/bin/python -m lab.machine.jars")
@@ -323,11 +325,11 @@ def test_java_that_outlived_its_program_is_a_warning_with_its_number(monkeypatch
     said = subprocess.run([sys.executable, "-c", starter, *java], check=True, capture_output=True, text=True)
     pid = said.stdout.strip()
     try:
-        row = only(doctor.check_left_over)
+        row = only(doctor.check_leftover_java)
         assert row.state == "warning" and pid in row.fix.split()
     finally:
         subprocess.run(["kill", pid], check=True)
-    wait_until(lambda: pid not in only(doctor.check_left_over).fix.split())
+    wait_until(lambda: pid not in only(doctor.check_leftover_java).fix.split())
 
 
 def test_every_check_that_is_not_ok_has_a_fix(clone, unreachable, monkeypatch, tmp_path):
@@ -358,4 +360,4 @@ def test_the_report_tells_versions_and_every_check_and_keeps_secrets(monkeypatch
 
 def test_the_name_of_the_user_is_cut_from_paths(monkeypatch):
     monkeypatch.setattr(findings.getpass, "getuser", lambda: "ada")
-    assert findings.cut("/mnt/c/Users/ada/lab, /data/adam") == "/mnt/c/Users/USER/lab, /data/adam"
+    assert findings.redact("/mnt/c/Users/ada/lab, /data/adam") == "/mnt/c/Users/USER/lab, /data/adam"

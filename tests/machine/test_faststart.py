@@ -16,7 +16,7 @@ def test_without_an_archive_java_is_told_nothing(tmp_path, monkeypatch):
 
 def test_the_path_of_an_archive_may_have_spaces(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "a cache"))
-    faststart.archive().touch()
+    faststart.archive_path().touch()
     assert faststart.java_option() == f'"-XX:SharedArchiveFile={faststart.spark_home()}/classes.jsa"'
     assert faststart.spark_home().parent == tmp_path / "a cache"
 
@@ -27,9 +27,9 @@ def test_homes_of_clones_that_are_gone_are_swept(tmp_path, monkeypatch):
     gone.mkdir()
     (gone / "jars").symlink_to(tmp_path / "clone" / "jars")
     (gone / "classes.jsa").touch()
-    faststart.archive().touch()
-    faststart.sweep()
-    assert not gone.exists() and faststart.archive().exists()
+    faststart.archive_path().touch()
+    faststart.remove_stale_archives()
+    assert not gone.exists() and faststart.archive_path().exists()
 
 
 USES_IT = """

@@ -31,7 +31,7 @@ def as_user(user: int, home: str, others: str | None, pipe) -> None:
         with FolderLock(checkpoint):
             has = {
                 "memory": str(folder),
-                "own": str(jars.own()),
+                "own": str(jars.user_folder()),
                 "broker": str(broker.default_folder()),
                 "database": str(database.default_folder()),
                 "port": ports.free_port(),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.alerts import LEAST, MOST, Alert, AlertTable
-from lab.model.group import group_json, group_key, group_of
+from lab.model.group import group_for_alert, group_json, group_key
 from lab.model.schema import MAX_TIME
 
 ALERT = Alert(
@@ -97,7 +97,7 @@ def test_the_alert_id_depends_on_nothing_else(name):
 def test_two_groups_with_one_text_are_two_groups_with_two_alert_ids():
     names, groups = ("device", "ip"), (("x;ip=1", "2"), ("x", "1;ip=2"))
     assert len({group_key(names, group) for group in groups}) == 1
-    alerts = [replace(ALERT, key=group_key(names, g), group=group_of(names, g)) for g in groups]
+    alerts = [replace(ALERT, key=group_key(names, g), group=group_for_alert(names, g)) for g in groups]
     assert len({alert.alert_id for alert in alerts}) == 2
     assert [json.loads(alert.to_json())["group"] for alert in alerts] == [
         {"device": "x;ip=1", "ip": "2"},
@@ -116,7 +116,7 @@ def test_an_alert_of_a_version_without_groups_keeps_its_id():
 
 
 def test_a_group_is_json_in_the_rules_order_with_the_values_of_events():
-    group = group_of(("b", "a", "n"), ("서울", Decimal("2E+1"), -5))
+    group = group_for_alert(("b", "a", "n"), ("서울", Decimal("2E+1"), -5))
     assert group_json(group) == r'{"b":"\uc11c\uc6b8","a":"20","n":-5}'
     assert group_json(()) == "{}"
 

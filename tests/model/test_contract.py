@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.model.reference import LATE_POLICIES, Reference, run
+from lab.model.reference import LATE_POLICIES, Reference, evaluate_log
 from lab.model.schema import LOGINS
 from tests.examples import examples
 from tests.strategies import MINUTE as MINUTE_MS
@@ -51,7 +51,7 @@ def login(event_id: int, minute: float, user: int | None = 1, **fields: Any) -> 
 
 
 def evaluated(log: list[Entry], **settings: Any) -> Reference:
-    reference = run(LOGINS, log, **{"max_out_of_orderness_ms": 0, "key_groups": 1, **settings})
+    reference = evaluate_log(LOGINS, log, **{"max_out_of_orderness_ms": 0, "key_groups": 1, **settings})
     assert all(ack["status"] == "accepted" for ack in reference.acks)
     return reference
 
@@ -363,7 +363,7 @@ def test_of_a_log_in_order_the_alerts_do_not_depend_on_the_number_of_key_groups(
     slack = data.draw(st.sampled_from([0, MINUTE_MS // 2, 5 * MINUTE_MS]))
     log = data.draw(logs(trailing_ms=slack))
     given = {"late_policy": data.draw(st.sampled_from(LATE_POLICIES)), "max_out_of_orderness_ms": slack}
-    first, *others = (run(LOGINS, log, **given, key_groups=number) for number in (1, 2, 5, 16))
+    first, *others = (evaluate_log(LOGINS, log, **given, key_groups=number) for number in (1, 2, 5, 16))
     for other in others:
         assert list(other.alerts) == list(first.alerts) and other.counts == first.counts
 
@@ -377,7 +377,7 @@ def test_a_rule_applies_to_the_events_after_it_and_to_none_before():
 
 
 def test_every_control_message_is_answered_once():
-    reference = run(LOGINS, [rule(), ("control", b"nonsense"), state(1, "PAUSE"), state(7, "PAUSE")])
+    reference = evaluate_log(LOGINS, [rule(), ("control", b"nonsense"), state(1, "PAUSE"), state(7, "PAUSE")])
     assert [ack["status"] for ack in reference.acks] == ["accepted", "rejected", "accepted", "rejected"]
     assert [ack.get("version") for ack in reference.acks] == [1, None, 2, None]
     assert reference.acks[1]["message"] == "nonsense"

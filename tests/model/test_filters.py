@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.conditions import BadConditions, tokens
-from lab.model.conditions import example as example_of
+from lab.model.conditions import BadConditions, tokenize
+from lab.model.conditions import example_conditions as example_of
 from lab.model.field import Field
-from lab.model.filters import canonical, condition_of, filter_text, filter_value, passes
+from lab.model.filters import canonical_filter, filter_condition, filter_text, filter_value, passes_filter
 from lab.model.rules import parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from lab.model.when import is_true
@@ -159,12 +159,12 @@ def test_what_differs_only_in_the_order_of_its_parts_is_one_filter_and_shares_a_
 
 @given(conditions())
 def test_a_filter_passes_the_events_of_which_its_condition_is_true_and_reads_back(when):
-    filter = canonical(when)
-    assert parse_filter(filter_text(filter), LOGINS) == filter == canonical(condition_of(filter))
+    filter = canonical_filter(when)
+    assert parse_filter(filter_text(filter), LOGINS) == filter == canonical_filter(filter_condition(filter))
     given_value = filter_value(filter)
     assert rule_of(given_value).filter == filter
     for event in EVENTS:
-        assert passes(filter, event) == is_true(when, event)
+        assert passes_filter(filter, event) == is_true(when, event)
 
 
 def test_each_filter_has_a_route_of_its_own():
@@ -190,7 +190,7 @@ def test_a_long_text_is_read_once_from_left_to_right(part):
     """Tokens do not overlap, so their number bounds the work; and an error quotes a bounded part of the text."""
     text = "country in (" + part * 5_000
     try:
-        places = [(token.start, token.end) for token in tokens(text)]
+        places = [(token.start, token.end) for token in tokenize(text)]
         assert all(end <= start for (_, end), (start, _) in pairwise(places))
     except BadConditions:
         pass

@@ -13,7 +13,7 @@ from lab.apps.replay import read_rules
 from lab.engine.checkpoint.ledger import Ledger
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import OPERATORS
-from lab.model.hints import hints
+from lab.model.hints import condition_hints
 from lab.model.reference import Reference
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
@@ -25,7 +25,7 @@ RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "win
 def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed) -> str:
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
     rule |= {} if AGGREGATES[function].of == "events" else {"aggregateFieldName": "amount"}
-    return "; ".join(hints(parse_message(json.dumps(rule | changed), schema).rule, schema))
+    return "; ".join(condition_hints(parse_message(json.dumps(rule | changed), schema).rule, schema))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_rules_that_are_shipped_have_no_hints():
         for file in dataset(schema.name).glob("rules*.json"):
             for message in read_rules(file):
                 if rule := parse_message(message, schema).rule:
-                    assert hints(rule, schema) == [], message
+                    assert condition_hints(rule, schema) == [], message
     for message in first_rules(200):
-        assert hints(parse_message(json.dumps(message), PAYMENTS).rule, PAYMENTS) == []
+        assert condition_hints(parse_message(json.dumps(message), PAYMENTS).rule, PAYMENTS) == []
 
 
 AMOUNTS = st.lists(st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100), min_size=1, max_size=4)
@@ -125,7 +125,7 @@ def test_a_hint_is_given_for_each_limit_at_which_counts_of_up_to_a_hundred_decid
         rule = RULE | {"aggregatorFunctionType": "COUNT", "limitOperatorType": operator, "limit": limit}
         rule = parse_message(json.dumps(rule), LOGINS).rule
         decided = {rule.holds(count) for count in range(1, 101)}
-        assert bool(hints(rule, LOGINS)) == (len(decided) == 1), rule.describe()
+        assert bool(condition_hints(rule, LOGINS)) == (len(decided) == 1), rule.describe()
 
 
 def test_reference_and_engine_give_the_same_hint_with_the_acceptance():

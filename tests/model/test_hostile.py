@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lab.model.jsontext import DECIMAL_TEXT, depth
+from lab.model.jsontext import DECIMAL_TEXT, nesting_depth
 from tests.fuzz import hostile
 from tests.waiting import PATIENCE_S
 
@@ -51,10 +51,10 @@ def test_no_text_is_slow(kind, size):
 
 
 def test_what_is_in_strings_counts_for_no_depth():
-    assert depth('{"a": [{}, "[[["]}') == 3
-    assert depth(r'{"a\"[[": "\\", "b": ["\\\"]]]", {}]}') == 3
-    assert depth('"[[[') == 0 and depth('"[\\') == 0 and depth("]]][[") == 0
-    assert depth("[" * 300 + '"]"') == 300
+    assert nesting_depth('{"a": [{}, "[[["]}') == 3
+    assert nesting_depth(r'{"a\"[[": "\\", "b": ["\\\"]]]", {}]}') == 3
+    assert nesting_depth('"[[[') == 0 and nesting_depth('"[\\') == 0 and nesting_depth("]]][[") == 0
+    assert nesting_depth("[" * 300 + '"]"') == 300
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from lab.model.attributes import BadRule
 from lab.model.messages import parse_message
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 
 RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregateFieldName": "COUNT"}
@@ -56,8 +56,10 @@ def test_what_a_rule_says_comes_back_and_null_is_nothing():
 
 
 def test_an_alert_carries_what_its_rule_says_and_nothing_else_changes():
-    (silent,) = run(PAYMENTS, [("control", json.dumps(RULE).encode()), ("event", EVENT)]).alerts
-    (alert,) = run(PAYMENTS, [("control", json.dumps(RULE | SAID).encode()), ("event", EVENT)]).alerts
+    (silent,) = evaluate_log(PAYMENTS, [("control", json.dumps(RULE).encode()), ("event", EVENT)]).alerts
+    (alert,) = evaluate_log(
+        PAYMENTS, [("control", json.dumps(RULE | SAID).encode()), ("event", EVENT)]
+    ).alerts
     assert replace(alert, severity=None, title=None, labels=()) == silent
     assert alert.alert_id == silent.alert_id
     said = '"severity":"high","title":"Too much","labels":{"queue":"night","team":"fraud"},'
@@ -68,15 +70,17 @@ def test_a_change_of_what_a_rule_says_is_a_new_version_that_keeps_its_events():
     log = [("control", json.dumps(RULE | {"limit": 1}).encode()), ("event", EVENT)]
     log += [("control", json.dumps(RULE | {"limit": 1} | SAID).encode())]
     log += [("event", EVENT.replace(b": 1,", b": 2,"))]
-    (alert,) = run(PAYMENTS, log).alerts
+    (alert,) = evaluate_log(PAYMENTS, log).alerts
     assert (alert.rule_version, alert.severity, alert.aggregate) == (2, "high", 2)
 
 
 def test_an_alert_tells_the_fields_of_its_event_that_the_rule_names():
     event = EVENT.replace(b"}", b', "paymentAmount": "2.5", "paymentType": "C\\u00e9"}')
     wanted = {"eventFields": ["paymentType", "paymentAmount", "beneficiaryId", "eventTime"]}
-    (silent,) = run(PAYMENTS, [("control", json.dumps(RULE).encode()), ("event", event)]).alerts
-    (alert,) = run(PAYMENTS, [("control", json.dumps(RULE | wanted).encode()), ("event", event)]).alerts
+    (silent,) = evaluate_log(PAYMENTS, [("control", json.dumps(RULE).encode()), ("event", event)]).alerts
+    (alert,) = evaluate_log(
+        PAYMENTS, [("control", json.dumps(RULE | wanted).encode()), ("event", event)]
+    ).alerts
     told = {"paymentType": "Cé", "paymentAmount": "2.50", "beneficiaryId": None, "eventTime": 5}
     assert json.loads(alert.to_json())["event"] == dict(alert.event) == told
     assert replace(alert, event=()) == silent and alert.alert_id == silent.alert_id

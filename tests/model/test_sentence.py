@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from lab.model.attributes import BadRule
 from lab.model.conditions import BadConditions
-from lab.model.messages import message_of, parse_message
-from lab.model.rule import Rule, meaning
+from lab.model.messages import build_message, parse_message
+from lab.model.rule import Rule, rule_in_english
 from lab.model.schema import LOGINS
 from lab.model.sentence import EXAMPLE, read_limit, read_more, read_sentence
 from tests.strategies import rules
 
 
 def read(text: str) -> Rule:
-    return message_of(read_sentence(text, LOGINS) | {"ruleId": 1, "ruleState": "ACTIVE"}, LOGINS).rule
+    return build_message(read_sentence(text, LOGINS) | {"ruleId": 1, "ruleState": "ACTIVE"}, LOGINS).rule
 
 
 @given(rules(absence=True))
@@ -28,7 +28,7 @@ def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
     silent = {"severity": None, "title": None, "labels": (), "rule_id": 1, "state": "ACTIVE"}
     rule = Rule(**{name: getattr(rule, name) for name in Rule.__dataclass_fields__} | silent)
     assert read(rule.describe()) == rule
-    assert read(meaning(rule)) == rule
+    assert read(rule_in_english(rule)) == rule
 
 
 @pytest.mark.parametrize(

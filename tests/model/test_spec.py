@@ -13,7 +13,7 @@ from lab.cli.main import OK, main
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.model.deadletters import dead_letter
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
 from lab.model.spec import LOGS, json_schemas
@@ -36,7 +36,9 @@ def test_what_goes_in_and_out_is_as_the_schemas_say():
     (path,) = dataset("logins").glob("logins*.jsonl*")
     lines = list(source_at(path))[:3000]
     valid = validators(LOGINS)
-    done = run(LOGINS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)])
+    done = evaluate_log(
+        LOGINS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)]
+    )
     assert done.alerts
     for line in lines:
         valid["events"].validate(json.loads(line))

@@ -10,11 +10,11 @@ from lab.model.tallies import (
     RULES_TOLD,
     WARNINGS,
     Tallies,
-    bounded,
+    largest_counts,
     record_example,
     route_name,
 )
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 
 EXAMPLE = record_example(
     17, 1_356_998_400_000, "{payeeId=25}", {"paymentAmount": "30.00"}, {"paymentAmount": "20.00"}
@@ -89,10 +89,10 @@ def test_an_example_is_bounded_and_does_nothing_to_a_terminal():
     tallies = Tallies()
     tallies.add("ip|country=\x1b[2J", 1, 1, {"duplicates": 1}, example)
     (warning,) = tallies.warnings()
-    assert visible(warning) == warning and len(warning) < 20_000
+    assert escape_control_characters(warning) == warning and len(warning) < 20_000
 
 
 def test_of_many_rules_a_line_names_those_that_alerted_most():
     counts = Counter({f"{number}.1": number + 1 for number in range(10_000)})
-    told = bounded(counts)
+    told = largest_counts(counts)
     assert len(told) == RULES_TOLD + 1 and told.total() == counts.total() and "9999.1" in told

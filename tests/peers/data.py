@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.model.alerts import Alert
 from lab.model.field import Id
-from lab.model.reference import run
+from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 from tests.bench.data import THREE_RULES, Payments, Rough, three_rules
 
@@ -97,7 +97,7 @@ def reference(payments: Payments) -> tuple[Exact, Answer]:
     lines = payments.file.read_bytes().splitlines()
     log = [*(("control", rule.encode()) for rule in three_rules()), *(("event", line) for line in lines)]
     started = time.process_time()
-    exact = Exact(run(PAYMENTS, log).alerts)
+    exact = Exact(evaluate_log(PAYMENTS, log).alerts)
     seconds = time.process_time() - started
     return exact, Answer({Case(a.rule_id, a.event_id) for a in exact.alerts}, seconds, payments.events)
 

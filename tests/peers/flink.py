@@ -11,7 +11,7 @@ from tests.bench.data import Payments
 from tests.peers.data import RULES, Answer, Case
 
 PACKAGE = "apache-flink==2.3.0"
-HOME = jars.cache().with_name(PACKAGE.replace("==", "-"))
+HOME = jars.cache_folder().with_name(PACKAGE.replace("==", "-"))
 PYTHON = HOME / "bin" / "python"
 READY = HOME / ".ready"
 JOB = Path(__file__).with_name("flinkjob.py")

@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 
 from lab.contrast import sliding as panes
 from lab.contrast.mapstate import textbook as by_textbook
-from lab.contrast.parts import Parts
+from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.spark import pipeline
 from lab.model.group import group_key
@@ -55,7 +55,7 @@ def sliding(spark: SparkSession, payments: Payments) -> Answer:
     reports: set[Case | Window] = set()
     seconds = 0.0
     with tempfile.TemporaryDirectory(prefix="lab-peers-") as name:
-        parts = Parts(Path(name, "events"))
+        parts = FilePerAppend(Path(name, "events"))
         for part in range(BATCHES):
             parts.append(lines[part * len(lines) // BATCHES : (part + 1) * len(lines) // BATCHES])
         parts.append([closing])

@@ -21,7 +21,7 @@ from lab.restrict.restrictions import (
     BadRestriction,
     Restriction,
     Restrictions,
-    folded,
+    fold_log,
     read_message,
 )
 from tests.rulestore.engine import Engine
@@ -223,7 +223,7 @@ def test_an_alert_of_a_rule_with_an_action_restricts_its_group_for_its_time(logs
     attempts(logs, 2, user=8, first_id=10)
     engine.step()
     assert decided(logs) == 1
-    (found,) = folded(logs.log("restrictions")).all()
+    (found,) = fold_log(logs.log("restrictions")).all()
     (log_time,) = {alert.log_time for alert in map(alert_of, logs.log("alerts").read())}
     assert (found.action, found.subject, found.rule_id, found.rule_version) == ("block_login", ALICE, 1, 1)
     assert (found.start, found.until) == (log_time, log_time + 1_800_000)
@@ -248,7 +248,7 @@ def test_the_version_that_fired_decides_what_follows(logs):
         attempts(logs, 1, user=7, first_id=9)
         engine.step()
         assert decider.step() == 2
-    found = {each.action: each for each in folded(logs.log("restrictions")).all()}
+    found = {each.action: each for each in fold_log(logs.log("restrictions")).all()}
     assert found["notify"].rule_version == 1 and found["block_login"].rule_version == 4
     assert found["block_login"].until - found["block_login"].start == 3_600_000
 
@@ -306,7 +306,7 @@ def test_alerts_of_a_version_without_groups_restrict_where_the_text_says_whom(lo
     texts = ["{device=x;ip=1}", "{device=x;ip=1;ip=2}", cut_key("{device=x;ip=" + "1" * 3_000 + "}")]
     logs.log("alerts").append([old(alert, key=text) for text in texts])
     assert decided(logs) == 2
-    subjects = [each.subject for each in folded(logs.log("restrictions")).all()]
+    subjects = [each.subject for each in fold_log(logs.log("restrictions")).all()]
     assert sorted(subjects) == [(("device", "b"), ("ip", "a")), (("device", "x"), ("ip", "1"))]
     letters = [json.loads(line) for line in logs.log(DEAD_LETTERS).read()]
     assert [letter["place"].rpartition(":")[2] for letter in letters] == ["3", "4"]
@@ -322,7 +322,7 @@ def test_groups_with_one_text_are_restricted_each_and_the_longest_ones_too(logs)
         attempts(logs, 1, first_id=number, device=device, ip=ip)
     engine.step()
     assert decided(logs) == 3
-    restrictions = folded(logs.log("restrictions"))
+    restrictions = fold_log(logs.log("restrictions"))
     now = now_ms()
     for device, ip in devices:
         assert forbidden(restrictions, now, device=device, ip=ip)
@@ -378,11 +378,11 @@ def test_a_group_that_an_attacker_disguised_restricts_nobody_else(logs):
     attempts(logs, 3, device="x;userId=8")
     engine.step()
     assert decided(logs) == 1
-    (found,) = folded(logs.log("restrictions")).all()
+    (found,) = fold_log(logs.log("restrictions")).all()
     assert found.subject == (("device", "x;userId=8"), ("userId", "7"))
     now = found.start
-    assert forbidden(folded(logs.log("restrictions")), now, device="x;userId=8")
-    assert not forbidden(folded(logs.log("restrictions")), now, device="x", userId=8)
+    assert forbidden(fold_log(logs.log("restrictions")), now, device="x;userId=8")
+    assert not forbidden(fold_log(logs.log("restrictions")), now, device="x", userId=8)
 
 
 def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, capsys):
@@ -397,5 +397,5 @@ def test_restrictions_are_listed_and_lifted_on_the_command_line(logs, tmp_path, 
     assert main(["restrict", "lift", "userId=7", "--action", "hold_payment", *where]) == USAGE
     assert main(["restrict", "lift", "userId=7", *where]) == OK
     assert "lifted: block_login" in capsys.readouterr().out
-    assert not forbidden(folded(logs.log("restrictions")), now + 1)
+    assert not forbidden(fold_log(logs.log("restrictions")), now + 1)
     assert main(["restrict", "lift", "userId=7", *where]) == USAGE

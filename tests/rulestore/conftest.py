@@ -18,7 +18,7 @@ from lab.rulestore.store import RuleStore
 @pytest.fixture(scope="session")
 def needs_postgres() -> None:
     try:
-        database.programs()
+        database.programs_folder()
     except database.DatabaseError as error:
         pytest.skip(f"NO TEST THAT NEEDS POSTGRESQL RAN: {error}")
 
@@ -27,7 +27,7 @@ def needs_postgres() -> None:
 def needs_loop(needs_postgres) -> None:
     """What `tests.rulestore.loop` starts."""
     try:
-        jars.fetch("broker")
+        jars.fetch_jars("broker")
     except jars.JarsError as error:
         pytest.skip(f"NO TEST THAT NEEDS KAFKA RAN: {error}")
 
@@ -35,7 +35,7 @@ def needs_loop(needs_postgres) -> None:
 @pytest.fixture(scope="session")
 def postgres(needs_postgres) -> Iterator[database.Database]:
     """One PostgreSQL for all tests."""
-    with database.running() as one:
+    with database.running_database() as one:
         yield one
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import PAYMENTS
-from lab.rulestore.store import Change, RuleStore, change_of, message_of
+from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_message
 from tests.waiting import wait_until
 
 RULE_IDS = range(1, 9)
@@ -72,7 +72,7 @@ def expected_rules(store: RuleStore) -> dict[int, dict]:
     """The rules in force that the history implies: a change that the engine would reject leaves the one before."""
     book = RuleBook(PAYMENTS)
     for change in store.changes_after(0, at_most=100_000):
-        book.apply(message_of(change, "s"))
+        book.apply(change_to_message(change, "s"))
     return unversioned(book)
 
 
@@ -92,7 +92,7 @@ def check(store: RuleStore, control) -> int:
     expected = expected_rules(store)
     wait_until(lambda: unversioned(folded(control.read())) == expected, pause_s=0.1)
     lines = control.read()
-    changes = [(json.loads(line)["ruleId"], change_of(line)[1]) for line in lines]
+    changes = [(json.loads(line)["ruleId"], change_in_message(line)[1]) for line in lines]
     assert len(set(changes)) == len(changes), "a change was delivered and accepted twice"
     for rule_id in RULE_IDS:
         numbers = [number for rule, number in changes if rule == rule_id]
@@ -105,6 +105,6 @@ def check(store: RuleStore, control) -> int:
 
 def is_valid(row: dict) -> bool:
     try:
-        return bool(parse_message(message_of(Change(0, row["rule_id"], row), "s"), PAYMENTS))
+        return bool(parse_message(change_to_message(Change(0, row["rule_id"], row), "s"), PAYMENTS))
     except BadRule:
         return False

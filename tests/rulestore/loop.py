@@ -84,8 +84,8 @@ class Loop:
     def __enter__(self) -> Self:
         compile_kernels()  # else the first events wait for it
         with ExitStack() as opened:
-            self._database = opened.enter_context(database.running())
-            self._broker = opened.enter_context(broker.running())
+            self._database = opened.enter_context(database.running_database())
+            self._broker = opened.enter_context(broker.running_broker())
             self.url, self.port = self._database.url(), ports.free_port()
             self.store = RuleStore(self.url, self.schema)
             self.logs = KafkaLogs(self._broker.address)

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.places import place_of
+from lab.logs.places import log_name
 from lab.machine import database
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
@@ -19,7 +19,7 @@ from lab.rulestore import replication
 from lab.rulestore.capture import Capture
 from lab.rulestore.feeds import Busy
 from lab.rulestore.pgoutput import Decoder, Unexpected
-from lab.rulestore.store import Change, RuleStore, change_of, message_of
+from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_message
 from tests.rulestore.conftest import new_database
 from tests.rulestore.engine import Engine
 from tests.waiting import PATIENCE_S, wait_until
@@ -57,7 +57,7 @@ def settle(capture: Capture) -> int:
 
 
 def delivered(logs) -> list[int]:
-    return [change_of(line)[1] for line in logs.log("control").read()]
+    return [change_in_message(line)[1] for line in logs.log("control").read()]
 
 
 def book_of(logs) -> RuleBook:
@@ -71,7 +71,7 @@ def rules_of(store: RuleStore) -> dict[int, object]:
     """The table's rules as the rule book would hold them, without versions."""
     rows = [row for row in store.rows() if not row["disabled"]]
     return {
-        row["rule_id"]: parse_message(message_of(Change(0, row["rule_id"], row), "s"), PAYMENTS).rule
+        row["rule_id"]: parse_message(change_to_message(Change(0, row["rule_id"], row), "s"), PAYMENTS).rule
         for row in rows
     }
 
@@ -135,7 +135,7 @@ def test_what_is_given_again_is_not_accepted_again(store, logs):
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert delivered(logs) == [1, 2, 3, 4, 5]
-    store.set_position(place_of(logs.log("control")), None)  # and even if it begins anew
+    store.set_position(log_name(logs.log("control")), None)  # and even if it begins anew
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert set(book_of(logs).versions.values()) == {1}
@@ -240,7 +240,10 @@ def test_a_restored_database_is_another_store(store, logs):
         connection.execute(text("DELETE FROM rule_changes WHERE change_id > 2"))
     with capturing(store, logs):
         assert store.identity() != before
-        assert [change_of(line)[0] for line in logs.log("control").read()] == [before, store.identity()]
+        assert [change_in_message(line)[0] for line in logs.log("control").read()] == [
+            before,
+            store.identity(),
+        ]
 
 
 def test_a_slot_that_is_gone_makes_a_new_snapshot(logs, postgres):
@@ -248,7 +251,7 @@ def test_a_slot_that_is_gone_makes_a_new_snapshot(logs, postgres):
     store.put(rule(1))
     with capturing(store, logs):
         pass
-    place = place_of(logs.log("control"))
+    place = log_name(logs.log("control"))
     wait_until(lambda: not replication.slot_status(store, place)["active"])
     replication.drop_slot(store, place)
     store.put(rule(1, 60))
@@ -282,7 +285,7 @@ def test_other_messages_of_pgoutput_are_not_guessed_at():
 @contextmanager
 def running(url, logs, said):
     stopped = Event()
-    thread = Thread(target=captures.run, args=(url, PAYMENTS, logs, stopped, said.append))
+    thread = Thread(target=captures.run_capture, args=(url, PAYMENTS, logs, stopped, said.append))
     thread.start()
     try:
         yield
@@ -293,7 +296,7 @@ def running(url, logs, said):
 
 
 def test_a_database_that_goes_and_comes_back_is_captured_on(logs, needs_postgres):
-    with database.running() as postgres:
+    with database.running_database() as postgres:
         said: list[str] = []
         store = RuleStore(postgres.url(), PAYMENTS)
         with running(postgres.url(), logs, said):

@@ -21,14 +21,14 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.rulestore import constraints, triggers
-from lab.rulestore.store import Change, RuleStore, message_of, row_of
+from lab.rulestore.store import Change, RuleStore, change_to_message, rule_to_row
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
 from tests.examples import examples
 from tests.rulestore.conftest import new_database
 
 RULE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50.10),(20)"
-ROW = row_of(parse_message(RULE, PAYMENTS).rule)
+ROW = rule_to_row(parse_message(RULE, PAYMENTS).rule)
 HOSTILE = "x'); DROP TABLE rules; --\" \\ %s :name {0} $$ \u2028 é"
 
 
@@ -41,8 +41,8 @@ def edit(store: RuleStore, statement) -> None:
 @given(message=strategies.rules())
 def test_every_rule_comes_back_from_its_row_as_it_was(message):
     rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
-    row = json.loads(json.dumps(row_of(rule)))
-    assert parse_message(message_of(Change(1, rule.rule_id, row), "s"), LOGINS).rule == rule
+    row = json.loads(json.dumps(rule_to_row(rule)))
+    assert parse_message(change_to_message(Change(1, rule.rule_id, row), "s"), LOGINS).rule == rule
 
 
 def test_a_rule_is_a_row_and_its_message_gives_the_rule(store):
@@ -54,7 +54,7 @@ def test_a_rule_is_a_row_and_its_message_gives_the_rule(store):
         "waiting",
     )
     (change,) = store.history(1)
-    assert parse_message(message_of(change, "s"), PAYMENTS).rule == parse_message(RULE, PAYMENTS).rule
+    assert parse_message(change_to_message(change, "s"), PAYMENTS).rule == parse_message(RULE, PAYMENTS).rule
 
 
 def test_the_history_tells_who_changed_what_and_an_edit_that_changes_nothing_is_none(store):
@@ -218,7 +218,9 @@ def test_a_filter_and_a_name_may_hold_any_text(store):
     given = parse_message(RULE, PAYMENTS).rule.to_dict() | {"filter": {"paymentType": [HOSTILE, "a"]}}
     store.put(json.dumps(given), by=HOSTILE)
     (change,) = store.history(1)
-    assert parse_message(message_of(change, "s"), PAYMENTS).rule.filter == (("paymentType", ("a", HOSTILE)),)
+    assert parse_message(change_to_message(change, "s"), PAYMENTS).rule.filter == (
+        ("paymentType", ("a", HOSTILE)),
+    )
 
 
 def test_a_filter_in_words_has_a_column_of_its_own_and_a_row_has_one_filter(store):
@@ -228,7 +230,7 @@ def test_a_filter_in_words_has_a_column_of_its_own_and_a_row_has_one_filter(stor
     words = "paymentAmount > 5.00 or paymentType is null"
     assert (row["filter"], row["filter_condition"]) == (None, words)
     (change,) = store.history(1)
-    assert parse_message(message_of(change, "s"), PAYMENTS).rule.to_dict()["filter"] == words
+    assert parse_message(change_to_message(change, "s"), PAYMENTS).rule.to_dict()["filter"] == words
     for both in ({"filter": {"paymentType": "CSH"}}, {"filter_condition": "x" * 50_001}):
         with pytest.raises(DatabaseError, match="filter_condition: at most 50000 characters, and no filter"):
             edit(store, update(RULES).values(both))
@@ -268,7 +270,7 @@ def make_earlier(store: RuleStore, lacking: Iterable[str]) -> None:
 def assert_is_of_today(store: RuleStore) -> None:
     store.put(WITH_WHEN, by="cy")
     assert [row["when_condition"] for row in store.rows()] == [None, "payeeId > 7"]
-    rules = [parse_message(message_of(change, "s"), PAYMENTS).rule for change in store.last_changes()]
+    rules = [parse_message(change_to_message(change, "s"), PAYMENTS).rule for change in store.last_changes()]
     assert [rule.describe().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
     assert (rules[1].severity, rules[1].title, rules[1].labels) == ("high", "Too much", (("team", "fraud"),))
     with pytest.raises(DatabaseError, match="labels is an object"):
@@ -429,7 +431,7 @@ def test_who_may_replicate_copies_no_data_folder(postgres, as_user):
 
 
 def test_users_with_few_rights_are_made_in_a_database_of_one_s_own(needs_postgres, tmp_path, capsys):
-    with database.running() as postgres:
+    with database.running_database() as postgres:
         own = new_database(postgres)
         with (
             closing(psycopg2.connect(postgres.url())) as connection,

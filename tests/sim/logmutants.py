@@ -121,11 +121,11 @@ def a_checkpoint_that_was_put_back_goes_on():
 @mutant
 def a_batch_that_runs_again_is_taken_for_another():
     """Its lines have other times, so nothing that is made of them tells which batch it is."""
-    of_mark = protocol.fingerprint
+    of_mark = protocol.batch_fingerprint
     runs = count()
 
     def mutated(end):
         return of_mark({**end, "cut": next(runs)})
 
-    with patch.object(protocol, "fingerprint", mutated):
+    with patch.object(protocol, "batch_fingerprint", mutated):
         yield

@@ -12,7 +12,7 @@ from lab.engine.checkpoint.ledger import Ledger
 from lab.engine.loop import task
 from lab.engine.loop.cut import Planner
 from lab.engine.records import decode
-from lab.engine.records.columns import concat
+from lab.engine.records.columns import concat_columns
 from lab.engine.windows import evaluate as windows
 from lab.engine.windows.evaluate import Windows
 from lab.engine.windows.store import RouteStore
@@ -197,7 +197,7 @@ def what_a_narrow_window_let_go_comes_back():
 @mutant
 def events_of_several_tasks_are_not_merged_by_log_time():
     def mutated(parts):
-        return {name: concat([part[name] for part in parts]) for name in parts[0]}
+        return {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
 
     with patch.object(windows, "in_log_order", mutated):
         yield

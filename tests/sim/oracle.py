@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.engine.compiled.rulenumbers import carried
+from lab.engine.compiled.rulenumbers import transport_columns
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.field import Id
 from lab.model.jsontext import BadRecord
@@ -244,5 +244,5 @@ def _numbers(fields: dict) -> tuple:
     for name, value in fields.items():
         scale = None if name.startswith(WHERE) else LOGINS.field(name).scale
         whole = digest(value) if isinstance(value, str) else [int(value.scaleb(scale)) if scale else value]
-        numbers += zip(carried(LOGINS, name), map(int, np.array(whole, np.int64)))
+        numbers += zip(transport_columns(LOGINS, name), map(int, np.array(whole, np.int64)))
     return tuple(sorted(numbers))

@@ -19,11 +19,11 @@ from lab.engine.checkpoint import cuts
 from lab.engine.checkpoint.cuts import Cut, Cuts, is_closed, is_left
 from lab.engine.checkpoint.record import (
     Batches,
-    fingerprint,
+    batch_fingerprint,
+    last_saved_mark,
     planned_end,
     read_record,
     runs_loop,
-    saved,
     write_record,
 )
 from lab.engine.checkpoint.settings import Settings
@@ -191,7 +191,7 @@ class Driver:
     def _settle(self) -> None:
         """The driver stands at the end of the last saved epoch."""
         first = self.shop.beginning() if self.shop.records() else self.planner.initial()
-        self.mark = saved(self.shop.checkpoint) or first
+        self.mark = last_saved_mark(self.shop.checkpoint) or first
         self.done = self.mark["number"]
 
     def _durably(self, log: str, batch: int, text: str) -> None:
@@ -279,7 +279,7 @@ class Driver:
         return taken
 
     def _deliver(self, cut: Cut, output: TaskOutput, again: Again) -> None:
-        numbered = Batch(writer_id(self.writer), cut.number, fingerprint(cut.end), again)
+        numbered = Batch(writer_id(self.writer), cut.number, batch_fingerprint(cut.end), again)
         self.shop.sink.deliver(numbered, output, self.world)
 
     def _stages(self, works: list, rng: random.Random, faults: list) -> TaskOutput:

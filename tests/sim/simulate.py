@@ -7,12 +7,12 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.record import read_record, saved
+from lab.engine.checkpoint.record import last_saved_mark, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
 from lab.engine.loop.cut import Mark
 from lab.engine.loop.ends import READ
-from lab.engine.loop.restored import PutBack
+from lab.engine.loop.restored import CheckpointPutBack
 from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
 from lab.engine.windows import arrays, statefiles, waits
@@ -144,7 +144,7 @@ class Simulation:
             )  # topics may get what no batch that they tell of has
             try:
                 self.driver = Driver(self.shop, settings, self.until_read, loops)
-            except PutBack:
+            except CheckpointPutBack:
                 if not self.was_put_back:
                     raise
                 new_id(self.shop)
@@ -225,7 +225,7 @@ class Simulation:
 
     def _begun(self) -> Mark | None:
         """The mark at which the next batch begins; None before the first start."""
-        if newest := saved(self.shop.checkpoint):
+        if newest := last_saved_mark(self.shop.checkpoint):
             return newest
         if self.shop.had:
             return self.shop.beginning()

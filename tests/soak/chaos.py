@@ -47,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="lab-chaos-") as folder,
-        broker.running() if options.kafka else nullcontext() as kafka,
+        broker.running_broker() if options.kafka else nullcontext() as kafka,
     ):
         sys.exit(Chaos(Path(folder), kafka, options.seed).run(options.kills))
 

@@ -87,7 +87,7 @@ def object_store(folder: Path) -> Iterator[dict[str, str]]:
 
 def with_secret(folder: Path, env: dict[str, str]) -> dict[str, str]:
     """The environment of all processes of a cluster: their `spark-defaults.conf` has the secret that they share."""
-    settings = clustersecret.write(folder / "conf")
+    settings = clustersecret.ensure_secret_file(folder / "conf")
     return env | {"SPARK_CONF_DIR": str(settings.parent), "SPARK_LOCAL_IP": ports.HOST}
 
 
@@ -124,12 +124,12 @@ def standalone(folder: Path, env: dict[str, str]) -> Iterator[str]:
 @pytest.mark.parametrize("checkpoint", ["file", "s3a"])
 def test_a_cluster_gives_the_alerts_of_the_reference(tmp_path, checkpoint):
     try:
-        jars.fetch("broker")
+        jars.fetch_jars("broker")
     except jars.JarsError as error:
         pytest.skip(str(error))
     env, screen = with_secret(tmp_path, dict(os.environ)), tmp_path / "screen"
     where = f"file://{tmp_path}/checkpoint" if checkpoint == "file" else f"s3a://{BUCKET}/checkpoint"
-    with object_store(tmp_path) as keys, broker.running() as kafka:
+    with object_store(tmp_path) as keys, broker.running_broker() as kafka:
         env |= keys
         logs = KafkaLogs(kafka.address)
         logs.create(PARTITIONS)
@@ -174,7 +174,7 @@ def test_workers_run_the_python_that_an_archive_brings(tmp_path):
     shutil.make_archive(str(tmp_path / "environment"), "gztar", tmp_path / "environment")
     cluster = with_secret(tmp_path, dict(os.environ))
     env = cluster | {"PYSPARK_PYTHON": "./environment/bin/python"}
-    with broker.running() as kafka, standalone(tmp_path, cluster) as master:
+    with broker.running_broker() as kafka, standalone(tmp_path, cluster) as master:
         logs = KafkaLogs(kafka.address)
         logs.create(2)
         publish(logs, *RULES)
@@ -198,7 +198,7 @@ def test_workers_run_the_python_that_an_archive_brings(tmp_path):
 @pytest.mark.soak
 def test_an_engine_that_was_paused_while_another_took_over_ends(tmp_path):
     where = f"file://{tmp_path}/checkpoint"
-    with broker.running() as kafka:
+    with broker.running_broker() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
         command = [sys.executable, "-m", "lab", "run", "--logs", f"kafka://{kafka.address}"]

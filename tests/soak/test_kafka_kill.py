@@ -64,7 +64,7 @@ def test_killed_brokers_and_engines_lose_nothing(tmp_path):
             assert engine.poll() is None, log.read_text()
             time.sleep(0.1)
 
-    with broker.running() as kafka:
+    with broker.running_broker() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
         writer = Thread(target=grow, args=(logs, APPENDS, PAUSE_S, 150))

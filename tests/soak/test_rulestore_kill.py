@@ -15,7 +15,7 @@ EDITS, EDITS_A_KILL = int(os.environ.get("EDITS", "1000")), 25
 @pytest.mark.soak
 def test_whatever_is_killed_rules_and_restrictions_arrive(tmp_path):
     try:
-        database.programs(), jars.fetch("broker")
+        database.programs_folder(), jars.fetch_jars("broker")
     except (database.DatabaseError, jars.JarsError) as error:
         pytest.skip(str(error))
     print(whole_loop(tmp_path, EDITS, EDITS_A_KILL, os.environ.get("SEED", "1")))

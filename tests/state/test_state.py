@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from lab.cli.main import OK, main
 from lab.engine.checkpoint.lock import FolderLock
-from lab.engine.checkpoint.record import mark, read_record, saved, write_record
+from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record, write_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.windows.statefiles import FileGone, StateFiles
@@ -61,7 +61,9 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
         (9, 1, "ACTIVE"),
     ]
     assert (found.epoch, found.parallelism, told["key_group"]) == (1, 3, [*range(16)])
-    assert mark(checkpoint, 0)["begin"]["events"] == {"0": 0} and "begin" not in mark(checkpoint, 1)
+    assert mark_at_end_of(checkpoint, 0)["begin"]["events"] == {"0": 0} and "begin" not in mark_at_end_of(
+        checkpoint, 1
+    )
     assert told["partition"] == [g * 3 // 16 for g in range(16)]
     assert sum(told["events"]) == 900, "each event on three routes"
     assert sum(told["groups"]) == len(events_by_key())
@@ -168,8 +170,11 @@ def test_what_a_running_engine_goes_on_from_meanwhile_is_read_again(checkpoint):
         return find(files, upto, begins)
 
     find = StateFiles.find
-    behind = [saved(checkpoint) | {"epoch": epoch} for epoch in (0, done, done)]
-    with patch("lab.state.read.saved", side_effect=behind), patch.object(StateFiles, "find", gone_on):
+    behind = [last_saved_mark(checkpoint) | {"epoch": epoch} for epoch in (0, done, done)]
+    with (
+        patch("lab.state.read.last_saved_mark", side_effect=behind),
+        patch.object(StateFiles, "find", gone_on),
+    ):
         assert state.read_state(checkpoint).epoch == done
     assert read == [0, 1]
 

@@ -7,7 +7,7 @@ import pytest
 from lab.model.field import Field
 from lab.model.schema import FLIGHTS, PAYMENTS, Schema
 from lab.model.times import NUMBERS, TEXTS
-from lab.stream.own import Own
+from lab.stream.own import OwnSchemaScripts
 from lab.stream.player import Player
 
 AT = 1_714_525_200_123
@@ -18,7 +18,7 @@ def schema(*fields: Field, unit: str = "ms", id_type: str = "long") -> Schema:
 
 
 def made(of: Schema, count: int = 500, seed: int = 1) -> list[dict]:
-    make = Own(of, seed)
+    make = OwnSchemaScripts(of, seed)
     steps = [make.ordinary(0)[1][0][1] for _ in range(count)]
     return [
         of.parse(make.line({of.id_fields[0]: n, of.time_field: AT} | event).encode())
@@ -56,7 +56,7 @@ def test_texts_and_numbers_repeat_and_keep_the_shape_of_their_examples():
 
 
 def test_a_burst_is_one_busy_group():
-    make = Own(FLIGHTS, 1)
+    make = OwnSchemaScripts(FLIGHTS, 1)
     _, steps, label = make.planted(1, 0, "surge")
     assert len(steps) == 60 and label.kind == "surge"
     assert len({event["tailnum"] for _, event in steps}) == 1

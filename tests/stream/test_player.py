@@ -13,11 +13,11 @@ import pytest
 from lab.apps.demo import first_rules
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.logs.files import FileLog
-from lab.logs.opened import opened
+from lab.logs.opened import open_log
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.stream.player import CHUNK, Player
-from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, Burst
+from lab.stream.simulate import MAX_DISORDER_MS, SPIKES, PlantedBurst
 from tests.waiting import PATIENCE_S
 
 WALL_MS = 1_700_000_000_000
@@ -121,7 +121,7 @@ def test_a_new_rate_holds_from_its_moment_on_and_times_stay_in_order():
 
 def test_a_pause_sends_nothing_and_is_not_made_up_for():
     stage = Stage(rate=100)
-    stage.player.burst(Burst("surge", 0, 2_000, 101))
+    stage.player.burst(PlantedBurst("surge", 0, 2_000, 101))
     stage.play(1)
     sent = len(stage.events)
     stage.player.pause()
@@ -311,7 +311,7 @@ def test_a_topic_without_a_broker_is_refused(monkeypatch, capsys):
 def test_events_reach_a_topic_each_once(kafka):
     where = f"kafka://{kafka.address}/played"
     assert main(["simulate", "payments", "--to", where, "--seconds", "2", "--rate", "300"]) == OK
-    ids = [json.loads(line)["transactionId"] for line in opened(where).read()]
+    ids = [json.loads(line)["transactionId"] for line in open_log(where).read()]
     assert ids == list(range(1, len(ids) + 1)) and len(ids) >= 600
 
 

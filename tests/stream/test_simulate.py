@@ -9,10 +9,12 @@ import pytest
 from lab.model.schema import SCHEMAS
 from lab.model.times import HOUR_MS, MINUTE_MS
 from lab.stream import logins, simulate
-from lab.stream.simulate import MAX_DISORDER_MS, Burst
+from lab.stream.simulate import MAX_DISORDER_MS, PlantedBurst
 
 STREAMS = {
-    "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=simulate.spikes(5_000)),
+    "payments": lambda seed: simulate.payments(
+        seed, 5_000, rate_per_s=50, bursts=simulate.live_bursts(5_000)
+    ),
     "logins": lambda seed: logins.logins(
         seed,
         5_000,
@@ -63,7 +65,7 @@ def test_the_stream_keeps_its_rate():
 
 
 def test_generators_may_be_endless():
-    assert len(list(itertools.islice(simulate.payments(1, None, bursts=simulate.spikes()), 100))) == 100
+    assert len(list(itertools.islice(simulate.payments(1, None, bursts=simulate.live_bursts()), 100))) == 100
     assert len(list(itertools.islice(logins.logins(1, None), 100))) == 100
 
 
@@ -79,7 +81,7 @@ def test_planting_a_burst_leaves_the_ordinary_payments_as_they_were():
         stream = simulate.labelled_payments(5, 1_000, rate_per_s=10, bursts=bursts)
         return [event["payeeId"] for event, label in stream if label is None]
 
-    with_burst = payees([Burst("surge", 20_000, 5_000, 50)])
+    with_burst = payees([PlantedBurst("surge", 20_000, 5_000, 50)])
     assert with_burst == payees([])[: len(with_burst)]
 
 
@@ -88,7 +90,7 @@ def test_planting_a_burst_leaves_the_ordinary_payments_as_they_were():
     [("pair", ["payeeId", "beneficiaryId"], 21_000_000), ("beneficiary", ["beneficiaryId"], 10_500_000)],
 )
 def test_a_burst_of_money_shares_its_key_and_reaches_its_total(kind, shared, total):
-    burst = Burst(kind, 2_000, 3_000, 12, total)
+    burst = PlantedBurst(kind, 2_000, 3_000, 12, total)
     stream = simulate.labelled_payments(1, 1_000, rate_per_s=100, bursts=[burst])
     planted = [event for event, label in stream if label]
     assert len(planted) == 12
@@ -100,7 +102,9 @@ def test_a_burst_of_money_shares_its_key_and_reaches_its_total(kind, shared, tot
 
 
 def test_a_surge_has_ordinary_amounts_of_one_type():
-    stream = simulate.labelled_payments(1, 1_000, rate_per_s=100, bursts=[Burst("surge", 2_000, 1_000, 120)])
+    stream = simulate.labelled_payments(
+        1, 1_000, rate_per_s=100, bursts=[PlantedBurst("surge", 2_000, 1_000, 120)]
+    )
     planted = [event for event, label in stream if label]
     assert len(planted) == 120
     assert len({event["paymentType"] for event in planted}) == 1
@@ -114,7 +118,9 @@ def test_nothing_ordinary_happens_in_a_lull():
 
 def test_live_spikes_come_in_turn():
     kinds = {
-        label.kind for _, label in simulate.labelled_payments(1, 20_000, bursts=simulate.spikes()) if label
+        label.kind
+        for _, label in simulate.labelled_payments(1, 20_000, bursts=simulate.live_bursts())
+        if label
     }
     assert kinds == set(simulate.BURSTS)
 
@@ -122,7 +128,7 @@ def test_live_spikes_come_in_turn():
 @pytest.mark.parametrize("kind", logins.EPISODES)
 def test_an_episode_is_labelled_with_its_events(kind):
     labelled = list(logins.labelled_logins(4, 1_000, planted=[(HOUR_MS, kind)]))
-    [episode] = simulate.episodes(labelled)
+    [episode] = simulate.planted_episodes(labelled)
     events = [event for event, label in labelled if label]
     assert (episode["episodeId"], episode["kind"], episode["fraud"]) == (1, kind, kind != "traveller")
     assert episode["eventIds"] == [event["eventId"] for event in events]

@@ -9,8 +9,18 @@ import lab
 from lab import teach
 from lab.teach.attack import search
 from lab.teach.attack.routemistakes import ROUTE
-from lab.teach.attack.search import find
-from lab.teach.attack.timeline import LATE, Crash, Cut, Event, History, Width, made, simpler, size
+from lab.teach.attack.search import find_counterexample
+from lab.teach.attack.timeline import (
+    LATE,
+    Crash,
+    Cut,
+    Event,
+    History,
+    Width,
+    history_size,
+    random_history,
+    simpler_histories,
+)
 from lab.teach.attack.windowgames import WindowGame
 from lab.teach.attack.windowmistakes import COUNT, WINDOW, _windowed
 from lab.teach.exercises.lesson9 import EXERCISES
@@ -45,7 +55,7 @@ def test_there_are_many_planted_mistakes():
 @pytest.mark.parametrize(("name", "mistake"), PLANTED, ids=[mistake.says[:60] for _, mistake in PLANTED])
 def test_a_planted_mistake_is_found_soon_on_a_short_history(name, mistake):
     game = EXERCISES[name].game
-    found = find(game, mistake.answer)
+    found = find_counterexample(game, mistake.answer)
     assert found.difference and game.size(found.history)[0] <= EVENTS
 
 
@@ -157,7 +167,7 @@ def test_what_is_forgotten_before_the_rule_widens_may_be_known_or_not():
 
 
 def test_histories_have_all_kinds_of_trouble():
-    many = [made(seed, 8) for seed in range(100)]
+    many = [random_history(seed, 8) for seed in range(100)]
     entries = [entry for history in many for entry in history.entries]
     assert {type(entry) for entry in entries} == {Event, Cut, Crash, Width}
     assert any(len(history.names) < len(history.events) for history in many)  # duplicates
@@ -172,6 +182,10 @@ def test_histories_have_all_kinds_of_trouble():
 
 
 def test_what_is_simpler_is_another_history_and_small_in_the_end():
-    history = made(3, 8)
-    assert all(other != history for other in simpler(history) if size(other) < size(history))
-    assert any(size(other) < size(history) for other in simpler(history))
+    history = random_history(3, 8)
+    assert all(
+        other != history
+        for other in simpler_histories(history)
+        if history_size(other) < history_size(history)
+    )
+    assert any(history_size(other) < history_size(history) for other in simpler_histories(history))

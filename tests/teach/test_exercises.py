@@ -13,10 +13,10 @@ import lab
 from lab import teach
 from lab.model.rules import RuleBook
 from lab.model.schema import PAYMENTS
-from lab.teach.judge import OPEN, RIGHT, WRONG, Function, Mistake, Value
-from lab.teach.lessons import answers, lesson_of, sources
+from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, Mistake, ValueExercise
+from lab.teach.lessons import collect_answers, lesson_number, lesson_sources
 
-SOLUTIONS = answers()["solutions"]
+SOLUTIONS = collect_answers()["solutions"]
 NAMES = list(SOLUTIONS)
 JUNK = (
     49,
@@ -74,7 +74,11 @@ def made_by(code: str) -> Any:
 
 def judged(name: str, answer: object) -> teach.Verdict:
     exercise = teach.exercise_of(name)
-    return exercise.judge(answer, *given(name)) if isinstance(exercise, Value) else exercise.judge(answer)
+    return (
+        exercise.judge(answer, *given(name))
+        if isinstance(exercise, ValueExercise)
+        else exercise.judge(answer)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +88,7 @@ def nobody_has_tried(monkeypatch):
 
 
 def test_every_lesson_has_its_exercises():
-    by_lesson = {lesson_of(path): 0 for path in sources() if path.stem[0].isdigit()}
+    by_lesson = {lesson_number(path): 0 for path in lesson_sources() if path.stem[0].isdigit()}
     for name in NAMES:
         by_lesson[name.partition(".")[0]] += 1
     assert by_lesson == {
@@ -110,7 +114,7 @@ def test_the_solution_is_right(name):
 
 def complete(name: str, mistake: Mistake) -> object:
     """A dictionary's mistake is about some entries; the others are right."""
-    right: Any = teach.exercise_of(name).right if isinstance(teach.exercise_of(name), Value) else None
+    right: Any = teach.exercise_of(name).right if isinstance(teach.exercise_of(name), ValueExercise) else None
     both = isinstance(right, dict) and isinstance(mistake.answer, dict)
     return right | mistake.answer if both else mistake.answer
 
@@ -131,7 +135,7 @@ def test_no_answer_meets_a_traceback(name, junk):
     assert judged(name, junk).state in (WRONG, OPEN)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(teach.exercise_of(n), Value)])
+@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(teach.exercise_of(n), ValueExercise)])
 def test_a_wrong_value_does_not_print_the_right_one(name):
     right = re.escape(str(answer_of(name)))
     for junk in JUNK:
@@ -141,7 +145,7 @@ def test_a_wrong_value_does_not_print_the_right_one(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_yet_is_open(name):
     assert judged(name, ...).state == judged(name, None).state == OPEN
-    if isinstance(teach.exercise_of(name), Function):
+    if isinstance(teach.exercise_of(name), FunctionExercise):
         assert judged(name, lambda *_: ...).state == OPEN
 
 
@@ -233,10 +237,12 @@ def test_a_wrong_unit_or_a_rounding_is_named(name, answer, said):
 
 def test_only_what_differs_is_shown():
     wrong = {"another limit": False, "another key": True, "MAX instead of SUM": True}
-    exercise = Value({"a": 1, "b": 2, "c": 3}, "", ("", ""), ())
+    exercise = ValueExercise({"a": 1, "b": 2, "c": 3}, "", ("", ""), ())
     assert exercise.judge({"a": 1, "b": 9, "c": 9}).text == "2 of 3 are not right: b, c"
     assert judged("2.2", wrong).state == WRONG
-    long = Function((), "", ("", ""), (), right=lambda n: list(range(30)), draw=lambda random, size: (size,))
+    long = FunctionExercise(
+        (), "", ("", ""), (), right=lambda n: list(range(30)), draw=lambda random, size: (size,)
+    )
     assert long.judge(lambda n: [*range(29), 99]).text.endswith("at index 29 it has 99, expected 29")
 
 
@@ -281,6 +287,6 @@ def test_a_solution_is_shown_as_code():
 
 
 def test_every_prediction_names_one_of_its_options():
-    for question, (right, because) in answers()["predictions"].items():
+    for question, (right, because) in collect_answers()["predictions"].items():
         assert lab.predict(question, [right, "other"]).children[1].options == (right, "other")
         assert not because[0].islower() and right not in question

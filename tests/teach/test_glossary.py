@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.teach.glossary import WORDS, entries, introduced, page
-from lab.teach.lessons import GLOSSARY, sources
+from lab.teach.glossary import WORDS, first_explanations, glossary_entries, glossary_page
+from lab.teach.lessons import GLOSSARY, lesson_sources
 
-LESSONS = [path for path in sources() if path.stem[0].isdigit()]
-FIRST = introduced(LESSONS)
+LESSONS = [path for path in lesson_sources() if path.stem[0].isdigit()]
+FIRST = first_explanations(LESSONS)
 EVERYDAY = {"wait", "columns"}  # used in their everyday sense, too
 NEEDED = (
     *(
@@ -67,9 +67,9 @@ def test_the_words_of_the_room_and_of_the_engine_are_explained(word):
 
 def test_words_share_a_row_only_if_they_share_its_meaning():
     """Each word of a row gets all of the row's meaning in the glossary."""
-    rows = {entry.words for entry in entries(LESSONS) if len(entry.words) > 1}
+    rows = {entry.words for entry in glossary_entries(LESSONS) if len(entry.words) > 1}
     assert rows <= SYNONYMS, "give each of these words a row of its own"
 
 
 def test_the_glossary_is_that_of_the_lessons():
-    assert GLOSSARY.read_text() == page(LESSONS), "run: make lessons"
+    assert GLOSSARY.read_text() == glossary_page(LESSONS), "run: make lessons"

@@ -9,7 +9,7 @@ from lab import teach
 from lab.teach import judge
 from lab.teach.attack import search
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.learner import MAX_SHOWN, TooLong, plain, shown, within
+from lab.teach.learner import MAX_SHOWN, TooLong, answer_text, call_with_time_limit, plain_value
 from tests.teach.test_exercises import NAMES, answer_of, judged
 from tests.waiting import PATIENCE_S
 
@@ -34,7 +34,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(search, "CALL_S", 0.2)
 
 
-FUNCTIONS = [name for name in NAMES if not isinstance(teach.exercise_of(name), judge.Value)]
+FUNCTIONS = [name for name in NAMES if not isinstance(teach.exercise_of(name), judge.ValueExercise)]
 
 
 @pytest.mark.parametrize("function", [endless, stubborn])
@@ -55,15 +55,15 @@ def test_it_is_stopped_in_any_thread():
 def test_no_interruption_reaches_whoever_set_the_limit():
     for _ in range(20):
         with pytest.raises(TooLong):
-            within(0.001, stubborn)
+            call_with_time_limit(0.001, stubborn)
         assert sum(len(str(n)) for n in range(1000)) == 2890
     assert not [thread for thread in threading.enumerate() if thread.name == "limit"]
 
 
 def test_what_ends_in_time_is_given_back():
-    assert within(60, max, 3, 4) == 4
+    assert call_with_time_limit(60, max, 3, 4) == 4
     with pytest.raises(ZeroDivisionError):
-        within(60, lambda: 1 / 0)
+        call_with_time_limit(60, lambda: 1 / 0)
 
 
 # -- what is not what it claims to be ----------------------------------------------------------------------------------
@@ -216,6 +216,6 @@ def test_what_cannot_be_written_down_in_memory_is_told():
 
 
 def test_plain_keeps_what_was_meant():
-    assert plain({"a": (True, 1.5, "x"), 2: {3}}) == {"a": (True, 1.5, "x"), 2: {3}}
-    assert plain(EqualNumber(3)) == 3 and type(plain(EqualNumber(3))) is int
-    assert len(shown(Huge())) == MAX_SHOWN and "cannot be printed" in shown(Unprintable())
+    assert plain_value({"a": (True, 1.5, "x"), 2: {3}}) == {"a": (True, 1.5, "x"), 2: {3}}
+    assert plain_value(EqualNumber(3)) == 3 and type(plain_value(EqualNumber(3))) is int
+    assert len(answer_text(Huge())) == MAX_SHOWN and "cannot be printed" in answer_text(Unprintable())

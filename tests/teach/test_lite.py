@@ -2,13 +2,13 @@
 
 import json
 
-from lab.teach.lessons import built, languages_of, sources
-from lab.teach.lite import _first_page, notebooks, recording
+from lab.teach.lessons import build_notebook, languages_of, lesson_sources
+from lab.teach.lite import _first_page, site_notebooks, site_recording
 from lab.teach.recorded import native
 
 
 def test_the_first_page_links_to_each_lesson_and_has_what_jupyterlite_reads_in_each_folder():
-    lessons = notebooks()
+    lessons = site_notebooks()
     page = _first_page(lessons)
     assert len(lessons) >= 11 and all(f'"lab/?path={name}"' in page for name, _ in lessons)
     assert ">3 · Custom windows</a>" in page and ">Control room</a>" in page
@@ -17,7 +17,7 @@ def test_the_first_page_links_to_each_lesson_and_has_what_jupyterlite_reads_in_e
 
 
 def test_each_notebook_begins_by_asking_for_what_was_recorded():
-    for name, notebook in notebooks():
+    for name, notebook in site_notebooks():
         language, _, lesson = name.removesuffix(".ipynb").rpartition("/")
         called = f'begin("{lesson}", "{language}")' if language else f'begin("{lesson}")'
         assert called in notebook.cells[1].source and (
@@ -26,10 +26,10 @@ def test_each_notebook_begins_by_asking_for_what_was_recorded():
 
 
 def test_a_recorded_cell_is_found_in_each_language():
-    recorded = json.loads(recording())
-    for source in sources():
+    recorded = json.loads(site_recording())
+    for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            cells = native(built(source, solved=True, language=language).cells)
+            cells = native(build_notebook(source, solved=True, language=language).cells)
             assert [cell[language] for cell in recorded.get(source.stem, ())] == [
                 cell.source for cell in cells
             ]

@@ -9,7 +9,7 @@ from lab import teach
 from lab.stream.accounts import ACCOUNT_EVENTS
 from lab.teach.exercises.given import rule_of
 from lab.teach.judge import RIGHT, WRONG
-from lab.teach.learner import plain
+from lab.teach.learner import plain_value
 from tests.teach.test_exercises import answer_of, given, judged
 
 
@@ -107,7 +107,7 @@ NEARLY = [
     ("6.3", lambda n: n // 64 + n % 64 // 8 + n % 8),
     ("6.4", lambda s, k: int(100 / (1 - s + s / k)) / 100),
     ("7.1", answer_of("7.1").replace("active", "pause")),
-    ("8.1", lambda times, window: (plain(answer_of("8.1")(times, window))[0], len(times))),
+    ("8.1", lambda times, window: (plain_value(answer_of("8.1")(times, window))[0], len(times))),
     ("8.1", last_window),
     ("8.2", POLICY | {"ruleState": "PAUSE"}),
     ("8.3", unwanted),

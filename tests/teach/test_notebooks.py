@@ -12,7 +12,15 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 from lab.teach import ANSWERS, OPEN, RIGHT
-from lab.teach.lessons import FOLDER, answers, built, languages_of, lesson_of, notebook_of, sources
+from lab.teach.lessons import (
+    FOLDER,
+    build_notebook,
+    collect_answers,
+    languages_of,
+    lesson_number,
+    lesson_sources,
+    notebook_path,
+)
 from tests.waiting import PATIENCE_S
 
 LINES, MEDIAN_LINES = 20, 5
@@ -69,7 +77,7 @@ SMALLER = {
         "lines[:20_000]": "lines[:3_000]",
     },
 }
-every_source = pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+every_source = pytest.mark.parametrize("source", lesson_sources(), ids=lambda path: path.stem)
 
 
 def run(notebook: nbformat.NotebookNode, times: int = 1) -> None:
@@ -110,11 +118,14 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
-    [pytest.param(path, marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER)) for path in sources()],
+    [
+        pytest.param(path, marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER))
+        for path in lesson_sources()
+    ],
     ids=lambda path: path.stem,
 )
 def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
-    notebook = smaller(built(source, solved=True), source.stem)
+    notebook = smaller(build_notebook(source, solved=True), source.stem)
     run(notebook)
     assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
 
@@ -122,11 +133,11 @@ def test_a_lesson_with_its_solutions_runs_and_every_check_says_right(source):
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "source, language",
-    [(path, language) for path in sources() for language in languages_of(path)[1:]],
+    [(path, language) for path in lesson_sources() for language in languages_of(path)[1:]],
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_a_translated_lesson_with_its_solutions_runs_and_every_check_says_right(source, language):
-    notebook = smaller(built(source, solved=True, language=language), source.stem)
+    notebook = smaller(build_notebook(source, solved=True, language=language), source.stem)
     run(notebook)
     assert [text for text in verdicts(notebook).values() if text != RIGHT] == []
 
@@ -134,43 +145,47 @@ def test_a_translated_lesson_with_its_solutions_runs_and_every_check_says_right(
 @pytest.mark.soak
 @every_source
 def test_a_lesson_as_the_learner_gets_it_runs_twice_in_a_row_and_its_checks_wait(source):
-    notebook = built(source)
+    notebook = build_notebook(source)
     run(notebook, times=2)
     assert [text for text in verdicts(notebook).values() if text != OPEN] == []
 
 
 @every_source
 def test_a_notebook_is_what_its_source_makes_without_outputs(source):
-    committed = nbformat.read(notebook_of(source), as_version=4)
-    assert committed == built(source), "run: make lessons"
+    committed = nbformat.read(notebook_path(source), as_version=4)
+    assert committed == build_notebook(source), "run: make lessons"
 
 
 def test_the_answers_are_those_of_the_sources():
-    assert json.loads(ANSWERS.read_text()) == answers(), "run: make lessons"
+    assert json.loads(ANSWERS.read_text()) == collect_answers(), "run: make lessons"
 
 
 @every_source
 def test_a_notebook_does_not_tell_its_answers(source):
-    shown = "\n".join(cell.source for cell in built(source).cells)
+    shown = "\n".join(cell.source for cell in build_notebook(source).cells)
     assert "because=" not in shown and "right=" not in shown and "<summary>Solution" not in shown
-    own = [code for name, code in answers()["solutions"].items() if name.startswith(f"{lesson_of(source)}.")]
+    own = [
+        code
+        for name, code in collect_answers()["solutions"].items()
+        if name.startswith(f"{lesson_number(source)}.")
+    ]
     assert [code for code in own if code in shown] == []
 
 
 def test_exercises_and_checks_are_known_to_a_grader():
-    cells = built(FOLDER / "source" / "03-custom-windows.md").cells
+    cells = build_notebook(FOLDER / "source" / "03-custom-windows.md").cells
     told = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
     assert [one.grade_id for one in told[:4]] == ["exercise-3-1", "check-3-1", "exercise-3-2", "check-3-2"]
     assert sum(one.get("points", 0) for one in told) == 5 and len({one.grade_id for one in told}) == 10
 
 
 def test_every_notebook_has_a_source():
-    assert sorted(FOLDER.glob("*.ipynb")) == [notebook_of(source) for source in sources()]
+    assert sorted(FOLDER.glob("*.ipynb")) == [notebook_path(source) for source in lesson_sources()]
 
 
 @every_source
 def test_a_long_cell_says_so_before_it_runs(source):
-    cells = built(source).cells
+    cells = build_notebook(source).cells
     long = [n for n, cell in enumerate(cells) if cell.cell_type == "code" and LONG.search(cell.source)]
     silent = []
     for n in long:
@@ -181,7 +196,7 @@ def test_a_long_cell_says_so_before_it_runs(source):
 
 @every_source
 def test_code_cells_are_short(source):
-    cells = [cell for cell in built(source, solved=True).cells if cell.cell_type == "code"]
+    cells = [cell for cell in build_notebook(source, solved=True).cells if cell.cell_type == "code"]
     assert max(len(cell.source.splitlines()) for cell in cells) <= LINES
     told = [c for c in cells if "check" not in c.metadata.get("tags", []) and "lab.predict(" not in c.source]
     assert median(len(cell.source.splitlines()) for cell in told) <= MEDIAN_LINES
@@ -189,13 +204,13 @@ def test_code_cells_are_short(source):
 
 @every_source
 def test_a_drawing_is_not_broken_on_a_small_screen(source):
-    texts = [cell.source for cell in built(source).cells if cell.cell_type == "markdown"]
+    texts = [cell.source for cell in build_notebook(source).cells if cell.cell_type == "markdown"]
     drawings = [part for text in texts for part in text.split("```")[1::2]]
     assert [line for drawing in drawings for line in drawing.splitlines() if len(line) > DRAWN] == []
 
 
 @pytest.mark.parametrize(
-    "source", [path for path in sources() if path.stem[0].isdigit()], ids=lambda path: path.stem
+    "source", [path for path in lesson_sources() if path.stem[0].isdigit()], ids=lambda path: path.stem
 )
 def test_a_lesson_has_all_its_parts(source: Path):
     text = source.read_text()

@@ -33,7 +33,7 @@ def files(folder: Path) -> list[str]:
 
 def test_what_is_solved_is_known_to_the_next_kernel_and_wrong_answers_leave_nothing(fresh):
     lab.check("3.4", 5)
-    assert files(fresh) == [] and progress.solved() == set()
+    assert files(fresh) == [] and progress.solved_exercises() == set()
     lab.check("3.4", 864)
     found = subprocess.check_output(
         [sys.executable, "-c", "from lab.teach.progress import solved; print(solved())"], text=True
@@ -45,7 +45,7 @@ def test_kernels_that_write_at_once_leave_whole_lines(fresh):
     answers = {"3.5": "[4, 8]", "1.4": "9", "4.3": "86400", "4.4": "86400000000"}
     running = [subprocess.Popen([sys.executable, "-c", SOLVE, *pair]) for pair in answers.items()]
     assert [process.wait() for process in running] == [0, 0, 0, 0]
-    assert progress.solved() == {"3.4", *answers}
+    assert progress.solved_exercises() == {"3.4", *answers}
     assert all(json.loads(line)["exercise"] for line in (fresh / "solved.jsonl").read_text().splitlines())
 
 
@@ -54,7 +54,7 @@ def test_a_line_cut_short_costs_itself_only(fresh):
     with (fresh / "solved.jsonl").open("a") as file:
         file.write('{"exercise": "3.\n')
     lab.check("1.4", 9)
-    assert progress.solved() == {"3.4", "1.4"}
+    assert progress.solved_exercises() == {"3.4", "1.4"}
 
 
 def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
@@ -68,8 +68,12 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
     upload.value = [
         {"name": "progress.jsonl", "type": "", "size": 1, "content": saved, "last_modified": datetime.now()}
     ]
-    assert progress.solved() == {"3.4", "1.4"} and "new here: 1." in board.said.value and upload.value == ()
-    assert progress.load(saved, teach.titles()) == 0
+    assert (
+        progress.solved_exercises() == {"3.4", "1.4"}
+        and "new here: 1." in board.said.value
+        and upload.value == ()
+    )
+    assert progress.load_progress(saved, teach.titles()) == 0
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_progress_is_saved_as_a_file_and_loaded_elsewhere(fresh, monkeypatch):
     ],
 )
 def test_a_file_that_no_board_has_saved_adds_nothing(fresh, content):
-    assert progress.load(content, teach.titles()) == 0 and progress.solved() == set()
+    assert progress.load_progress(content, teach.titles()) == 0 and progress.solved_exercises() == set()
 
 
 def test_a_folder_that_cannot_be_written_to_does_not_stop_a_check(fresh, monkeypatch):
@@ -97,7 +101,7 @@ def test_reset_forgets_and_leaves_the_log_to_its_owner(fresh):
     lab.check("3.4", 864)
     said = progress.reset()
     assert "1 solved" in said and "stumbles-" in said
-    assert progress.solved() == set()
+    assert progress.solved_exercises() == set()
     [left] = files(fresh)
     before = (fresh / left).read_text()
     lab.check("3.4", 5)
@@ -113,9 +117,9 @@ def test_the_board_follows_checks_and_the_reset_asks_first():
     *_, ask, sure = everything.children[1].children
     assert sure.layout.display == "none"
     ask.click()
-    assert sure.layout.display is None and progress.solved()
+    assert sure.layout.display is None and progress.solved_exercises()
     sure.click()
-    assert not progress.solved() and "✓" not in lesson.table.value
+    assert not progress.solved_exercises() and "✓" not in lesson.table.value
 
 
 def test_without_a_word_nothing_is_logged(fresh):

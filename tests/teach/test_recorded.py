@@ -5,15 +5,15 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell
 
 from lab.teach import recorded
-from lab.teach.lessons import built, sources
+from lab.teach.lessons import build_notebook, lesson_sources
 from lab.teach.recorded import begin, native
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", lesson_sources(), ids=lambda path: path.stem)
 def test_the_recording_is_that_of_the_lesson_as_it_is(source):
     """Otherwise: `make recorded`."""
     kept = [cell["source"] for cell in recorded._recorded().get(source.stem, ())]
-    assert kept == [cell.source for cell in native(built(source, solved=True).cells)]
+    assert kept == [cell.source for cell in native(build_notebook(source, solved=True).cells)]
 
 
 def test_a_recording_names_no_folder_of_the_machine_on_which_it_was_made():

@@ -12,16 +12,16 @@ from lab import teach
 from lab.model.jsontext import BadRecord
 from lab.teach import progress
 from lab.teach.handins import read_hand_ins
-from lab.teach.judge import RIGHT, Function, Value
-from lab.teach.learner import Odd
-from lab.teach.replay import is_right, read_answer, written
+from lab.teach.judge import RIGHT, FunctionExercise, ValueExercise
+from lab.teach.learner import OpaqueValue
+from lab.teach.replay import answer_to_text, is_right, read_answer
 from tests.teach.test_exercises import JUNK, NAMES, answer_of, judged
 
 AGAIN = [
     name
     for name in NAMES
-    if isinstance(exercise := teach.exercise_of(name), Function)
-    or (isinstance(exercise, Value) and exercise.given_again is not None)
+    if isinstance(exercise := teach.exercise_of(name), FunctionExercise)
+    or (isinstance(exercise, ValueExercise) and exercise.given_again is not None)
 ]
 
 
@@ -38,7 +38,7 @@ def test_all_but_four_exercises_can_be_checked_again():
 
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_solution_is_right_again(name):
-    text = written(judged(name, answer_of(name)).judged)
+    text = answer_to_text(judged(name, answer_of(name)).judged)
     assert 0 < len(text) < progress.LONGEST_ANSWER
     assert is_right(teach.exercise_of(name), read_answer(text)) is True
 
@@ -47,11 +47,11 @@ def test_a_solution_is_right_again(name):
 def test_a_typical_mistake_or_junk_is_not(name):
     exercise = teach.exercise_of(name)
     wrong = [mistake.answer for mistake in exercise.mistakes]
-    if isinstance(exercise, Function):
+    if isinstance(exercise, FunctionExercise):
         wrong = list(map(exercise._answers, wrong))
     for answer in (*wrong, *JUNK, [None] * 104):
         if not callable(answer):
-            assert is_right(exercise, read_answer(written(teach.looked_at(answer)))) is False
+            assert is_right(exercise, read_answer(answer_to_text(teach.plain_or_raised(answer)))) is False
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,15 @@ def test_a_typical_mistake_or_junk_is_not(name):
     ],
 )
 def test_a_value_is_read_as_it_was_written(value):
-    found = read_answer(written(value))
+    found = read_answer(answer_to_text(value))
     assert found == value and type(found) is type(value)
 
 
 def test_what_is_no_plain_value_is_written_as_it_reads():
-    assert read_answer(written(Odd("<object>"))).text == "<object>" and written(10**5_000) == ""
+    assert (
+        read_answer(answer_to_text(OpaqueValue("<object>"))).text == "<object>"
+        and answer_to_text(10**5_000) == ""
+    )
 
 
 HOSTILE = [

@@ -25,8 +25,8 @@ def clone(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "FOLDER", notebooks)
     monkeypatch.setattr(reset, "ROOT", tmp_path)
     monkeypatch.setenv("LAB_DATA", str(tmp_path / "data of mine"))
-    (source,) = lessons.sources()
-    worked = lessons.built(source)
+    (source,) = lessons.lesson_sources()
+    worked = lessons.build_notebook(source)
     worked.cells[1].source = "# my answer"
     nbformat.write(worked, notebooks / f"{LESSON}.ipynb")
     (notebooks / "mine.ipynb").write_text("{}")
@@ -48,33 +48,33 @@ MINE = {"notebooks/mine.ipynb", f"notebooks/source/{LESSON}.md", "events/of the 
 
 
 def test_lessons_logs_and_checkpoints_go_back_and_what_is_mine_stays(clone):
-    progress.note("3.2", Verdict(RIGHT, "right"), "")
-    reset.reset(reset.plan())
+    progress.record_result("3.2", Verdict(RIGHT, "right"), "")
+    reset.reset(reset.plan_reset())
     assert (
         files(clone) == MINE | {f"notebooks/{LESSON}.ipynb"} and not (clone / "notebooks" / "logs").exists()
     )
     assert "my answer" not in (clone / "notebooks" / f"{LESSON}.ipynb").read_text()
-    assert progress.solved() == set()
-    assert not reset.plan()
+    assert progress.solved_exercises() == set()
+    assert not reset.plan_reset()
 
 
 def test_a_file_of_mine_in_a_log_stays_and_its_folder_with_it(clone):
     (clone / "notebooks" / "logs" / "events" / "notes.txt").write_text("mine")
-    reset.reset(reset.plan())
+    reset.reset(reset.plan_reset())
     assert files(clone / "notebooks" / "logs") == {"events/notes.txt"}
 
 
 def test_a_folder_that_only_has_the_name_of_a_log_is_not_one(clone):
     (clone / "project" / "events").mkdir(parents=True)
     (clone / "project" / "events" / "2024.jsonl").write_text("mine")
-    assert clone / "project" / "events" not in reset.plan().logs
+    assert clone / "project" / "events" not in reset.plan_reset().logs
 
 
 def test_while_an_engine_runs_nothing_is_changed(clone):
     before = files(clone)
     engine = FolderLock(clone / "notebooks" / "logs" / "checkpoint")
     with engine, pytest.raises(CheckpointInUse, match="in use by an engine"):
-        reset.reset(reset.plan())
+        reset.reset(reset.plan_reset())
     assert files(clone) - before <= {"notebooks/logs/checkpoint/lab.lock"}
 
 

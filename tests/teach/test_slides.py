@@ -7,7 +7,7 @@ import pytest
 from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS
 from lab.teach import sheet, slides
-from lab.teach.lessons import sources
+from lab.teach.lessons import lesson_sources
 from tests.browser.jupyter import CHROMIUM, Watched, chromium
 
 SOURCE = """\
@@ -51,7 +51,7 @@ Go.
 @pytest.fixture
 def cells(tmp_path):
     (tmp_path / "01-a.md").write_text(SOURCE)
-    deck = slides.deck(tmp_path / "01-a.md")
+    deck = slides.slide_notebook(tmp_path / "01-a.md")
     return [(cell.metadata.slideshow.slide_type, cell.source) for cell in deck.cells]
 
 
@@ -65,7 +65,7 @@ def test_a_slide_has_pictures_and_first_sentences_and_the_notes_have_all(cells):
 
 def test_a_long_list_goes_on_as_many_slides_as_it_needs(tmp_path):
     (tmp_path / "01-a.md").write_text("# A\n\n" + "- an entry of a list\n" * 30)
-    deck = slides.deck(tmp_path / "01-a.md")
+    deck = slides.slide_notebook(tmp_path / "01-a.md")
     shown = [cell.source for cell in deck.cells if cell.metadata.slideshow.slide_type != "notes"]
     assert len(shown) > 1 and "".join(shown).count("- an entry") == 30
     assert shown[1].startswith("## A (more)")
@@ -80,7 +80,7 @@ def test_other_code_and_how_to_shut_down_are_no_slides(cells):
     assert len(cells) == 6 and not any("code" in text or "Go." in text for _, text in cells)
 
 
-LESSONS = [source for source in sources() if source.stem[0].isdigit()]
+LESSONS = [source for source in lesson_sources() if source.stem[0].isdigit()]
 
 
 def test_the_rule_on_the_sheet_is_one():
@@ -91,7 +91,7 @@ def test_the_rule_on_the_sheet_is_one():
 @pytest.mark.parametrize("source", LESSONS, ids=lambda path: path.stem)
 def test_every_slide_fits_a_small_projector_and_asks_nobody_for_anything(source, tmp_path):
     page_file = tmp_path / "slides.html"
-    page_file.write_text(slides.html(source))
+    page_file.write_text(slides.slides_page(source))
     too_big = []
     with chromium() as browser:
         watched = Watched(browser, width=slides.WIDTH, height=slides.HEIGHT)
@@ -117,6 +117,6 @@ def test_the_sheet_is_one_page(tmp_path):
     if CHROMIUM is None:
         pytest.skip("no Chromium here")
     html = tmp_path / "sheet.html"
-    html.write_text(sheet.page())
-    pdf = sheet.printed(html).read_bytes()
+    html.write_text(sheet.sheet_page())
+    pdf = sheet.print_to_pdf(html).read_bytes()
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1

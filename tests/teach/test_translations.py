@@ -10,7 +10,16 @@ from markdown_it import MarkdownIt
 import lab
 from lab.model import language as speaking
 from lab.teach import readme, sentences, translations
-from lab.teach.lessons import ENGLISH, FOLDER, built, languages_of, notebook_of, prediction, sources, texts
+from lab.teach.lessons import (
+    ENGLISH,
+    FOLDER,
+    build_notebook,
+    languages_of,
+    lesson_sources,
+    notebook_path,
+    parse_prediction,
+    translatable_texts,
+)
 
 LESSONS = ["00-start-here", "01-dynamic-partitioning", "03-custom-windows", "05-rescaling-keyed-state"]
 COMPLETED = [*LESSONS, "words", "messages", "control-room", "README"]
@@ -33,13 +42,13 @@ files = pytest.mark.parametrize(
 @files
 def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(language, name):
     """After a change of the source: python -m lab.teach.lessons LANGUAGE NAME, then fill what is empty."""
-    expected, pairs = texts(name), translations.pairs(language, name)
+    expected, pairs = translatable_texts(name), translations.read_translations(language, name)
     assert list(pairs) == list(expected)
-    terms = translations.pairs(language, "terms")
+    terms = translations.read_translations(language, "terms")
     wrong = {
         text[:70]: found
         for text, translation in pairs.items()
-        if (found := list(translations.faults(text, translation, terms, expected[text])))
+        if (found := list(translations.translation_faults(text, translation, terms, expected[text])))
     }
     assert not wrong
 
@@ -47,16 +56,16 @@ def test_each_cell_with_words_has_its_translation_and_no_translation_is_stale(la
 @files
 def test_emphasis_in_a_translation_is_rendered(language, name):
     """Markdown leaves *값(value)*은 as it is: behind punctuation, a closing asterisk needs a space."""
-    for text, translation in translations.pairs(language, name).items():
-        if texts(name)[text] == "markdown":
+    for text, translation in translations.read_translations(language, name).items():
+        if translatable_texts(name)[text] == "markdown":
             html = MarkdownIt().enable("table").render(translation)
             assert "*" not in re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("name", [*LESSONS, "control-room", "README"])
 def test_chinese_has_a_space_beside_latin_letters_and_its_own_punctuation(name):
-    for text, translation in translations.pairs("zh", name).items():
-        if texts(name)[text] == "code":
+    for text, translation in translations.read_translations("zh", name).items():
+        if translatable_texts(name)[text] == "code":
             parts = re.findall(r"\"[^\"\n]*\"|#.*", translation)
         else:
             parts = [translations.FENCED.sub("", translation)]
@@ -68,7 +77,7 @@ def test_what_must_be_translated_is():
         (language, name)
         for language, names in COMPLETE.items()
         for name in names
-        if translations.pairs(language, name)
+        if translations.read_translations(language, name)
     }
     assert there == {(language, name) for language, names in COMPLETE.items() for name in names}
 
@@ -86,7 +95,7 @@ def test_what_must_be_translated_is():
     ],
 )
 def test_a_fault_of_a_translation_is_named(text, translation, kind, fault):
-    assert list(translations.faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
+    assert list(translations.translation_faults(text, translation, {"rule": "규칙"}, kind)) == [fault]
 
 
 def test_a_word_beside_a_value_is_translated_and_a_name_is_not():
@@ -97,42 +106,47 @@ def test_a_word_beside_a_value_is_translated_and_a_name_is_not():
 
 def test_strings_comments_and_the_order_within_a_sentence_are_the_translators():
     code = 'x = f"{a} of {b}"  # all'
-    assert not list(translations.faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
+    assert not list(translations.translation_faults(code, 'x = f"{b} 중 {a}"  # 모두', {}, "code"))
     terms = {"window": "윈도우", "sliding window": "슬라이딩 구간"}
-    assert not list(translations.faults("Sliding windows: `window` 5", "슬라이딩 구간: `window` 5", terms))
+    assert not list(
+        translations.translation_faults("Sliding windows: `window` 5", "슬라이딩 구간: `window` 5", terms)
+    )
 
 
 @pytest.mark.parametrize("translation, faults", [("算子", 0), ("运算符", 0), ("操作员", 1)])
 def test_a_term_with_two_senses_has_two_translations(translation, faults):
-    assert len(list(translations.faults("an operator", translation, {"operator": "算子 / 运算符"}))) == faults
+    assert (
+        len(list(translations.translation_faults("an operator", translation, {"operator": "算子 / 运算符"})))
+        == faults
+    )
 
 
 def test_a_file_brought_up_to_date_keeps_what_it_has_and_forgets_what_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(translations, "FOLDER", tmp_path)
-    translations.update("ko", "lesson", ["one\ntwo", '100 % \\ "three"'])
+    translations.update_catalog("ko", "lesson", ["one\ntwo", '100 % \\ "three"'])
     path = tmp_path / "ko" / "lesson.po"
     path.write_text(path.read_text().replace('"two"\nmsgstr ""', '"two"\nmsgstr "하나"'))
-    translations.update("ko", "lesson", ["new", "one\ntwo"])
-    assert translations.pairs("ko", "lesson") == {"new": "", "one\ntwo": "하나"}
+    translations.update_catalog("ko", "lesson", ["new", "one\ntwo"])
+    assert translations.read_translations("ko", "lesson") == {"new": "", "one\ntwo": "하나"}
 
 
 @pytest.mark.parametrize(
     "source, language",
-    [(path, language) for path in sources() for language in languages_of(path) if language != ENGLISH],
+    [(path, language) for path in lesson_sources() for language in languages_of(path) if language != ENGLISH],
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_a_translated_notebook_is_what_the_translation_makes(source, language):
-    committed = nbformat.read(notebook_of(source, language), as_version=4)
-    assert committed == built(source, language=language), "run: make lessons"
+    committed = nbformat.read(notebook_path(source, language), as_version=4)
+    assert committed == build_notebook(source, language=language), "run: make lessons"
     for cell in committed.cells:
         assert "because=" not in cell.source
         for link in translations.LINK.findall(cell.source):
             if link[0].endswith(".ipynb"):
-                assert (notebook_of(source, language).parent / link[0]).exists()
+                assert (notebook_path(source, language).parent / link[0]).exists()
 
 
 def test_every_translated_notebook_has_a_source():
-    made = [notebook_of(path, language) for path in sources() for language in languages_of(path)]
+    made = [notebook_path(path, language) for path in lesson_sources() for language in languages_of(path)]
     assert sorted(FOLDER.glob("[a-z]*/*.ipynb")) == sorted(set(made) - set(FOLDER.glob("*.ipynb")))
 
 
@@ -149,11 +163,11 @@ def test_the_readme_of_a_language_is_what_its_translation_makes_with_the_command
 
 def test_a_prediction_keeps_its_options():
     """As many, and the same one right: the answers are looked up by the translated question."""
-    for source in sources():
+    for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            for text, translation in translations.pairs(language, source.stem).items():
-                if texts(source.stem)[text] == "code" and (asked := prediction(text)):
-                    answered = prediction(translation)
+            for text, translation in translations.read_translations(language, source.stem).items():
+                if translatable_texts(source.stem)[text] == "code" and (asked := parse_prediction(text)):
+                    answered = parse_prediction(translation)
                     assert len(answered[1]) == len(asked[1])
                     assert answered[1].index(answered[2]) == asked[1].index(asked[2])
 
@@ -162,13 +176,16 @@ def test_a_prediction_keeps_its_options():
 @pytest.mark.parametrize("name", ["words", "messages"])
 def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(language, name):
     """After a change of a sentence: python -m lab.teach.lessons LANGUAGE words (or messages), then fill what is empty."""
-    pairs, terms = translations.pairs(language, name), translations.pairs(language, "terms")
+    pairs, terms = (
+        translations.read_translations(language, name),
+        translations.read_translations(language, "terms"),
+    )
     made = getattr(sentences, name)()
     assert set(pairs) == set(made)
     assert name == "words" or list(pairs) == made  # of messages the first that fits counts
     for text, translation in pairs.items():
         code_aside = {term: said for term, said in terms.items() if term not in translation.lower()}
-        assert not list(translations.faults(text, translation, code_aside)), text
+        assert not list(translations.translation_faults(text, translation, code_aside)), text
         placeholders = (sorted(speaking.PLACEHOLDER.findall(each)) for each in (text, translation))
         assert len(set(map(tuple, placeholders))) == 1, text
     folder = {"words": speaking.CATALOGS, "messages": speaking.MESSAGES}[name]
@@ -178,11 +195,14 @@ def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(languag
 @pytest.mark.parametrize("language", translations.languages())
 def test_the_page_speaks_each_language_with_its_placeholders(language):
     """After a change of a sentence: python -m lab.teach.lessons LANGUAGE page, then fill what is empty."""
-    pairs, terms = translations.pairs(language, "page"), translations.pairs(language, "terms")
+    pairs, terms = (
+        translations.read_translations(language, "page"),
+        translations.read_translations(language, "terms"),
+    )
     assert list(pairs) == translations.page_words(language)
     for text, translation in pairs.items():
         words, said = (re.sub(r"\{\w+\}", "", each) for each in (text, translation))
-        assert not list(translations.faults(words, said, terms)), text
+        assert not list(translations.translation_faults(words, said, terms)), text
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translation)), text
 
 

@@ -11,7 +11,7 @@ from lab.apps.backtest import Past
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
-from lab.model.words import visible
+from lab.model.words import escape_control_characters
 from lab.widgets.alertfeed import BINS, KEPT, SHOWN, AlertFeed
 from lab.widgets.alertwindow import building_up
 
@@ -197,7 +197,7 @@ def test_csv_gives_a_spreadsheet_no_formula():
     keys = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "a=1", "-5.20"]
     feed = AlertFeed([Alert(1, 1, key, Decimal("-0.5"), "LESS", Decimal(-3), key, 5) for key in keys])
     rows = list(csv.DictReader(io.StringIO(feed.csv(), newline="")))
-    safe = [visible(f"'{key}") for key in keys[:7]] + keys[7:]
+    safe = [escape_control_characters(f"'{key}") for key in keys[:7]] + keys[7:]
     assert [row["key"] for row in rows] == [row["eventId"] for row in rows] == safe
     assert {(row["aggregate"], row["limit"], row["ruleId"]) for row in rows} == {("-0.5", "-3", "1")}
 

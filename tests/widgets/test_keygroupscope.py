@@ -7,7 +7,7 @@ import pytest
 
 from lab.contrast.restore import Keys, Snapshot
 from lab.state.placement import PLACEMENTS, by_range, compare
-from lab.widgets.keygroupscope import MOVES, STAYS, KeyGroupScope, runs
+from lab.widgets.keygroupscope import MOVES, STAYS, KeyGroupScope, count_stretches
 
 SIZES = [100, 0, 250, 30, 90, 60, 10, 400, 70, 20, 55, 5, 160, 80, 40, 130]
 
@@ -72,7 +72,11 @@ def test_it_starts_where_the_state_stands():
 def test_stretches_are_those_that_the_storage_model_reads(tmp_path):
     for p, q in [(3, 4), (4, 2), (2, 5)]:
         read = Snapshot(tmp_path / f"{p}-{q}", Keys.made(5000, 10), p).restore("ranges", q).seeks
-        assert read == runs(by_range(128, p), by_range(128, q)) == KeyGroupScope(before=p, after=q).runs
+        assert (
+            read
+            == count_stretches(by_range(128, p), by_range(128, q))
+            == KeyGroupScope(before=p, after=q).runs
+        )
 
 
 def test_nothing_moves_when_nothing_changes_and_bad_arguments_are_named():

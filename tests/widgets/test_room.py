@@ -3,7 +3,7 @@
 import numpy as np
 
 from lab.apps.infer import infer
-from lab.apps.newest import Newest
+from lab.apps.newest import NewestItems
 from lab.apps.studio import Studio
 from lab.engine.loop.ends import FileLogs
 from lab.widgets import latencyscope
@@ -82,7 +82,7 @@ class Slowly:
     """Alerts as a studio's `latencies` has them: (appended, took), ms."""
 
     def __init__(self, *alerts):
-        self.alerts, self.latencies, self._alerts = Newest(alerts), self, alerts
+        self.alerts, self.latencies, self._alerts = NewestItems(alerts), self, alerts
         self.alerts.total = len(alerts)
 
     def since(self, ms):

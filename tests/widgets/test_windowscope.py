@@ -6,10 +6,19 @@ from random import Random
 
 import pytest
 
-from lab.contrast.windows import Event, compare, crossing, per_event, sessions, sliding, story, tumbling
+from lab.contrast.windows import (
+    Event,
+    account_payments,
+    compare,
+    crossing,
+    per_event,
+    sessions,
+    sliding,
+    tumbling,
+)
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
-from lab.widgets.windowscope import WindowScope, rows_of, said
+from lab.widgets.windowscope import WindowScope, describe_results, window_rows
 
 MINUTE_MS = 60_000
 
@@ -24,7 +33,7 @@ def some_events(seed: int, count: int = 60) -> list[Event]:
 
 
 def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_miss_it():
-    seen = compare(story(), 60 * MINUTE_MS, 15 * MINUTE_MS, 15 * MINUTE_MS, 110)
+    seen = compare(account_payments(), 60 * MINUTE_MS, 15 * MINUTE_MS, 15 * MINUTE_MS, 110)
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": 8 * MINUTE_MS,  # 11:07 to 11:15
@@ -32,11 +41,19 @@ def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_m
         "per event": 0,
     }
     assert not seen["tumbling"].over
-    assert [event.amount for event in crossing(story(), 60 * MINUTE_MS, 110)] == [31, 28, 4, 33, 29]
+    assert [event.amount for event in crossing(account_payments(), 60 * MINUTE_MS, 110)] == [
+        31,
+        28,
+        4,
+        33,
+        29,
+    ]
 
 
 def test_sliding_windows_miss_a_fraud_that_lasts_longer_than_w_less_s():
-    seen = compare(story(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)  # as lesson 3 suggests
+    seen = compare(
+        account_payments(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110
+    )  # as lesson 3 suggests
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": None,
@@ -84,7 +101,7 @@ def test_with_slide_equal_to_window_sliding_is_tumbling():
 
 
 def test_sliding_windows_report_after_the_crossing_and_at_most_one_slide_later_when_they_hold_the_fraud():
-    seen = compare(story(), 60 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
+    seen = compare(account_payments(), 60 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
     assert 0 < seen["sliding"].delay_ms <= 5 * MINUTE_MS
 
 
@@ -96,7 +113,9 @@ def test_a_fraud_longer_than_the_window_less_the_slide_can_slip_through_sliding_
 
 @pytest.mark.parametrize(("gap_min", "delay_min"), [(5, None), (8, 12), (15, 19), (30, 127)])
 def test_a_gap_too_short_cuts_the_fraud_and_one_too_long_reports_it_hours_later(gap_min, delay_min):
-    delay_ms = compare(story(), 60 * MINUTE_MS, MINUTE_MS, gap_min * MINUTE_MS, 110)["session"].delay_ms
+    delay_ms = compare(account_payments(), 60 * MINUTE_MS, MINUTE_MS, gap_min * MINUTE_MS, 110)[
+        "session"
+    ].delay_ms
     assert delay_ms == (delay_min and delay_min * MINUTE_MS)
 
 
@@ -108,7 +127,7 @@ def test_sessions_share_the_events_and_stay_a_gap_apart():
 
 def test_windows_of_a_row_do_not_overlap():
     windows = sliding(some_events(3), 600_000, 70_000)
-    rows = rows_of(windows)
+    rows = window_rows(windows)
     for row in set(rows):
         mine = [window for window, at in zip(windows, rows) if at == row]
         assert all(first.end_ms <= second.start_ms for first, second in pairwise(mine))
@@ -123,7 +142,9 @@ def test_a_window_per_event_is_never_judged_again_so_a_fraud_that_ends_late_can_
 
 
 def test_nothing_over_the_limit_is_not_called_missed():
-    assert "nothing to see" in said(compare(story(), MINUTE_MS, MINUTE_MS, MINUTE_MS, 110))
+    assert "nothing to see" in describe_results(
+        compare(account_payments(), MINUTE_MS, MINUTE_MS, MINUTE_MS, 110)
+    )
 
 
 def test_the_sliders_move_the_windows_and_the_text():
@@ -183,6 +204,6 @@ def test_no_events_are_refused():
 
 
 def test_a_session_longer_than_the_window_may_raise_a_false_alert():
-    seen = compare(story(), 10 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, 110)
+    seen = compare(account_payments(), 10 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, 110)
     assert seen["session"].over and all(what.delay_ms is None for what in seen.values())
-    assert "but a session does, because it may last longer: a false alert" in said(seen)
+    assert "but a session does, because it may last longer: a false alert" in describe_results(seen)

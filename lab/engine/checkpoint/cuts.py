@@ -186,7 +186,7 @@ class Cuts:
             raise self._taken_over()
 
 
-def end_of(folder: Durable, epoch: int) -> Mark:
+def mark_at_end_of(folder: Durable, epoch: int) -> Mark:
     """The mark at the end of an epoch. Raises ValueError if it is gone or has no end."""
     where = f"{folder}/{_name(epoch)}"
     data = folder.read(_name(epoch))
@@ -241,7 +241,7 @@ def last_saved(folder: Durable) -> Mark | None:
     return None
 
 
-def written(folder: Durable) -> dict[int, Mark]:
+def newest_cut_marks(folder: Durable) -> dict[int, Mark]:
     """The marks at the ends of the newest cuts, by number, and of the one before them."""
     found: dict[int, Mark] = {}
     for name in folder.names():
@@ -257,7 +257,7 @@ def written(folder: Durable) -> dict[int, Mark]:
     return found
 
 
-def newest(folder: Durable) -> Mark | None:
+def newest_mark(folder: Durable) -> Mark | None:
     """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
     for name in reversed(folder.names()):
         for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):

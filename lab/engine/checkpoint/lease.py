@@ -32,20 +32,20 @@ class Fenced(RuntimeError):
     """Another engine has taken the checkpoint over; the text says who."""
 
 
-def holder(checkpoint: Durable) -> str:
+def lease_holder(checkpoint: Durable) -> str:
     """The name of the lease that counts; "" if there never was one."""
     return max((checkpoint / FOLDER).names(), default="")
 
 
-def check(checkpoint: Durable, mine: str) -> None:
+def check_lease(checkpoint: Durable, mine: str) -> None:
     """Raises Fenced unless the lease of that name still counts."""
-    if (found := holder(checkpoint)) != mine:
+    if (found := lease_holder(checkpoint)) != mine:
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
 
 
 def age_s(checkpoint: Durable) -> float | None:
     """How long ago the lease that counts was renewed, infinite if it was given back; None if there never was one."""
-    if not (name := holder(checkpoint)):
+    if not (name := lease_holder(checkpoint)):
         return None
     renewed_ms = _read(checkpoint, name).get("renewed_ms")
     return inf if renewed_ms is None else time.time() - renewed_ms / 1000
@@ -79,7 +79,7 @@ class Lease:
         self._thread.start()
 
     def _taken(self) -> str:
-        before = holder(self._checkpoint)
+        before = lease_holder(self._checkpoint)
         if not self._lock and before:
             self._refuse_if_renewed(before)
         before = max(before, cuts.last_lease(self._checkpoint / cuts.FOLDER))  # a copy may lack its leases
@@ -111,7 +111,7 @@ class Lease:
     def _go_on(self) -> None:
         while not self._released.wait(RENEW_S):
             with suppress(OSError):  # the next time, or another takes over
-                if holder(self._checkpoint) != self.name:
+                if lease_holder(self._checkpoint) != self.name:
                     return
                 self._renew(self.name)
 
@@ -122,7 +122,7 @@ class Lease:
         self._released.set()
         self._thread.join(RENEW_S)
         with suppress(OSError):
-            if holder(self._checkpoint) == self.name:
+            if lease_holder(self._checkpoint) == self.name:
                 self._folder.write(self.name, json.dumps(self._note).encode())
         self._unlock()
 

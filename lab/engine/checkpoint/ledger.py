@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from lab.engine.checkpoint.durable import Durable
-from lab.model.rule import Route, Rule, spoke
+from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 
@@ -171,7 +171,7 @@ class Ledger:
 
 def _spoke(rule: Rule, joined: int) -> list[str]:
     """What an event keeps of the alerts that a rule raised at it: nothing unless it says `atMost`."""
-    return [spoke(rule.rule_id, joined)] if rule.at_most else []
+    return [alerted_marker(rule.rule_id, joined)] if rule.at_most else []
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Change:
     message: bytes
 
 
-def save(
+def save_ledger(
     folder: Durable, before: str, changes: list[Change], ledger: Ledger, needed: str | None = None
 ) -> str:
     """Writes what holds after some changes, under a name that is the same only for the same content; returns the name.
@@ -211,7 +211,7 @@ def _number(name: str) -> int:
     return int(name.split("-")[0]) if name else -1
 
 
-def load(folder: Durable, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
+def load_ledger(folder: Durable, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
     """The ledger under a name ("": before the first change) and the changes that led to it. Do not change it: `copy`."""
     return _load(folder.where, name, schema) if name else (Ledger(RuleBook(schema)), [])
 

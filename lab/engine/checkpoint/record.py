@@ -106,13 +106,13 @@ def runs_loop(end: Mapping) -> bool:
     return end.keys() <= {"batch", "epoch"}  # as version 5 called it
 
 
-def mark(checkpoint: Path | str, epoch: int) -> dict:
+def mark_at_end_of(checkpoint: Path | str, epoch: int) -> dict:
     """The mark at the end of an epoch, chosen by the driver or the loop. Raises ValueError if the checkpoint does not have it."""
     folder = Durable(checkpoint)
     for end in _planned_ends(folder):
         if not runs_loop(end) and end["epoch"] == epoch:
             return end
-    return cuts.end_of(folder / cuts.FOLDER, epoch)
+    return cuts.mark_at_end_of(folder / cuts.FOLDER, epoch)
 
 
 def _planned_ends(folder: Durable) -> Iterator[dict]:
@@ -121,7 +121,7 @@ def _planned_ends(folder: Durable) -> Iterator[dict]:
         yield planned_end(folder.where, batch_id)
 
 
-def saved(checkpoint: Path | str) -> dict | None:
+def last_saved_mark(checkpoint: Path | str) -> dict | None:
     """The mark at the end of the last epoch whose state is saved, None before the first."""
     done = Batches.read(checkpoint).done
     by_loop = cuts.last_saved(Durable(checkpoint) / cuts.FOLDER)
@@ -138,10 +138,10 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
     """
     folder = Durable(checkpoint)
     if number is None:
-        newest = cuts.newest(folder / cuts.FOLDER)
+        newest = cuts.newest_mark(folder / cuts.FOLDER)
         found = {} if newest is None else {newest.get("number", -1): newest}
     else:
-        found = cuts.written(folder / cuts.FOLDER)
+        found = cuts.newest_cut_marks(folder / cuts.FOLDER)
     for end in _planned_ends(folder):
         if not runs_loop(end):
             found[end["number"]] = end
@@ -150,7 +150,7 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
     return found.get(max(found, default=-1) if number is None else number)
 
 
-def fingerprint(end: Mapping) -> int:
+def batch_fingerprint(end: Mapping) -> int:
     """Tells two micro-batches of one number apart, by the mark at their end: 31 bits of its log time and positions.
 
     What a micro-batch gives is a function of that mark and of the batches before it, but for the times at which it ran.

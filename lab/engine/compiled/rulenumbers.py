@@ -24,7 +24,7 @@ from lab.model.field import Field
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.when import When
-from lab.model.words import plain
+from lab.model.words import plain_text
 
 STATE = ":state"  # the column that says whether an event has been taken back, where that can be; no field is called so
 BITS = 63  # of an int64 column that say what is not null
@@ -61,16 +61,16 @@ class Key(NamedTuple):
         return self.running.kind >= LOWEST
 
 
-def halves(schema: Schema, name: str) -> list[str]:
+def field_columns(schema: Schema, name: str) -> list[str]:
     """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
     if name.startswith(ONE_BIT):
         return []
     return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
 
 
-def carried(schema: Schema, name: str) -> list[str]:
+def transport_columns(schema: Schema, name: str) -> list[str]:
     """The columns in which a field travels: as it is held, and a bit as a 1 or null."""
-    return halves(schema, name) or [name]
+    return field_columns(schema, name) or [name]
 
 
 def not_null(number: int) -> tuple[str, int]:
@@ -87,7 +87,7 @@ def different_whens(rules: Iterable[Rule]) -> list[When]:
     return list(dict.fromkeys(rule.when for rule in rules if rule.when))
 
 
-def when_column(number: int) -> tuple[str, int]:
+def condition_bit(number: int) -> tuple[str, int]:
     """The column that says of which events a route's condition is true, by its number, and its bit there."""
     return f"when:{number // BITS}", 1 << number % BITS
 
@@ -95,7 +95,7 @@ def when_column(number: int) -> tuple[str, int]:
 def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
     """The int64 columns in which events keep fields; another field at the end adds columns at the end."""
     columns: list[tuple[str, ...]] = [(STATE,)] if schema.taken_back else []
-    columns += [(not_null(number)[0], *halves(schema, name)) for number, name in enumerate(fields)]
+    columns += [(not_null(number)[0], *field_columns(schema, name)) for number, name in enumerate(fields)]
     return list(dict.fromkeys(column for of in columns for column in of))
 
 
@@ -103,16 +103,16 @@ def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
     """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
     if not field.numeric:
         return "".join(f"{number % (1 << 64):016x}" for number in numbers)
-    return plain(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
+    return plain_text(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
 
 
-def scale_of(of: Rule | Aggregation, schema: Schema) -> int:
+def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
     """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
     power = AGGREGATES[of.function].power
     return power * schema.field(of.field).scale if power and of.field else 0
 
 
-def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
+def number_rules(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
     """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
     by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
     compared_keys: set[Key] = set()
@@ -138,7 +138,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
     queues = 0
     for a, (key, rows_at) in enumerate(by_key.items()):
         compared = [
-            layout.VALUES + columns.index(half) for name in key.unique for half in halves(schema, name)
+            layout.VALUES + columns.index(half) for name in key.unique for half in field_columns(schema, name)
         ]
         needed: Counter[str] = Counter()
         if schema.taken_back and not (key.where or "").startswith(SPOKE):  # alerts that were given stay given
@@ -150,7 +150,7 @@ def numbers(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple
         aggregate[a, layout.RULE_ID] = key.rule_id or NOTHING
         aggregate[a, layout.WINDOW] = key.window_ms
         if key.field:
-            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(halves(schema, key.field)[0])
+            aggregate[a, layout.COLUMN] = layout.VALUES + columns.index(field_columns(schema, key.field)[0])
         aggregate[a, layout.NEEDS], aggregate[a, layout.NEEDS_END] = len(needs), len(needs) + len(needed)
         aggregate[a, layout.FIRST], aggregate[a, layout.LAST] = len(unique), len(unique) + len(compared)
         aggregate[a, layout.QUEUE] = queues
@@ -191,7 +191,7 @@ def _limit(of: Condition, schema: Schema) -> Fraction:
     """What a condition compares its aggregate with, in units of that one's last digit."""
     aggregation = of.aggregation
     limit = AGGREGATES[aggregation.function].compared(Fraction(of.limit))
-    return limit * 10 ** scale_of(aggregation, schema)
+    return limit * 10 ** measure_scale(aggregation, schema)
 
 
 def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
@@ -222,9 +222,9 @@ def _conditions(
             base = (NOTHING, 1, 1, 0, *plus_columns(Decimal(0), 0))
             if of.limit_of:
                 multiple = Fraction(of.limit) / of.divided_by
-                tens = scale_of(of.aggregation, schema) - scale_of(of.limit_of, schema)
+                tens = measure_scale(of.aggregation, schema) - measure_scale(of.limit_of, schema)
                 place = place_of[Key.of(of.limit_of, rule.rule_id)]
-                plus = plus_columns(of.plus, scale_of(of.aggregation, schema))
+                plus = plus_columns(of.plus, measure_scale(of.aggregation, schema))
                 base = (place, multiple.numerator, multiple.denominator, tens, *plus)
             conditions.append((a, relation, *limit, *base))
         must_count = conditions[first][0] if rule.is_plain else NOTHING

@@ -69,7 +69,7 @@ from lab.engine.compiled.squares import LIMBS
 
 
 @bare
-def place_of(store, rules, a, g):
+def aggregate_lanes(store, rules, a, g):
     """Where the lanes of an aggregate in a group are; it gets them with its first event."""
     place = np.int64(store.place[g, a])
     if place == NOTHING:

@@ -58,7 +58,7 @@ class Rows(NamedTuple):
 
 
 @bare
-def place_of(arrays, key, i, first):
+def group_slot(arrays, key, i, first):
     """The place in the table of the group in row `i`, or where it would be; `first`: its first column of `key`."""
     h = np.uint64(arrays.size[SALT])
     for k in range(arrays.entry.shape[1] - KEY):
@@ -86,7 +86,7 @@ def follow(arrays, rows, window_ms, passed):
         gone = rows.fate[i] == TAKEN_BACK or rows.fate[i] == WITHDRAWN
         if not gone and (rows.fate[i] > STORED_LATE or not (rows.starts[i] or rows.ends[i])):
             continue
-        place = place_of(arrays, rows.key, i, 0)
+        place = group_slot(arrays, rows.key, i, 0)
         e = np.int64(arrays.table[place])
         known = e >= arrays.size[HEAD]
         flags = 0
@@ -195,7 +195,7 @@ def copy(old, new, kept):
         for b in range(old.entry[e, FROM], end):
             new.text[new.size[TEXT]] = old.text[b]
             new.size[TEXT] += 1
-        place = place_of(new, old.entry, e, KEY)
+        place = group_slot(new, old.entry, e, KEY)
         new.entry[n, OLDER] = new.table[place]
         new.table[place] = n
 

@@ -57,10 +57,10 @@ from lab.engine.compiled.layout import (
 )
 from lab.engine.compiled.limits import fire, search
 from lab.engine.compiled.running import (
+    aggregate_lanes,
     is_followed,
     leave_before,
     measured_at,
-    place_of,
     take_back,
     take_in_late,
     window_start,
@@ -159,7 +159,7 @@ def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     is_counted, is_compared = has_values(store, rules, a, j), rules.aggregate[a, COMPARED] != 0
     if not is_counted and not is_compared:
         return fired
-    place = place_of(store, rules, a, g)
+    place = aggregate_lanes(store, rules, a, g)
     running = store.running[place : place + rules.aggregate[a, WIDTH]]
     newest = store.group[g, NEWEST]
     start = window_start(store, rules, a, newest, horizon)

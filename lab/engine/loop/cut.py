@@ -35,7 +35,7 @@ WORTH_SHARING = 5_000  # records; less is read by one task
 
 
 @dataclass(frozen=True)
-class Work:
+class ReadingWork:
     """What one reading task does: ranges of the events' sources, between two ledgers."""
 
     ranges: dict[int, tuple[int, int]]
@@ -71,7 +71,9 @@ class Planner:
 
     def looks(self, start: Mark) -> int | None:
         """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
-        rules = ledger.load(self.checkpoint, start["ledger"], self.settings.schema)[0].book.rules.values()
+        rules = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)[
+            0
+        ].book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
@@ -85,8 +87,8 @@ class Planner:
 
     def wait(self, start: Mark, timeout_s: float) -> bool:
         """Whether something has come after a mark, as far as the logs have told without being asked."""
-        control = self.control.wait(positions(start["control"]), 0)
-        return control or self.events.wait(positions(start["events"]), timeout_s)
+        control = self.control.wait(mark_positions(start["control"]), 0)
+        return control or self.events.wait(mark_positions(start["events"]), timeout_s)
 
     def latest(
         self,
@@ -101,7 +103,7 @@ class Planner:
         when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
         """
         if self.held:
-            lease.check(self.checkpoint, self.held)
+            lease.check_lease(self.checkpoint, self.held)
         try:
             end = self._latest(start, limit, upto, due)
         except ConnectionError:
@@ -116,7 +118,7 @@ class Planner:
     def _latest(
         self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None, due: int | None
     ) -> Mark:
-        begun = positions(start["events"]), positions(start["control"])
+        begun = mark_positions(start["events"]), mark_positions(start["control"])
         now = self.clock()
         there = upto or self.target()
         if not self._checked:
@@ -196,10 +198,10 @@ class Planner:
     def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
         name, changes = start["ledger"], self._changes(begun[1], ends[1], start["cut"])
         if changes:
-            after = ledger.load(self.checkpoint, name, self.settings.schema)[0].copy()
+            after = ledger.load_ledger(self.checkpoint, name, self.settings.schema)[0].copy()
             for change in changes:
                 after.apply(change.message)
-            name = ledger.save(self.checkpoint, name, changes, after, self.needed)
+            name = ledger.save_ledger(self.checkpoint, name, changes, after, self.needed)
         return _mark(cut, now_ms(), *ends, name)
 
     def _changes(self, begun: Positions, ends: Positions, floor: int) -> list[Change]:
@@ -231,9 +233,9 @@ class Planner:
                     )
         self._checked = True
 
-    def works(self, start: Mark, end: Mark) -> list[Work]:
+    def works(self, start: Mark, end: Mark) -> list[ReadingWork]:
         """What the tasks have to do between two marks; a batch with many records is shared among them."""
-        begun, ends = positions(start["events"]), positions(end["events"])
+        begun, ends = mark_positions(start["events"]), mark_positions(end["events"])
         ranges = [
             (number, begun[number], last)
             for number, last in ends.items()
@@ -255,12 +257,12 @@ class Planner:
                     room = share
         cut = {"from": start["cut"], "to": end["cut"], "events": end["events"], "control": end["control"]}
         return [
-            Work(part, cut, start["ledger"], end["ledger"], end["at"], end["number"], end["epoch"])
+            ReadingWork(part, cut, start["ledger"], end["ledger"], end["at"], end["number"], end["epoch"])
             for part in shares
         ]
 
 
-def positions(saved: Mapping[str, int]) -> Positions:
+def mark_positions(saved: Mapping[str, int]) -> Positions:
     """As a mark has them."""
     return {int(number): position for number, position in saved.items()}
 

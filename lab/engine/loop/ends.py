@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.record import fingerprint, planned_end, runs_loop
+from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
 from lab.logs.access import make_folder
-from lab.logs.files import WEEK_MS, FileLog, joined
+from lab.logs.files import WEEK_MS, FileLog, join_lines
 from lab.logs.index import Batch, writer_id
 from lab.logs.positions import Positions
 from lab.model.answers import read_stats
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from lab.engine.checkpoint.cuts import Cut
-    from lab.engine.loop.kafkaoutlet import Outlet, TransactionalOutlet
+    from lab.engine.loop.kafkaoutlet import KafkaOutlet, TransactionalOutlet
     from lab.engine.records.feeds import Feed
     from lab.engine.records.kafkafeed import KafkaFeed
     from lab.engine.windows.evaluate import TaskOutput
@@ -76,12 +76,12 @@ class FileLogs:
     def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
         rows, end = output.toArrow(), planned_end(checkpoint.where, batch_id)
         if not runs_loop(end):
-            self.write(rows, end["number"], writer, fingerprint(end))
+            self.write(rows, end["number"], writer, batch_fingerprint(end))
 
     def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
         parts = (lines[at : at + LINES_A_ROW] for at in range(0, len(lines), LINES_A_ROW))
-        values = [_pressed(joined(part)) for part in parts]
+        values = [_pressed(join_lines(part)) for part in parts]
         return [""] * len(values), values
 
     def write(self, rows: "pa.Table", number: int, writer: str, of: int) -> None:
@@ -98,7 +98,7 @@ class FileLogs:
         Raises OtherBatch if a log has another cut of its number.
         """
         for name, (_, lines) in output.items():
-            self.log(name).put(writer, cut.number, joined(lines), fingerprint(cut.end), again)
+            self.log(name).put(writer, cut.number, join_lines(lines), batch_fingerprint(cut.end), again)
 
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
@@ -152,9 +152,9 @@ class KafkaLogs:
     @property
     def cluster(self) -> "Cluster":
         """How the brokers are reached."""
-        from lab.logs.cluster import cluster_of  # a tenth of a second that files need not wait for
+        from lab.logs.cluster import to_cluster  # a tenth of a second that files need not wait for
 
-        return cluster_of(self.where)
+        return to_cluster(self.where)
 
     @property
     def address(self) -> str:
@@ -191,15 +191,15 @@ class KafkaLogs:
 
     def reached(self, events: Positions) -> None:
         """The consumer group follows."""
-        from lab.engine.records.kafkafeed import follower
+        from lab.engine.records.kafkafeed import process_follower
 
-        follower(self.cluster, self.topic("events")).reached(events)
+        process_follower(self.cluster, self.topic("events")).reached(events)
 
-    def outlet(self, writer: str) -> "Outlet":
+    def outlet(self, writer: str) -> "KafkaOutlet":
         """Where a task delivers its cuts."""
-        from lab.engine.loop.kafkaoutlet import outlet
+        from lab.engine.loop.kafkaoutlet import process_outlet
 
-        return outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
+        return process_outlet(self.cluster, tuple((name, self.topic(name)) for name in WRITTEN))
 
     def transactional_outlet(
         self, writer: str, key_groups: int, taken: "Sequence[Cut]", check: Callable[[], None]
@@ -257,7 +257,7 @@ class KafkaLogs:
 
 def _fingerprint(line: dict) -> int:
     """Of the cut that a line of the stats log tells of."""
-    return fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
+    return batch_fingerprint(line["cut"] | {"cut": line["cut"]["to"]})
 
 
 def _readable(lines: list[str]) -> Iterator[dict]:

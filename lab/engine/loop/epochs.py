@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from lab.engine.checkpoint import ledger
 from lab.engine.checkpoint.cuts import Cut, Cuts
-from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import answered, routed, state_of, with_stats
+from lab.engine.loop.task import answered, read_and_route, task_windows, with_stats
 from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
 from lab.model.times import now_ms
@@ -67,7 +67,7 @@ class Epoch:
     def carry_out(self, cut: Cut, again: Again) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.works(cut.begin, cut.end)
-        envelopes, counted = routed(self.job, work)
+        envelopes, counted = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
             counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
         output, stats = answered(self.job, self._windows, work, envelopes, counted)
@@ -86,12 +86,12 @@ def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[
     if cuts.is_saved:
         cuts.next()
     planner.needed = cuts.begin["ledger"]
-    rules = ledger.load(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
-    state = state_of(job, 0)
+    rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
+    state = task_windows(job, 0)
     with state.epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
         taken = list(cuts.taken)
-        again = frozenset((cut.number, fingerprint(cut.end)) for cut in taken)
+        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
         for cut in taken:
             running.carry_out(cut, again)
         running._resumed = now_ms()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lab.engine.checkpoint.cuts import Cut, TakenOver
-from lab.engine.checkpoint.record import fingerprint
+from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs import cluster as clusters
 from lab.logs.cluster import Cluster
@@ -16,7 +16,7 @@ from lab.logs.kafka import ROOM_S, WRITING
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
-class Outlet:
+class KafkaOutlet:
     """The producer of a task."""
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):
@@ -54,7 +54,7 @@ class Outlet:
         self._raise_lost()
 
 
-class TransactionalOutlet(Outlet):
+class TransactionalOutlet(KafkaOutlet):
     """The producer of an attempt, which delivers each cut in one transaction: readers of committed records see it whole, and once.
 
         attempt 1   7 ─► commit   8 ─► ┊ killed ┊
@@ -84,7 +84,7 @@ class TransactionalOutlet(Outlet):
 
     def put(self, cut: Cut, output: TaskOutput, again: frozenset[tuple[int, int]]) -> None:
         """Sends and commits what comes of a cut. Raises TakenOver if the broker has fenced this producer."""
-        if (cut.number, fingerprint(cut.end)) in self.committed:
+        if (cut.number, batch_fingerprint(cut.end)) in self.committed:
             return
         with self._fenced():
             self._producer.begin_transaction()
@@ -104,6 +104,6 @@ class TransactionalOutlet(Outlet):
 
 
 @lru_cache(maxsize=2)
-def outlet(cluster: Cluster, topics: tuple[tuple[str, str], ...]) -> Outlet:
+def process_outlet(cluster: Cluster, topics: tuple[tuple[str, str], ...]) -> KafkaOutlet:
     """The one of this process."""
-    return Outlet(cluster, dict(topics))
+    return KafkaOutlet(cluster, dict(topics))

@@ -11,12 +11,12 @@ differs; and a batch that runs again, after a crash, has the mark that was writt
 """
 
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.record import cut_mark, fingerprint, read_record
+from lab.engine.checkpoint.record import batch_fingerprint, cut_mark, read_record
 from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
 from lab.model.times import now_ms
 
 
-class PutBack(ValueError):
+class CheckpointPutBack(ValueError):
     """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
 
 
@@ -31,12 +31,12 @@ def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: Durable, writer: 
             ends = "before its first cut" if number < 0 else f"with cut {number}"
             raise _put_back(checkpoint, f"it ends {ends}, and {log} has its cut {last.number}")
         mine = cut_mark(checkpoint.where, last.number)
-        if mine and last.fingerprint not in (None, fingerprint(mine)):
+        if mine and last.fingerprint not in (None, batch_fingerprint(mine)):
             raise _put_back(checkpoint, f"{log} has another cut {last.number} of it")
 
 
-def _put_back(checkpoint: Durable, found: str) -> PutBack:
-    return PutBack(
+def _put_back(checkpoint: Durable, found: str) -> CheckpointPutBack:
+    return CheckpointPutBack(
         f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {checkpoint}, and start again. "
         "Then everything since comes again, alerts with the same alertId unless another version gave them; docs/operations.md, Upgrades"
     )

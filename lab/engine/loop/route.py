@@ -23,14 +23,14 @@ from lab.engine.records.columns import (
     LOG_TIME,
     SOURCE,
     Columns,
-    heard,
+    heard_column,
     in_log_order,
-    take,
+    take_rows,
 )
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
-from lab.engine.windows.store import halves
-from lab.engine.windows.when import STATE, TAKES_BACK, Given, when_columns, where_column, with_state
+from lab.engine.windows.store import field_columns
+from lab.engine.windows.when import STATE, TAKES_BACK, RowSubset, when_columns, where_column, with_state
 from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
 from lab.model.keygroups import digest, key_groups_of
@@ -69,17 +69,17 @@ def _between(
     """Envelopes for the events between two control messages; `after`: how many of the batch came before."""
     unclaimed = np.ones(len(events[LOG_TIME]), bool)
     events = {name: _numpy(values) for name, values in events.items()}
-    found = Found(events, [plan.route.filter for plan in ledger.plans], settings.schema)
+    found = FilterMatches(events, [plan.route.filter for plan in ledger.plans], settings.schema)
     for plan in ledger.plans:
         rows = found.rows(plan.route)
         if not len(rows):
             continue
-        columns = routed(events, rows, plan.route, plan.needs, settings.schema)
+        columns = routed_columns(events, rows, plan.route, plan.needs, settings.schema)
         columns |= when_columns(plan.rules, events, rows, settings.schema) | told_columns(
             plan.rules, events, rows
         )
         if any(rule.absence for rule in plan.rules):
-            columns[HEARD] = heard_of(events, settings.schema)[rows]
+            columns[HEARD] = heard_times(events, settings.schema)[rows]
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
@@ -90,13 +90,13 @@ def _between(
 
 def told_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
     """The fields of events that the rules' alerts tell."""
-    return {f"told:{name}": take(events[name], rows) for rule in rules for name in rule.event_fields}
+    return {f"told:{name}": take_rows(events[name], rows) for rule in rules for name in rule.event_fields}
 
 
-def heard_of(events: Columns, schema: Schema) -> np.ndarray:
+def heard_times(events: Columns, schema: Schema) -> np.ndarray:
     """When each event was heard of, as these events alone tell; `Windows` knows those before."""
     times = np.asarray(events[schema.time_field], np.int64)
-    return heard(events[LOG_TIME], np.maximum.accumulate(times))
+    return heard_column(events[LOG_TIME], np.maximum.accumulate(times))
 
 
 def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
@@ -107,16 +107,16 @@ def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envel
     for task, (first, end) in enumerate(pairwise(bounds)):
         if end > first:
             rows = order[first:end]
-            part = {name: take(values, rows) for name, values in envelope.columns.items()}
+            part = {name: take_rows(values, rows) for name, values in envelope.columns.items()}
             yield task, Envelope(envelope.after, envelope.store, part)
 
 
-def matching(events: Columns, route: Route, schema: Schema) -> np.ndarray:
+def matching_rows(events: Columns, route: Route, schema: Schema) -> np.ndarray:
     """The rows that pass the route's filter and have a group, in order."""
-    return Found(events, [route.filter], schema).rows(route)
+    return FilterMatches(events, [route.filter], schema).rows(route)
 
 
-class Found:
+class FilterMatches:
     """The rows that pass filters. Of those that say which values fields must have, a column is looked through once for all that
     begin with it, not once for each; any other is evaluated as a condition.
     """
@@ -128,7 +128,7 @@ class Found:
         for (name, values), *_ in (list(_stored(filter, schema)) for filter in of_values):
             wanted.setdefault(name, {}).update(dict.fromkeys(values))
         self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
-        self._given = Given(events, None, schema)
+        self._given = RowSubset(events, None, schema)
 
     def rows(self, route: Route) -> np.ndarray:
         """Those that pass the route's filter or take an event back, and have a group, in order."""
@@ -140,7 +140,7 @@ class Found:
             rows = np.union1d(rows, np.flatnonzero(self.events[STATE] == TAKES_BACK))
         for name in route.keys:
             if isinstance(self.events[name], pa.Array):
-                rows = rows[take(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
+                rows = rows[take_rows(self.events[name], rows).is_valid().to_numpy(zero_copy_only=False)]
         return rows
 
     def _with_values(self, filter: FieldValues) -> np.ndarray:
@@ -150,7 +150,7 @@ class Found:
                 parts = [self._by_value[name][value] for value in values]
                 rows = np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
             else:
-                column = pa.array(take(self.events[name], rows))
+                column = pa.array(take_rows(self.events[name], rows))
                 rows = rows[pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)]
         return rows
 
@@ -176,20 +176,22 @@ def _stored(filter: FieldValues, schema: Schema) -> Iterator[tuple[str, list]]:
         yield name, [int(v.scaleb(scale)) if isinstance(v, Decimal) else v for v in values]
 
 
-def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema) -> Columns:
+def routed_columns(
+    events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str], schema: Schema
+) -> Columns:
     """What travels on a route: id, time, place in the log, the key, and the fields that its rules need."""
     columns: Columns = {
-        "id": _numpy(take(events[ID if ID in events else schema.id_fields[0]], rows)),
-        "time": _numpy(take(events[schema.time_field], rows)),
+        "id": _numpy(take_rows(events[ID if ID in events else schema.id_fields[0]], rows)),
+        "time": _numpy(take_rows(events[schema.time_field], rows)),
         LOG_TIME: events[LOG_TIME][rows],
         SOURCE: events[SOURCE][rows],
     }
     if STATE in events:
         columns[STATE] = events[STATE][rows]
     if ID in events:
-        columns[ID_TEXT] = take(events[ID_TEXT], rows)
+        columns[ID_TEXT] = take_rows(events[ID_TEXT], rows)
     for name in route.keys:
-        values = take(events[name], rows)
+        values = take_rows(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
         if not schema.field(name).numeric:
             columns[f"text:{name}"] = values
@@ -197,7 +199,7 @@ def routed(events: Columns, rows: np.ndarray, route: Route, needs: Iterable[str]
         if name.startswith(WHERE):
             columns[f"value:{name}"] = where_column(name, events, rows, schema)
             continue
-        values = take(events[name], rows)
+        values = take_rows(events[name], rows)
         columns |= {f"value:{column}": half for column, half in _numbers(name, values, schema)}
     return columns
 
@@ -206,7 +208,7 @@ def _numbers(
     name: str, values: np.ndarray | pa.Array, schema: Schema
 ) -> Iterator[tuple[str, np.ndarray | pa.Array]]:
     """A field as int64 columns: itself, or the two halves of a string's digest; nulls stay nulls."""
-    columns = halves(schema, name)
+    columns = field_columns(schema, name)
     if len(columns) == 1:
         yield name, _numpy(values)
         return

@@ -67,7 +67,7 @@ class Stages:
 
     def batch(self, entries: Sequence[Entry]) -> None:
         """Logs the entries, in this order, and runs one micro-batch."""
-        for log, lines in runs(entries):
+        for log, lines in split_at_messages(entries):
             self._log_time += 1
             self.logs.log("events" if log == "event" else log).append(lines, self._log_time)
         self.step()
@@ -109,7 +109,7 @@ class Stages:
         self.job = Job(self.settings, self.logs, self.job.checkpoint, start)
 
 
-def runs(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:
+def split_at_messages(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:
     """Entries as appends: events between two control messages, and each control message."""
     appends: list[tuple[str, list[bytes]]] = []
     for log, line in entries:

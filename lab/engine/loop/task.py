@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from lab.engine.checkpoint import lease, ledger
-from lab.engine.loop.cut import Work
+from lab.engine.loop.cut import ReadingWork
 from lab.engine.loop.job import Job
 from lab.engine.loop.route import by_task, route
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, heard, pack, unpack
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, heard_column, pack, unpack
 from lab.engine.records.decode import decode
 from lab.engine.windows import shared
 from lab.engine.windows.batchstats import BatchStats
 from lab.engine.windows.evaluate import Envelope, TaskOutput, Windows
-from lab.engine.windows.windowstate import WindowState, opened
+from lab.engine.windows.windowstate import WindowState, open_windows
 from lab.model.keygroups import flink_range
 from lab.model.times import now_ms
 
 
-def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
+def read_and_route(job: Job, work: ReadingWork) -> tuple[list[Envelope], dict]:
     """Reads, decodes and routes a share; also what task 0 is told of it (counts, dead letters, times), and all (newest event times)."""
     settings = job.settings
     times = {"start": work.at, "decode": now_ms()}
@@ -31,9 +31,9 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
         job.logs.feed("events").read(work.ranges, work.cut["from"]), settings.schema, settings.max_future_ms
     )
     times["route"] = now_ms()
-    rules, changes = ledger.load(job.folder, work.before, settings.schema)[0], []
+    rules, changes = ledger.load_ledger(job.folder, work.before, settings.schema)[0], []
     if work.after != work.before:
-        rules, changes = rules.copy(), ledger.load(job.folder, work.after, settings.schema)[1]
+        rules, changes = rules.copy(), ledger.load_ledger(job.folder, work.after, settings.schema)[1]
     envelopes, counts, newest = route(batch, rules, changes, settings)
     if batch.like_seconds:
         counts["datedLikeSeconds"] = batch.like_seconds
@@ -44,19 +44,19 @@ def routed(job: Job, work: Work) -> tuple[list[Envelope], dict]:
     return envelopes, told | {"times": times, "cut": work.cut, "newest": newest}
 
 
-def state_of(job: Job, task: int) -> WindowState:
+def task_windows(job: Job, task: int) -> WindowState:
     """The windows of one task's key-groups."""
     owned = flink_range(task, job.settings.key_groups, job.settings.parallelism)
-    return opened(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
+    return open_windows(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
 
 
 def answered(
-    job: Job, windows: Windows, work: Work, envelopes: Iterable[Envelope], told: dict
+    job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
 ) -> tuple[TaskOutput, BatchStats]:
     """What comes of a cut's events and control messages, and the counts."""
     changes = []
     if work.after != work.before:
-        changes = ledger.load(job.folder, work.after, job.settings.schema)[1]
+        changes = ledger.load_ledger(job.folder, work.after, job.settings.schema)[1]
     delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
     stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
@@ -78,27 +78,32 @@ def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: Window
     return {log: lines for log, lines in output.items() if lines[1]}
 
 
-def evaluated(job: Job, task: int, work: Work, envelopes: Iterable[Envelope], told: dict) -> TaskOutput:
+def evaluate_task_share(
+    job: Job, task: int, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
+) -> TaskOutput:
     """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
     if job.lease:
-        lease.check(job.folder, job.lease)
-    state, rules = state_of(job, task), ledger.load(job.folder, work.before, job.settings.schema)[0]
+        lease.check_lease(job.folder, job.lease)
+    state, rules = (
+        task_windows(job, task),
+        ledger.load_ledger(job.folder, work.before, job.settings.schema)[0],
+    )
     with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = answered(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)
 
 
-def run_single_task(job: Job, work: Work) -> TaskOutput:
+def run_single_task(job: Job, work: ReadingWork) -> TaskOutput:
     """A whole epoch of one cut in one task."""
-    return evaluated(job, 0, work, *routed(job, work))
+    return evaluate_task_share(job, 0, work, *read_and_route(job, work))
 
 
 # -- between tasks -----------------------------------------------------------------------------------------------------
 
 
-def to_envelopes(job: Job, number: int, work: Work) -> Iterator[tuple[int, bytes]]:
+def to_envelopes(job: Job, number: int, work: ReadingWork) -> Iterator[tuple[int, bytes]]:
     """What the reading task `number` sends: (task, payload)."""
-    envelopes, told = routed(job, work)
+    envelopes, told = read_and_route(job, work)
     for task in range(job.settings.parallelism):
         head = {"before": work.before, "after": work.after, "newest": told["newest"]}
         head |= {"number": work.number, "epoch": work.epoch, "share": number, "reached": work.cut["to"]}
@@ -132,7 +137,9 @@ def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput
         if HEARD in part.columns:
             earlier = [times[part.after] for share, times in newest.items() if share < number]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
-            part.columns[HEARD] = heard(part.columns[LOG_TIME], of_others)
-    work = Work({}, {"to": head["reached"]}, head["before"], head["after"], 0, head["number"], head["epoch"])
+            part.columns[HEARD] = heard_column(part.columns[LOG_TIME], of_others)
+    work = ReadingWork(
+        {}, {"to": head["reached"]}, head["before"], head["after"], 0, head["number"], head["epoch"]
+    )
     envelopes = [envelope for _, envelope in sorted(parts, key=lambda part: part[0])]
-    return evaluated(job, task, work, envelopes, told)
+    return evaluate_task_share(job, task, work, envelopes, told)

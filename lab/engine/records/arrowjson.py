@@ -71,7 +71,7 @@ def read_lines(lines: pa.Buffer, count: int, schema: Schema) -> pa.Table | None:
     return table if table.num_rows == count else None
 
 
-def typed(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarray]:
+def typed_columns(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarray]:
     """Records of `read_lines` with a column for each field, and which rows are right: in the others values are left open."""
     tops = {name: records[name].combine_chunks() for name in records.column_names}
     right, columns = np.ones(len(records), bool), []
@@ -118,7 +118,7 @@ def _minor_units(column: pa.Array, per: int) -> tuple[pa.Array, np.ndarray]:
     return pa.array(low if per == 1 else low // per, mask=nulls if column.null_count else None), fit
 
 
-def quoted(texts: pa.Array) -> pa.Array:
+def quote_json(texts: pa.Array) -> pa.Array:
     """Texts as JSON strings in ASCII.
 
     >>> quoted(pa.array(["ip", 'a"b'])).to_pylist()

@@ -18,7 +18,7 @@ BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
 
 
-def narrow(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:
+def narrow_integers(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:
     """An integer column in the fewest whole bytes: (values − base) as unsigned, and the base.
 
     >>> narrow(np.arange(1_700_000_000_000, 1_700_000_000_300))[0].type
@@ -41,7 +41,7 @@ def to_batch(columns: Columns, meta: dict[str, Any] | None = None) -> pa.RecordB
     """Columns as one Arrow record batch, integers narrowed; `meta` is any JSON."""
     arrays, bases = [], {}
     for name, values in columns.items():
-        array, base = narrow(values)
+        array, base = narrow_integers(values)
         arrays.append(array)
         if base:
             bases[name] = base
@@ -93,7 +93,7 @@ def in_log_order(parts: list[Columns]) -> Columns:
     >>> in_log_order([late, early])["id"].tolist()
     [10, 20, 11]
     """
-    columns = {name: concat([part[name] for part in parts]) for name in parts[0]}
+    columns = {name: concat_columns([part[name] for part in parts]) for name in parts[0]}
     log_time, source = columns[LOG_TIME], columns[SOURCE]
     starts = np.flatnonzero(np.diff(log_time) | np.diff(source)) + 1  # of the runs that stay together
     starts = np.concatenate(([0], starts))
@@ -102,10 +102,10 @@ def in_log_order(parts: list[Columns]) -> Columns:
         return columns
     ends = np.append(starts[1:], len(log_time))
     rows = np.concatenate([np.arange(starts[run], ends[run]) for run in order])
-    return {name: take(values, rows) for name, values in columns.items()}
+    return {name: take_rows(values, rows) for name, values in columns.items()}
 
 
-def concat(arrays: list[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
+def concat_columns(arrays: list[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
     """Columns one behind the other; with nulls in any of them it is an Arrow array."""
     if len(arrays) == 1:
         return arrays[0]
@@ -114,12 +114,12 @@ def concat(arrays: list[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
     return pa.concat_arrays([pa.array(array) for array in arrays])
 
 
-def take(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
+def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
     """The given rows of a column."""
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
-def heard(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
+def heard_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
     """A column HEARD; `newest`: event times.
 
     >>> heard(np.array([5, 0]), 7).tolist()
@@ -128,6 +128,6 @@ def heard(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
     return np.where(log_time > 0, log_time, newest)
 
 
-def writable(values: np.ndarray) -> np.ndarray:
+def writable_int64(values: np.ndarray) -> np.ndarray:
     """int64 numbers as compiled loops take them: contiguous and writable; a column of Arrow's is not."""
     return np.require(values, np.int64, ["C", "W"])

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.records.arrowjson import arrow_schema, quoted, read_lines, typed
+from lab.engine.records.arrowjson import arrow_schema, quote_json, read_lines, typed_columns
 from lab.engine.records.columns import ID, ID_TEXT, LOG_TIME, SOURCE, Columns
 from lab.engine.records.feeds import Records
 from lab.engine.records.parallel import parallel_map
-from lab.model.deadletters import dead_letter, kind_of
+from lab.model.deadletters import dead_letter, error_kind
 from lab.model.field import MAX_TEXT, Value
 from lab.model.jsontext import MAX_DEPTH, MAX_LINE_BYTES, BadRecord
 from lab.model.schema import MAX_FUTURE_MS, MAX_ID, MAX_TIME, Schema
@@ -48,7 +48,7 @@ def decode(runs: Iterable[Records], schema: Schema, max_future_ms: int) -> Micro
         batch.records += events + len(bad)
         batch.dead_letters += [dead_letter(*record) for record in bad]
         batch.nan_as_null += nan_as_null
-        batch.bad.update(kind_of(reason) for reason, _, _ in bad)
+        batch.bad.update(error_kind(reason) for reason, _, _ in bad)
         if events:
             batch.like_seconds += _like_seconds(columns[schema.time_field], columns[LOG_TIME])
             batch.events.append(columns)
@@ -78,13 +78,13 @@ def decode_records(
     `records`: `data`, one record a line; `log_time`, an int or one of each record; `places`, where given lines stand.
     `nan_as_null` counts values that were NaN or the like, by field.
     """
-    lines = Lines(records)
+    lines = RecordLines(records)
     log_times = np.zeros(len(lines.starts), np.int64)
     log_times[lines.records] = records.log_time
     at_once, table = np.empty(0, np.int64), arrow_schema(schema).empty_table()
     if read := list(_read_at_once(lines, schema)):
         at_once = np.concatenate([rows for rows, _ in read])
-        table, right = typed(pa.concat_tables(table for _, table in read), schema)
+        table, right = typed_columns(pa.concat_tables(table for _, table in read), schema)
         if schema.operation:  # such a record may be two events
             right &= pc.fill_null(pc.not_equal(table[schema.operation.name], "u"), True).to_numpy()
         fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
@@ -122,7 +122,8 @@ def _id_texts(columns: list[pa.Array]) -> pa.Array:
     if len(columns) == 1:
         return columns[0]
     parts = [
-        quoted(column) if pa.types.is_string(column.type) else column.cast(pa.string()) for column in columns
+        quote_json(column) if pa.types.is_string(column.type) else column.cast(pa.string())
+        for column in columns
     ]
     inside = pc.binary_join_element_wise(*parts, ",")
     return pc.binary_join_element_wise("[", inside, "]", "")
@@ -134,7 +135,7 @@ def _digests(texts: pa.Array) -> np.ndarray:
     return np.frombuffer(raw, "<i8")
 
 
-class Lines:
+class RecordLines:
     """A run of records as lines. `records`: which lines are records; blank ones are not, unless the log counts them."""
 
     def __init__(self, records):
@@ -183,7 +184,7 @@ def is_utf8(line: bytes) -> bool:
         return False
 
 
-def _read_at_once(lines: Lines, schema: Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
+def _read_at_once(lines: RecordLines, schema: Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
     """Rows and their values, of all lines but those that have a bad one nearby and those that are not plain."""
     if schema.records == "csv":
         return

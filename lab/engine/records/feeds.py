@@ -88,7 +88,7 @@ class Feed(Protocol):
         """The records of ranges (source -> start, end)."""
 
 
-def one_a_line(values: Sequence[bytes]) -> bytes:
+def join_records(values: Sequence[bytes]) -> bytes:
     """Records as `Records.data` has them.
 
     >>> one_a_line([b"a", b"b"]), one_a_line([b"a", b"b\\nc"])
@@ -99,7 +99,7 @@ def one_a_line(values: Sequence[bytes]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Loose:
+class LooseLines:
     """Lines that are in no log: their places are their numbers, from 1."""
 
     data: bytes
@@ -118,7 +118,7 @@ class Loose:
 
 
 @dataclass(frozen=True)
-class Lines:
+class FileRecords:
     """A run of a file log's lines."""
 
     log: FileLog
@@ -190,12 +190,12 @@ class FileFeed(Feed):
             at += len(some)
         return end
 
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Lines]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[FileRecords]:
         for at, end in ranges.values():
             while at < end:
                 upto = self.cut(0, at, end, AT_ONCE // BYTES_A_RECORD)
                 data = self.log.data(at, upto)
-                yield Lines(self.log, at, data, self._log_times(at, upto, data, floor))
+                yield FileRecords(self.log, at, data, self._log_times(at, upto, data, floor))
                 at = upto
 
     def _log_times(self, start: int, end: int, data: bytes, floor: int) -> np.ndarray:

@@ -11,9 +11,9 @@ from typing import cast
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import Feed, LogLost, Positions, one_a_line
+from lab.engine.records.feeds import Feed, LogLost, Positions, join_records
 from lab.logs.cluster import Cluster
-from lab.logs.partitions import Partitions, Reader, ends_of
+from lab.logs.partitions import Partitions, Reader, topic_ends
 from lab.model.times import now_ms
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -23,7 +23,7 @@ AT_ONCE = 20_000  # records that are decoded at once
 
 
 @dataclass(frozen=True)
-class Polled:
+class PolledRecords:
     """Records of one partition, in order."""
 
     topic: str
@@ -35,7 +35,7 @@ class Polled:
     @property
     def data(self) -> bytes:
         """One record a line, as far as that is possible; else nothing."""
-        return one_a_line(self.values)
+        return join_records(self.values)
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """(place, value) of each record."""
@@ -65,7 +65,7 @@ class KafkaFeed(Feed):
     def ends_with(self, other: Feed) -> tuple[Positions, Positions]:
         if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
             return super().ends_with(other)
-        mine, its = ends_of([self._partitions, other._partitions])
+        mine, its = topic_ends([self._partitions, other._partitions])
         return mine, its
 
     def wait(self, starts: Positions, timeout_s: float) -> bool:
@@ -96,15 +96,15 @@ class KafkaFeed(Feed):
     def cut(self, source: int, start: int, end: int, records: int) -> int:
         return min(end, start + max(records, 1))
 
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Polled]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PolledRecords]:
         newest = dict.fromkeys(ranges, floor)
         came: defaultdict[int, tuple[list[int], list[bytes], list[int]]] = defaultdict(lambda: ([], [], []))
 
-        def polled(source: int) -> Polled:
+        def polled(source: int) -> PolledRecords:
             offsets, values, logged = came.pop(source)
             times = np.maximum.accumulate(np.maximum(logged, newest[source]))
             newest[source] = int(times[-1])
-            return Polled(self.topic, source, offsets, values, times)
+            return PolledRecords(self.topic, source, offsets, values, times)
 
         for source, messages in self._messages(ranges):
             offsets, values, logged = came[source]
@@ -136,7 +136,7 @@ class KafkaFeed(Feed):
             ) from None
 
 
-class Follower:
+class ConsumerGroupFollower:
     """Lets the cluster's consumer group follow an engine, so that any tool for Kafka sees its lag. It never fails: it may lag."""
 
     def __init__(self, cluster: Cluster, topic: str):
@@ -159,6 +159,6 @@ def _reader(cluster: Cluster, topic: str) -> Reader:
 
 
 @lru_cache(maxsize=8)
-def follower(cluster: Cluster, topic: str) -> Follower:
+def process_follower(cluster: Cluster, topic: str) -> ConsumerGroupFollower:
     """The one of this process."""
-    return Follower(cluster, topic)
+    return ConsumerGroupFollower(cluster, topic)

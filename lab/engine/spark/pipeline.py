@@ -80,7 +80,7 @@ def start(
         job = Job(settings, logs, folder.where, start, lease.name, (writer_id, now_ms()), once)
         until_stopped.callback(shutil.rmtree, shared.private_folder(job.start), ignore_errors=True)
         Thread(target=_start_workers, args=(spark, settings.parallelism), daemon=True).start()
-        spark.dataSource.register(source.source_of(job))
+        spark.dataSource.register(source.engine_source_class(job))
         rows = spark.readStream.format(f"lab-{job.start}").load()
         if settings.parallelism > 1:
             rows = rows.repartitionById(settings.parallelism, "task")

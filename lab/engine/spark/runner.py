@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lab.engine.checkpoint import lease
 from lab.engine.checkpoint.cuts import FOLDER, Cut, Cuts, is_closed
 from lab.engine.checkpoint.record import planned_end, runs_loop
-from lab.engine.loop.cut import Mark, Planner, positions
+from lab.engine.loop.cut import Mark, Planner, mark_positions
 from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
 from lab.engine.loop.epochs import epoch
 from lab.engine.loop.job import Job
@@ -19,7 +19,7 @@ from lab.engine.windows import shared
 from lab.model.times import now_ms
 
 if TYPE_CHECKING:
-    from lab.engine.loop.kafkaoutlet import Outlet
+    from lab.engine.loop.kafkaoutlet import KafkaOutlet
 
 BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shorter
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
@@ -62,7 +62,7 @@ def run_loop(job: Job, batch: int) -> None:
                     time.sleep(pause)
                     # what has come may be stamped later than the clock says it is
                     pause = PAUSE_S if running.step() else min(2 * pause, REST_S)
-                job.logs.reached(positions(cuts.mark["events"]))
+                job.logs.reached(mark_positions(cuts.mark["events"]))
             outlet.flush()
 
 
@@ -91,7 +91,7 @@ def finish_loop(job: Job, batch: int) -> None:
     cuts.close()
 
 
-def run_cut(job: Job, begin: Mark, end: Mark) -> None:
+def rerun_planned_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).works(begin, end)
     cut = Cut(work.number, begin, end)
@@ -100,7 +100,7 @@ def run_cut(job: Job, begin: Mark, end: Mark) -> None:
     outlet.flush()
 
 
-def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileOutlet | Outlet":
+def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileOutlet | KafkaOutlet":
     if job.settings.exactly_once and isinstance(job.logs, KafkaLogs):
         return job.logs.transactional_outlet(_writer(job), job.settings.key_groups, taken, check)
     return job.logs.outlet(_writer(job))
@@ -112,7 +112,7 @@ def _writer(job: Job) -> str:
 
 def _check_lease(job: Job) -> None:
     if job.lease:
-        lease.check(job.folder, job.lease)
+        lease.check_lease(job.folder, job.lease)
 
 
 _planners: dict[str, Planner] = {}  # of this worker, by start
@@ -126,7 +126,7 @@ def _planner(job: Job) -> Planner:
     return _planners[job.start]
 
 
-def stopping(job: Job) -> bool:
+def is_told_to_stop(job: Job) -> bool:
     """Whether the engine has been told to stop."""
     return (shared.private_folder(job.start) / STOP).exists()
 

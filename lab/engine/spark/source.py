@@ -19,8 +19,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.record import Batches, runs_loop, saved
-from lab.engine.loop.cut import Ends, Mark, Planner, Work, positions
+from lab.engine.checkpoint.record import Batches, last_saved_mark, runs_loop
+from lab.engine.loop.cut import Ends, Mark, Planner, ReadingWork, mark_positions
 from lab.engine.loop.ends import READ
 from lab.engine.loop.job import Job
 
@@ -33,7 +33,7 @@ ARROW_OUTPUT = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value"
 ARROW_SENT = pa.schema([("task", pa.int32()), ("payload", pa.binary())])
 
 
-def source_of(job: Job) -> type[DataSource]:
+def engine_source_class(job: Job) -> type[DataSource]:
     """The data source of one engine; `job` travels with the class, not among the options, which Spark shows."""
     return type("EngineSource", (EngineSource,), {"job": job})
 
@@ -51,10 +51,10 @@ class EngineSource(DataSource):
         return OUTPUT if self.job.settings.parallelism == 1 else SENT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return LoopReader(self.job) if self.job.loops else Reader(self.job)
+        return LoopReader(self.job) if self.job.loops else MicroBatchReader(self.job)
 
 
-class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Marks and work by `lab.engine.loop.cut`, the work done by `lab.engine.loop.task`."""
 
     def __init__(self, job: Job):
@@ -81,7 +81,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = -1 if runs_loop(start) else begin["epoch"]
         if cuts.is_left(self.job.folder / cuts.FOLDER, after, self.job.lease):
             return {"batch": 0 if planned is None else planned + 1}
-        self.job.logs.reached(positions(begin["events"]))  # batches up to `start` are done
+        self.job.logs.reached(mark_positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
         due = None if self._upto else self._planner.looks(begin)
         end = self._planner.latest(begin, at_most, self._upto, due)
@@ -94,7 +94,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _mark(self, offset: dict) -> Mark:
         """The mark that the end of a micro-batch means."""
         if runs_loop(offset):
-            return saved(self.job.checkpoint) or self._planner.beginning()
+            return last_saved_mark(self.job.checkpoint) or self._planner.beginning()
         planned = Batches.read(self.job.checkpoint).planned
         number = -1 if planned is None else planned  # older versions gave none
         return {"number": number, "epoch": number} | offset
@@ -103,17 +103,17 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if runs_loop(end):  # an earlier start ran the loop
             return [InputPartition(_number(end))]
         works = self._planner.works(self._mark(start), self._mark(end))
-        return [Share(number, work) for number, work in enumerate(works)]
+        return [ReadingShare(number, work) for number, work in enumerate(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from lab.engine.loop.task import run_single_task, to_envelopes
 
-        if not isinstance(partition, Share):
+        if not isinstance(partition, ReadingShare):
             from lab.engine.spark.runner import finish_loop
 
             return finish_loop(self.job, partition.value)
         if self.job.settings.parallelism == 1:
-            yield output(self.job, run_single_task(self.job, partition.work))
+            yield output_rows(self.job, run_single_task(self.job, partition.work))
             return
         for task, payload in to_envelopes(self.job, partition.number, partition.work):
             yield pa.record_batch([pa.array([task], pa.int32()), pa.array([payload])], schema=ARROW_SENT)
@@ -132,30 +132,30 @@ class LoopReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
-        from lab.engine.spark.runner import stopping
+        from lab.engine.spark.runner import is_told_to_stop
 
         planned = Batches.read(self.job.checkpoint).planned
-        return start if stopping(self.job) else {"batch": 0 if planned is None else planned + 1}
+        return start if is_told_to_stop(self.job) else {"batch": 0 if planned is None else planned + 1}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         return [InputPartition((start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lab.engine.spark.runner import run_cut, run_loop
+        from lab.engine.spark.runner import rerun_planned_cut, run_loop
 
         start, end = partition.value
         if runs_loop(end):
             run_loop(self.job, _number(end))
         else:  # planned by an engine that chose its cuts on the driver, and died
             number = Batches.read(self.job.checkpoint).planned
-            run_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
+            rerun_planned_cut(self.job, self._begin(start, end), {"number": number, "epoch": number} | end)
         yield from ()
 
     def _begin(self, start: dict, end: Mark) -> Mark:
         """The mark at which a cut that the driver chose begins; `start` is no mark if this source named it."""
         if not runs_loop(start):
             return start
-        return (_number(start) >= 0 and saved(self.job.checkpoint)) or end.get("begin", end)
+        return (_number(start) >= 0 and last_saved_mark(self.job.checkpoint)) or end.get("begin", end)
 
 
 def _number(end: dict) -> int:
@@ -163,10 +163,10 @@ def _number(end: dict) -> int:
     return next(iter(end.values()))
 
 
-class Share(InputPartition):
+class ReadingShare(InputPartition):
     """The work of one reading task."""
 
-    def __init__(self, number: int, work: Work):
+    def __init__(self, number: int, work: ReadingWork):
         self.number, self.work = number, work
 
 
@@ -179,10 +179,10 @@ def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordB
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output(job, from_envelopes(job, task, sent_to_it))
+        yield output_rows(job, from_envelopes(job, task, sent_to_it))
 
 
-def output(job: Job, lines: "TaskOutput") -> pa.RecordBatch:
+def output_rows(job: Job, lines: "TaskOutput") -> pa.RecordBatch:
     """A task's lines as rows."""
     topics, keys, values = [], [], []
     for log, of_log in lines.items():

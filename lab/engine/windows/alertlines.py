@@ -24,17 +24,25 @@ from lab.engine.compiled.layout import (
     RULE,
     SUPPRESSED,
 )
-from lab.engine.compiled.rulenumbers import scale_of
+from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.compiled.window import WITHDRAWN
-from lab.engine.records.arrowjson import quoted
-from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take
+from lab.engine.records.arrowjson import quote_json
+from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take_rows
 from lab.engine.windows.store import RouteStore
-from lab.model.aggregates import AGGREGATES, PLACES, Aggregate, Exact, millionths_of_root, root, rounded
-from lab.model.aggregation import Aggregation, Told
+from lab.model.aggregates import (
+    AGGREGATES,
+    PLACES,
+    Aggregate,
+    Exact,
+    exact_square_root,
+    millionths_of_root,
+    round_half_even,
+)
+from lab.model.aggregation import Aggregation, MeasuredCondition
 from lab.model.alerts import conditions_json, said_json
 from lab.model.group import cut_key, group_hash
 from lab.model.rule import Rule
-from lab.model.words import plain
+from lab.model.words import plain_text
 
 TEXT = pa.large_string()  # a batch's lines may be more than 2 GB
 SAFE = 1 << 62  # products below this fit an int64
@@ -56,7 +64,7 @@ def alert_lines(
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
-    limits = [_after_aggregate(rule.operator, plain(rule.limit), rule) for rule in rules]
+    limits = [_after_aggregate(rule.operator, plain_text(rule.limit), rule) for rule in rules]
     of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
     is_plain = np.array([rule.is_plain for rule in rules])
     plain_rules = [rule for rule in rules if rule.is_plain]
@@ -106,7 +114,9 @@ def first_rows(alerts: np.ndarray) -> np.ndarray:
     return np.flatnonzero(begins & (alerts[:, CONDITION] != SUPPRESSED))
 
 
-def _after_aggregate(operator: str, limit: str, rule: Rule, conditions: Iterable[Told] = ()) -> str:
+def _after_aggregate(
+    operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
+) -> str:
     said = f"{conditions_json(conditions)}{said_json(rule)}"
     return f'","operator":"{operator}","limit":"{limit}"{said}'
 
@@ -142,8 +152,8 @@ def _of_conditions(
         assert told is not None, "only what fired is here"
         (aggregate, operator, limit), conditions = told
         assert aggregate is not None and limit is not None, "a condition that holds has both"
-        written[number] = plain(aggregate)
-        after[number] = _after_aggregate(operator, plain(limit), rule, conditions)
+        written[number] = plain_text(aggregate)
+        after[number] = _after_aggregate(operator, plain_text(limit), rule, conditions)
     return pa.array(written, TEXT), pa.array(after, TEXT)
 
 
@@ -151,11 +161,11 @@ def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) ->
     """What an aggregation measured: a decimal where that is exact."""
     if row is None or of is None:
         return None
-    scale = scale_of(of, store.schema)
+    scale = measure_scale(of, store.schema)
     high, low, part, parts = row[HIGH_PART:].tolist()
     if AGGREGATES[of.function].reported is Decimal:
-        return Decimal(joined(high, low)).scaleb(-scale, Context(prec=100))
-    return (joined(high, low) + Fraction(part, parts)) / 10**scale
+        return Decimal(join_halves(high, low)).scaleb(-scale, Context(prec=100))
+    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -178,8 +188,8 @@ def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Arra
     if schema.numeric_id:
         ids = _text(pa.array(columns["id"][rows]))
         return ids, ids
-    texts = take(columns[ID_TEXT], rows).cast(TEXT)
-    inside = quoted(texts)
+    texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
+    inside = quote_json(texts)
     as_json = inside if len(schema.id_fields) == 1 else texts
     return pc.utf8_slice_codeunits(inside, 1, -1), as_json
 
@@ -199,16 +209,16 @@ def _events(
 
 
 def event_texts(store: RouteStore, columns: Columns, names: tuple[str, ...], rows: np.ndarray) -> pa.Array:
-    """Fields of events as a JSON object, with the values that `lab.model.alerts.event_of` gives."""
+    """Fields of events as a JSON object, with the values that `lab.model.alerts.event_for_alert` gives."""
     parts: list[pa.Array | str] = []
     for number, name in enumerate(names):
-        field, values = store.schema.field(name), pa.array(take(columns[f"told:{name}"], rows))
+        field, values = store.schema.field(name), pa.array(take_rows(columns[f"told:{name}"], rows))
         if field.numeric:
             whole = pc.fill_null(values, 0).to_numpy()
             written = _decimals(whole >> 63, whole, field.scale)
             written = _joined('"', written, '"') if field.type.startswith("decimal") else written
         else:
-            written = quoted(pc.fill_null(values.cast(TEXT), ""))
+            written = quote_json(pc.fill_null(values.cast(TEXT), ""))
         parts += [f"{',' if number else '{'}{json.dumps(name)}:"]
         parts += [pc.if_else(values.is_valid(), written, pa.scalar("null", TEXT))]
     return _joined(*parts, pa.array(["}"] * len(rows), TEXT))
@@ -234,7 +244,7 @@ def _groups(
         groups[mine] = jsons.to_pylist()
     hashes = pa.array([group_hash(group) for group in groups], TEXT)
     keys = pa.array(keys, TEXT)
-    said = _joined('"key":', quoted(keys), ',"group":', pa.array(groups, TEXT))
+    said = _joined('"key":', quote_json(keys), ',"group":', pa.array(groups, TEXT))
     again = pa.array(again)
     return keys.take(again), hashes.take(again), said.take(again)
 
@@ -248,12 +258,12 @@ def group_texts(
     for number, name in enumerate(names):
         field = store.schema.field(name)
         if field.numeric:
-            values = take(columns[f"key:{name}"], rows)
+            values = take_rows(columns[f"key:{name}"], rows)
             values = _decimals(values >> 63, values, field.scale)
             written = _joined('"', values, '"') if field.type.startswith("decimal") else values
         else:
-            values = take(columns[f"text:{name}"], rows).cast(TEXT)
-            written = quoted(values)
+            values = take_rows(columns[f"text:{name}"], rows).cast(TEXT)
+            written = quote_json(values)
         texts += [f";{name}=" if number else f"{name}=", values]
         jsons += [f",{json.dumps(name)}:" if number else f"{json.dumps(name)}:", written]
     end = pa.array(["}"] * len(rows), TEXT)
@@ -267,7 +277,7 @@ def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which:
     """For each alert its aggregate as text."""
     if not rules:
         return pa.array([], TEXT)
-    kinds = [(AGGREGATES[rule.function], scale_of(rule, store.schema)) for rule in rules]
+    kinds = [(AGGREGATES[rule.function], measure_scale(rule, store.schema)) for rule in rules]
     distinct = list(dict.fromkeys((aggregate.name, scale) for aggregate, scale in kinds))
     kind = np.array([distinct.index((aggregate.name, scale)) for aggregate, scale in kinds])[which]
     if len(distinct) == 1:
@@ -284,17 +294,19 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     if aggregate.reported is Decimal:
         return _decimals(alerts[:, HIGH_PART], alerts[:, LOW_PART], scale)
     low, part, parts = (alerts[:, column] for column in (LOW_PART, PART, PARTS))
-    if aggregate.reported is root:
+    if aggregate.reported is exact_square_root:
         measures = alerts[:, HIGH_PART:].tolist()
-        roots = [millionths_of_root(joined(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
+        roots = [millionths_of_root(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
         if max(roots) < SAFE:
             whole = np.array(roots, np.int64)
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
     safe = (alerts[:, HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
-    if aggregate.reported is not rounded or scale > PLACES or not safe.all():
-        return pa.array([plain(aggregate.reported(value)) for value in exactly(alerts, scale)], TEXT)
+    if aggregate.reported is not round_half_even or scale > PLACES or not safe.all():
+        return pa.array(
+            [plain_text(aggregate.reported(value)) for value in exact_measures(alerts, scale)], TEXT
+        )
     whole, rest = np.divmod(part * factor, parts)
     whole += low * factor
     whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
@@ -305,12 +317,12 @@ def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
     """128-bit integers with `scale` digits after the point, as text."""
     if scale > PLAIN_DIGITS:
         numbers = zip(high.tolist(), low.tolist())
-        return pa.array([f"{Decimal(f'{joined(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
+        return pa.array([f"{Decimal(f'{join_halves(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
     halves = np.column_stack((low, high))
     return _text(pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]))
 
 
-def joined(high: int, low: int) -> int:
+def join_halves(high: int, low: int) -> int:
     """Two halves of 64 bits as one number.
 
     >>> joined(-1, -5), joined(1, -1) == (1 << 65) - 1
@@ -319,7 +331,7 @@ def joined(high: int, low: int) -> int:
     return (high << 64) + low % (1 << 64)
 
 
-def exactly(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
+def exact_measures(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
     """The measures of alerts."""
     for high, low, part, parts in alerts[:, HIGH_PART:].tolist():
-        yield (joined(high, low) + Fraction(part, parts)) / 10**scale
+        yield (join_halves(high, low) + Fraction(part, parts)) / 10**scale

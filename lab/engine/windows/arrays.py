@@ -10,7 +10,7 @@ from lab.engine.compiled import groups, layout, running
 from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store
-from lab.engine.compiled.rulenumbers import Key, halves, numbers, value_columns
+from lab.engine.compiled.rulenumbers import Key, field_columns, number_rules, value_columns
 from lab.engine.windows import shared
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
@@ -38,14 +38,14 @@ class StoreArrays:
         self.path, self.schema, self.route, self.fields = path, schema, route, fields
         self.key_groups = key_groups
         self._set_rules(rules)
-        self.key_columns = [column for name in route.keys for column in halves(schema, name)]
+        self.key_columns = [column for name in route.keys for column in field_columns(schema, name)]
         self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
 
     def _set_rules(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
         self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.widest_ms for rule in rules)
-        self.keys, self.numbers = numbers(rules, self.fields, self.schema)
+        self.keys, self.numbers = number_rules(rules, self.fields, self.schema)
         self.when_columns = int(self.numbers.when[:, 0].max()) + 1
         self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
         # aggregates that are reset when their rule fires

@@ -16,7 +16,7 @@ from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import Alert
 from lab.model.rules import MAX_RULES
-from lab.model.tallies import EXAMPLES, FATES, Tallies, bounded, worth_telling
+from lab.model.tallies import EXAMPLES, FATES, Tallies, largest_counts, worth_telling
 from lab.model.times import now_ms
 
 
@@ -90,8 +90,8 @@ class BatchStats:
         stats["heldEvents"] = sum(store.events for store in stores)
         stats["groups"] = sum(store.groups for store in stores)
         by_name = {
-            "alertsByRule": bounded(self._by_rule),
-            "suppressedByRule": bounded(self._suppressed),
+            "alertsByRule": largest_counts(self._by_rule),
+            "suppressedByRule": largest_counts(self._suppressed),
             "deadLettersBy": self.extra.get("deadLettersBy", {}),
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from lab.engine.compiled import groups, layout
-from lab.engine.compiled.rulenumbers import halves, not_null, shown_value
-from lab.engine.records.columns import ID_TEXT, Columns, take
+from lab.engine.compiled.rulenumbers import field_columns, not_null, shown_value
+from lab.engine.records.columns import ID_TEXT, Columns, take_rows
 from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregation import ONE_BIT
@@ -15,7 +15,7 @@ from lab.model.tallies import record_example
 
 def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
     """The event in a row of columns, which is a duplicate, and the one with its id and time that its group holds."""
-    one = {name: take(values, np.array([row])) for name, values in columns.items()}
+    one = {name: take_rows(values, np.array([row])) for name, values in columns.items()}
     batch = store.batch(one)
     groups.look_ahead(store.store, batch, 0, 1)
     held = groups.older_neighbour(store.store, batch.group[0], batch.time[0])
@@ -38,6 +38,6 @@ def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:
         if not int(values[store.value_columns.index(column)]) & bit:
             found[name] = None
             continue
-        numbers = [int(values[store.value_columns.index(half)]) for half in halves(store.schema, name)]
+        numbers = [int(values[store.value_columns.index(half)]) for half in field_columns(store.schema, name)]
         found[name] = shown_value(store.schema.field(name), numbers)
     return found

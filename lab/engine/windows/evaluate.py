@@ -15,7 +15,7 @@ import numpy as np
 from lab.engine.checkpoint.ledger import Change, Ledger, Plan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import STAMP
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, heard, in_log_order
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, heard_column, in_log_order
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
@@ -75,7 +75,7 @@ class Windows:
     def make_waits(self, plans: Iterable[Plan]) -> None:
         """For the rules in force that say `absence`: what they await, as shared memory has it; what others did is gone."""
         before, self.waits = self.awaiting, {}
-        for number, rule in awaited(plans):
+        for number, rule in absence_rules(plans):
             waits = Waits(self.wait_path(number, rule), rule, self.stores[number].key_columns)
             self.waits.setdefault(number, []).append(waits)
         for path in {each.path for each in before} - {each.path for each in self.awaiting}:
@@ -150,7 +150,7 @@ class Windows:
         fates, fired = store.evaluate(columns, seq, self.late_ms, policy)
         due = []
         if waits := self.waits.get(number):
-            columns[HEARD] = heard(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
+            columns[HEARD] = heard_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
             due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
         lines = alert_lines(store, columns, fired, now_ms())
         for all_lines, more in zip(lines, withdrawn_lines(store, columns, fates, now_ms())):
@@ -217,7 +217,7 @@ class Windows:
                 gone = {rule for rule, since in before[number].items() if joined.get(rule) != since}
                 store.change(list(plan.kept.fields), plan.rules, gone)
         known = {each.path for each in self.awaiting}
-        for number, rule in awaited(plans.values()):
+        for number, rule in absence_rules(plans.values()):
             if (path := self.wait_path(number, rule)) not in known:
                 shared.forget(path)
         self.make_waits(plans.values())
@@ -228,7 +228,7 @@ class Windows:
         return store is not None and newest >= store.newest[key_group] - store.widest_ms - self.late_ms
 
 
-def awaited(plans: Iterable[Plan]) -> list[tuple[int, Rule]]:
+def absence_rules(plans: Iterable[Plan]) -> list[tuple[int, Rule]]:
     """The rules in force that say `absence`, with their stores."""
     rules = ((plan.kept.store, rule) for plan in plans for rule in plan.rules)
     return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.records.columns import BEFORE_ALL, Columns, take
+from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
 
 FOLDER = "state"
@@ -90,7 +90,7 @@ def first_seq(epoch: int) -> int:
     return epoch << EPOCH_BITS
 
 
-def chosen(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
+def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
     """The files that hold the key-groups `low` … `high` after epoch `upto`, oldest first, and the names that nobody needs.
 
     Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its epochs.
@@ -137,7 +137,7 @@ def behind_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
                 reached[key_group] = file.first
 
 
-def table(
+def stores_table(
     parts: Sequence[tuple[int, Columns, Columns]], waits: Iterable[tuple[int, Columns]] = ()
 ) -> pa.Table:
     """The events and resets of stores as one table, and what is awaited; a reset's row has a `rule`, an event's has none.
@@ -150,7 +150,7 @@ def table(
         order = np.lexsort((resets["rule"], resets["seq"]))
         of_stores += [
             (store, events),
-            (store, {name: take(values, order) for name, values in resets.items()}),
+            (store, {name: take_rows(values, order) for name, values in resets.items()}),
         ]
     batches = [NOTHING]
     for store, columns in (*of_stores, *waits):
@@ -172,7 +172,7 @@ class StateFiles:
         `begins`: for a task of the next epoch. Raises Overtaken if that epoch is long done, FileGone if `upto` left no file.
         """
         names = self.folder.names()
-        files, idle = chosen(names, upto, self.low, self.high)
+        files, idle = choose_files(names, upto, self.low, self.high)
         newest = max((int(match[1]) for match in map(NAME.fullmatch, names) if match), default=-1)
         if begins and newest > upto + 1:  # which is begun after the commit of the one before
             raise Overtaken(upto + 1, f"{self.folder} has files", newest)
@@ -303,7 +303,7 @@ def _summary(rows: pa.Table) -> tuple[dict[int, int], list[tuple[int, int, int]]
     return events, [row[:3] for row in each]
 
 
-def merging(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
+def files_to_merge(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
     """How many of the newest files the next one, of so many events, replaces, and its level: eight of a level make one of the next.
 
     Events wait while a merge is written, so it is small, or no more than eight epochs like this one.

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from lab.engine.compiled import groups, layout, window
 from lab.engine.compiled.layout import NOTHING, Batch
-from lab.engine.compiled.rulenumbers import STATE, carried, halves, not_null
-from lab.engine.records.columns import TAKEN, Columns, take, writable
+from lab.engine.compiled.rulenumbers import STATE, field_columns, not_null, transport_columns
+from lab.engine.records.columns import TAKEN, Columns, take_rows, writable_int64
 from lab.engine.windows.arrays import StoreArrays, power_of_two
 from lab.model.aggregation import ONE_BIT
 from lab.model.rule import Rule
@@ -82,7 +82,7 @@ class RouteStore(StoreArrays):
         value = np.zeros((rows, len(self.value_columns)), np.int64)
         for number, name in enumerate(self.fields):
             valid: np.ndarray | bool = False
-            for column in carried(self.schema, name):
+            for column in transport_columns(self.schema, name):
                 values = columns.get(f"value:{column}")
                 if values is None:  # the route's rules did not need it when these events arrived
                     continue
@@ -100,7 +100,7 @@ class RouteStore(StoreArrays):
             )  # what was held before events could be taken back has none
             value[:, 0] = pc.fill_null(state, layout.COUNTS) if isinstance(state, pa.Array) else state
         key = self.key(columns, rows)
-        time, event_id, key_group = (writable(columns[name]) for name in ("time", "id", "keyGroup"))
+        time, event_id, key_group = (writable_int64(columns[name]) for name in ("time", "id", "keyGroup"))
         when = np.zeros((rows, self.when_columns), np.int64)
         for number in range(self.when_columns):  # events that are taken back have been judged, and have none
             when[:, number] = columns.get(f"when:{number}", 0)
@@ -174,7 +174,7 @@ class RouteStore(StoreArrays):
             valid = event[:, layout.VALUES + self.value_columns.index(column)] & bit != 0
             if name.startswith(ONE_BIT):
                 columns[f"value:{name}"] = pa.array(np.ones(len(event), np.int64), mask=~valid)
-            for column in halves(self.schema, name):
+            for column in field_columns(self.schema, name):
                 values = event[:, layout.VALUES + self.value_columns.index(column)].copy()
                 columns[f"value:{column}"] = values if valid.all() else pa.array(values, mask=~valid)
         if self.schema.taken_back:  # the row that took it back says that an event does not count
@@ -207,7 +207,7 @@ class RouteStore(StoreArrays):
         """
         batch = self.batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
-        seq = writable(events["seq"])
+        seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
         groups.load(self.store, batch, seq, self.widest_ms + max_out_of_orderness_ms)
         ids = {rule.rule_id for rule in self.rules}
@@ -215,7 +215,7 @@ class RouteStore(StoreArrays):
         rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
         self._make_room(groups=len(rows), resets=len(rows))
         key = self.key(resets, len(resets["seq"]))
-        key_group, rule, reset_seq = (writable(resets[name]) for name in ("keyGroup", "rule", "seq"))
+        key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
         groups.load_resets(self.store, key, key_group, rule, reset_seq, rows)
 
     def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
@@ -224,7 +224,7 @@ class RouteStore(StoreArrays):
         events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
-            events = {name: take(values, kept) for name, values in events.items()}
+            events = {name: take_rows(values, kept) for name, values in events.items()}
         self.arrays = self._create(self._room_at_first)
         self.newest[:] = newest
         self.load(events, resets, {}, max_out_of_orderness_ms, coming)

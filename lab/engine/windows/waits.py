@@ -37,7 +37,7 @@ from lab.engine.compiled.waits import (
     keep,
     pass_by,
 )
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import event_texts, group_texts, json_ids
 from lab.engine.windows.arrays import power_of_two
@@ -117,13 +117,13 @@ class Waits:
         texts[of_rows] = _texts(store, columns, self.rule, of_rows).to_pylist()
         rows = Rows(
             fates,
-            writable(columns["keyGroup"]),
+            writable_int64(columns["keyGroup"]),
             store.key(columns, count),
             first_seq + np.arange(count),
             columns[HEARD],
             columns[LOG_TIME] > 0,
-            writable(columns["time"]),
-            writable(columns["id"]),
+            writable_int64(columns["time"]),
+            writable_int64(columns["id"]),
             starts,
             ends,
             columns.get(TAKEN, np.zeros(count, np.int64)),
@@ -224,16 +224,16 @@ class Waits:
         self._follow(
             Rows(
                 np.where(flags & GONE, TAKEN_BACK, 0).astype(np.uint8),
-                writable(columns["keyGroup"]),
-                writable(np.column_stack(key) if key else np.empty((count, 0))),
-                writable(columns["seq"]),
-                writable(columns["heard"]),
+                writable_int64(columns["keyGroup"]),
+                writable_int64(np.column_stack(key) if key else np.empty((count, 0))),
+                writable_int64(columns["seq"]),
+                writable_int64(columns["heard"]),
                 flags & LIVE != 0,
-                writable(columns["eventTime"]),
-                writable(columns["id"]),
+                writable_int64(columns["eventTime"]),
+                writable_int64(columns["id"]),
                 flags & OPEN != 0,
                 flags & MARK != 0,
-                writable(columns["eventTime"]),
+                writable_int64(columns["eventTime"]),
                 *_bytes(pa.array(columns["text"])),
             )
         )
@@ -253,7 +253,9 @@ def _bytes(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     texts = pc.fill_null(texts.cast(pa.large_string()), "")
     _, offsets, data = texts.buffers()
     offset = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return writable(offset), np.array(np.frombuffer(data, np.uint8) if data and data.size else (), np.uint8)
+    return writable_int64(offset), np.array(
+        np.frombuffer(data, np.uint8) if data and data.size else (), np.uint8
+    )
 
 
 def _id(value: object) -> str | tuple:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.compiled.layout import COUNTS, TAKES_BACK
-from lab.engine.compiled.rulenumbers import STATE, different_whens, when_column
-from lab.engine.records.columns import Columns, take
+from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens
+from lab.engine.records.columns import Columns, take_rows
 from lab.model.aggregation import WHERE
 from lab.model.clock import Clock
 from lab.model.rule import Rule
@@ -30,8 +30,8 @@ from lab.model.when import (
     Network,
     Other,
     When,
-    address_of,
     are_networks,
+    parse_address,
 )
 from lab.model.whenreader import parse_when
 
@@ -50,9 +50,9 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
     columns: Columns = {}
     whens = different_whens(rules)
     if whens:
-        given = Given(events, rows, schema)
+        given = RowSubset(events, rows, schema)
         for number, when in enumerate(whens):
-            name, bit = when_column(number)
+            name, bit = condition_bit(number)
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
             word |= np.where(given.true_of(when), np.int64(bit), 0)
     return columns
@@ -63,13 +63,13 @@ def with_state(events: Columns, schema: Schema) -> Columns:
     condition = taken_back(schema)
     if condition is None:
         return events
-    true = Given(events, None, schema).true_of(condition)
+    true = RowSubset(events, None, schema).true_of(condition)
     return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
 
 
 def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
     """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
-    true = Given(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    true = RowSubset(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
     return pa.array(np.ones(len(rows), np.int64), mask=~true)
 
 
@@ -78,7 +78,7 @@ def _parsed(words: str, schema: Schema) -> When:
     return parse_when(words, schema)
 
 
-class Given:
+class RowSubset:
     """Some rows of events, all if None; each of their columns is looked up once."""
 
     def __init__(self, events: Columns, rows: np.ndarray | None, schema: Schema):
@@ -104,7 +104,7 @@ class Given:
     def _column(self, name: str) -> np.ndarray | pa.Array:
         if name not in self._taken:
             values = self._events[name]
-            self._taken[name] = values if self._rows is None else take(values, self._rows)
+            self._taken[name] = values if self._rows is None else take_rows(values, self._rows)
         return self._taken[name]
 
     def _valid(self, name: str) -> np.ndarray:
@@ -206,7 +206,7 @@ def _masks(networks: tuple[Network, ...]) -> Masks:
 
 
 def _is_inside(text: str, masks: Masks) -> bool:
-    address = address_of(text)
+    address = parse_address(text)
     return address is not None and any(
         int(address) >> shift in found for shift, found in masks[address.version]
     )

@@ -21,19 +21,19 @@ import pyarrow.compute as pc
 from lab.engine.checkpoint.durable import Durable
 from lab.engine.checkpoint.ledger import Ledger, Plan
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.records.columns import BEFORE_ALL, Columns, take
+from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
-from lab.engine.windows.evaluate import Windows, awaited
+from lab.engine.windows.evaluate import Windows, absence_rules
 from lab.engine.windows.statefiles import (
     FileGone,
     Overtaken,
     StateFile,
     StateFiles,
     behind_gaps,
+    files_to_merge,
     first_seq,
-    merging,
-    table,
+    stores_table,
 )
 from lab.engine.windows.store import RouteStore
 
@@ -81,7 +81,7 @@ class WindowState:
         plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
         paths = [
             *map(self.windows.path, plans),
-            *(self.windows.wait_path(*each) for each in awaited(plans.values())),
+            *(self.windows.wait_path(*each) for each in absence_rules(plans.values())),
         ]
         right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
         if right:
@@ -137,12 +137,12 @@ class WindowState:
         if len(resets["rule"]):
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
             mine = np.flatnonzero(known == resets["joined"])
-            resets = {name: take(values, mine) for name, values in resets.items()}
+            resets = {name: take_rows(values, mine) for name, values in resets.items()}
         store.load(events, resets, {}, self.windows.late_ms)
 
     def _save(self) -> None:
         """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
-        taken, level = merging(self.chain, self.windows.stored)
+        taken, level = files_to_merge(self.chain, self.windows.stored)
         if self.windows.forgot:
             taken, level = len(self.chain), max((file.level for file in self.chain), default=0)
         merged = self.chain[len(self.chain) - taken :]
@@ -192,7 +192,7 @@ class WindowState:
         waits = [
             (number, each.export(start, end)) for number, of in self.windows.waits.items() for each in of
         ]
-        return table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
+        return stores_table(parallel_map(export, self.windows.stores, self.windows.stored), waits)
 
     def _expired(self, file: StateFile) -> bool:
         """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
@@ -224,7 +224,7 @@ def _columns(rows: pa.Table) -> Columns:
 _open: dict[tuple[Path, int, int], WindowState] = {}  # what this worker has at hand
 
 
-def opened(settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int) -> WindowState:
+def open_windows(settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int) -> WindowState:
     """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
     place = memory, low, high
     if place not in _open:

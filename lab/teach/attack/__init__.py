@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.teach import exercise_of
-from lab.teach.attack.search import Game, find
+from lab.teach.attack.search import Game, find_counterexample
 from lab.teach.comparing import is_open
 from lab.teach.judge import OPEN, RIGHT, WRONG, Mistake, Verdict
-from lab.teach.learner import Raised, looked_at, shown
+from lab.teach.learner import Raised, answer_text, plain_or_raised
 
 ALIKE = 60  # histories on which a typical mistake and the learner's function give the same
 
@@ -41,11 +41,11 @@ class Attack:
         if is_open(function):
             return Verdict(OPEN, "not answered yet")
         if not callable(function):
-            return Verdict(WRONG, f"expected a function, not {shown(looked_at(function))}")
+            return Verdict(WRONG, f"expected a function, not {answer_text(plain_or_raised(function))}")
         first = self.game.run(function, self.game.history(0, 1))
         if any(answer is ... for answer in first):
             return Verdict(OPEN, "not answered yet")
-        found = find(self.game, function)
+        found = find_counterexample(self.game, function)
         if found.difference is None:
             return Verdict(
                 RIGHT, f"no difference from the reference in {found.tried:,} histories. {self.because}"

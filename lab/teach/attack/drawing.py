@@ -27,7 +27,9 @@ SAID = {
 COLOURS = {"both": GREEN, "missing": ORANGE, "extra": RED, "twice": ORANGE, "this": ORANGE, "": LINE}
 
 
-def timeline(history: History, at: int, expected: Sequence[tuple] | None, got: Sequence[tuple] | None) -> str:
+def draw_timeline(
+    history: History, at: int, expected: Sequence[tuple] | None, got: Sequence[tuple] | None
+) -> str:
     """The history up to the entry at which the answers differ, its window, and what is missing from it or too much.
 
     `expected` None: it has no window, as it is a duplicate; `got` None: there is nothing to compare with.

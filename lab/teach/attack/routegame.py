@@ -14,11 +14,11 @@ from html import escape
 from random import Random
 from typing import Any, NamedTuple
 
-from lab.model.filters import values_of
+from lab.model.filters import required_values
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
-from lab.teach.attack.search import ENDLESS, Difference, limited
-from lab.teach.learner import Raised, called, shown
+from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
+from lab.teach.learner import Raised, answer_text, call_plainly
 
 KEYS = (("userId",), ("userId",), ("userId", "country"), ("country", "userId"), ("country",), ())
 FILTERS: tuple[dict[str, list[str]], ...] = (
@@ -102,11 +102,11 @@ class RouteGame:
                 answers.append(None)
                 if isinstance(entry, Login):
                     answers[-1] = ENDLESS
-                    answers[-1] = _copies(called(function, dict(entry.fields), _copied(rules)))
+                    answers[-1] = _copies(call_plainly(function, dict(entry.fields), _copied(rules)))
                     if isinstance(answers[-1], Raised):
                         return
 
-        limited(play)
+        play_with_time_limit(play)
         return answers
 
     def outside(self, function: Callable) -> str:
@@ -205,7 +205,7 @@ def _in_force(history: History) -> list[list[Rule]]:
             Rule(
                 r.rule_id,
                 tuple(r.keys),
-                {name: list(map(str, v)) for name, v in values_of(r.filter)},
+                {name: list(map(str, v)) for name, v in required_values(r.filter)},
                 tuple(r.needs),
                 r.state,
             )
@@ -257,7 +257,7 @@ def _copies(given: Any) -> Any:
         copies = [(sorted(ids), dict(group), dict(fields)) for ids, group, fields in given]
         return sorted(copies, key=lambda copy: (copy[0], sorted(copy[1])))
     except (TypeError, ValueError):
-        return Raised(f"gave {shown(given)}; expected a list of (rule ids, group, fields)")
+        return Raised(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
 
 
 def _plainer(entry: Published | Login) -> Iterator[Published | Login]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lab.teach.learner import Raised, TooLong, within
+from lab.teach.learner import Raised, TooLong, call_with_time_limit
 
 HISTORIES, LONGEST = 400, 8  # how many are tried, and the events of the last ones
 SECONDS, SHRINKING_S = 30, 4
@@ -57,7 +57,7 @@ class Game(Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class AttackResult:
     """The result of an attack, and the number of histories tried."""
 
     tried: int
@@ -65,24 +65,24 @@ class Found:
     difference: Difference | None = None
 
 
-def find(game: Game, function: Callable) -> Found:
+def find_counterexample(game: Game, function: Callable) -> AttackResult:
     """The shortest history that was found; none if the function stood all of them."""
-    found = differs(game, function)
+    found = first_difference(game, function)
     if found.difference is None or found.difference.got is ENDLESS:
         return found
-    return Found(found.tried, *_shrunk(game, function, found.history, found.difference))
+    return AttackResult(found.tried, *_shrunk(game, function, found.history, found.difference))
 
 
-def differs(game: Game, function: Callable) -> Found:
+def first_difference(game: Game, function: Callable) -> AttackResult:
     """The first history on which a function and the reference differ, as it is."""
     end = time.monotonic() + SECONDS
     for seed in range(HISTORIES):
         history = game.history(seed, 1 + seed * LONGEST // HISTORIES)
         if difference := game.difference(history, game.run(function, history)):
-            return Found(seed + 1, history, difference)
+            return AttackResult(seed + 1, history, difference)
         if time.monotonic() > end:
-            return Found(seed + 1)
-    return Found(HISTORIES)
+            return AttackResult(seed + 1)
+    return AttackResult(HISTORIES)
 
 
 def _shrunk(game: Game, function: Callable, history: Any, difference: Difference) -> tuple[Any, Difference]:
@@ -101,9 +101,9 @@ def _shrunk(game: Game, function: Callable, history: Any, difference: Difference
     return history, difference
 
 
-def limited(play: Callable[[], None]) -> None:
+def play_with_time_limit(play: Callable[[], None]) -> None:
     """Plays a history, at most as long as a function should take for it."""
     try:
-        within(CALL_S, play)
+        call_with_time_limit(CALL_S, play)
     except TooLong:
         pass  # what was asked last has no answer yet: `ENDLESS`

@@ -92,7 +92,7 @@ class History:
         return widths[-1] if widths else self.width
 
 
-def made(seed: int, events: int) -> History:
+def random_history(seed: int, events: int) -> History:
     """A history with so many events, and now and then something between them."""
     rng = Random(f"{seed} {events}")
     entries: list[Entry] = []
@@ -120,7 +120,7 @@ def made(seed: int, events: int) -> History:
     return History(factor * rng.choice(WIDTHS), tuple(entries), late, limit)
 
 
-def simpler(history: History) -> Iterator[History]:
+def simpler_histories(history: History) -> Iterator[History]:
     """Without some entries; earlier, closer, fewer payees and ids."""
     entries = history.entries
     size = len(entries) // 2
@@ -151,7 +151,7 @@ def _with(history: History, changed: dict[Entry, Entry]) -> History:
     return replace(history, entries=tuple(changed.get(entry, entry) for entry in history.entries))
 
 
-def size(history: History) -> tuple:
+def history_size(history: History) -> tuple:
     """Events first, then all entries, payees, and minutes."""
     events = history.events
     plain = [entry.minutes if isinstance(entry, Width) else 0 for entry in history.entries]

@@ -15,17 +15,26 @@ from typing import Any, ClassVar, cast
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.model.times import MINUTE_MS
-from lab.teach.attack.drawing import timeline
-from lab.teach.attack.search import ENDLESS, Difference, limited
-from lab.teach.attack.timeline import Crash, Cut, Event, History, Width, made, simpler, size
-from lab.teach.attack.words import OUTSIDE, entry_said, joined, why
-from lab.teach.learner import Raised, called, said, shown
+from lab.teach.attack.drawing import draw_timeline
+from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
+from lab.teach.attack.timeline import (
+    Crash,
+    Cut,
+    Event,
+    History,
+    Width,
+    history_size,
+    random_history,
+    simpler_histories,
+)
+from lab.teach.attack.words import OUTSIDE, entry_said, explain_difference, join_names
+from lab.teach.learner import Raised, answer_text, call_plainly, error_text
 
 EVER = 10**6  # minutes
 TOO_OLD = object()  # the reference drops it, and a function may do as it likes
 
 
-class OnATimeline:
+class TimelineGame:
     """What both games have in common: `function(memory, event, …)` is called for each event.
 
     `memory` is a list of the event's group, empty at first. A crash gives it back as it was at the last cut, and the events
@@ -35,17 +44,17 @@ class OnATimeline:
     more: ClassVar[str]  # the number of a history that the function is told beside memory, event and width
 
     def history(self, seed: int, events: int) -> History:
-        return made(seed, events)
+        return random_history(seed, events)
 
     def simpler(self, history: History) -> Iterator[History]:
-        return simpler(history)
+        return simpler_histories(history)
 
     def size(self, history: History) -> tuple:
-        return size(history)
+        return history_size(history)
 
     def run(self, function: Callable, history: History) -> list:
         answers: list = [None] * len(history.entries)
-        limited(lambda: self._play(function, history, answers))
+        play_with_time_limit(lambda: self._play(function, history, answers))
         return answers
 
     def outside(self, function: Callable) -> str:
@@ -70,13 +79,15 @@ class OnATimeline:
                     case Crash():
                         memory, again = deepcopy(saved), batch
             except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
-                answers[latest] = Raised(f"put something into `memory` that cannot be saved{said(error)}")
+                answers[latest] = Raised(
+                    f"put something into `memory` that cannot be saved{error_text(error)}"
+                )
                 return
             for at in again:
                 event, latest = cast(Event, history.entries[at]), at
                 answers[at] = ENDLESS
                 given = memory[event.payee], event, history.width_at(at), getattr(history, self.more)
-                answers[at] = self.answer(called(function, *given), history)
+                answers[at] = self.answer(call_plainly(function, *given), history)
                 if isinstance(answers[at], Raised):
                     return
 
@@ -156,10 +167,10 @@ class OnATimeline:
 
     def drawn(self, history: History, difference: Difference) -> str:
         got = None if isinstance(difference.got, Raised) else difference.got
-        return timeline(history, difference.at, difference.expected, got)
+        return draw_timeline(history, difference.at, difference.expected, got)
 
 
-class WindowGame(OnATimeline):
+class WindowGame(TimelineGame):
     """`window(memory, event, width, late)`: the events in the window of `event`; None if it is a duplicate."""
 
     more = "late"
@@ -176,10 +187,10 @@ class WindowGame(OnATimeline):
         if given is None or given is ... or isinstance(given, Raised):
             return given
         if not isinstance(given, (list, tuple, set)):
-            return Raised(f"gave {shown(given)}; expected a list of events, or None for a duplicate")
+            return Raised(f"gave {answer_text(given)}; expected a list of events, or None for a duplicate")
         known = [tuple(event) for event in history.names]
         if wrong := [one for one in given if one not in known]:
-            return Raised(f"gave a list with {shown(wrong[0])} in it; expected a list of events")
+            return Raised(f"gave a list with {answer_text(wrong[0])} in it; expected a list of events")
         return sorted(given)
 
     def read(self, alert: Any, events: list[Event]) -> Any:
@@ -191,13 +202,13 @@ class WindowGame(OnATimeline):
     def shown(self, answer: Any, history: History) -> str:
         if answer is None:
             return "None, as for a duplicate"
-        return joined([history.names[Event(*one)] for one in answer]) or "an empty list"
+        return join_names([history.names[Event(*one)] for one in answer]) or "an empty list"
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
-        return why(history, difference.at, difference.expected, difference.got)
+        return explain_difference(history, difference.at, difference.expected, difference.got)
 
 
-class CountGame(OnATimeline):
+class CountGame(TimelineGame):
     """`alerts(memory, event, width, limit)`: whether the count within the window alerts; it starts again after an alert."""
 
     more = "limit"
@@ -214,7 +225,7 @@ class CountGame(OnATimeline):
             return given
         if given is None or isinstance(given, bool):
             return bool(given)
-        return Raised(f"gave {shown(given)}; expected True or False")
+        return Raised(f"gave {answer_text(given)}; expected True or False")
 
     def read(self, alert: Any, events: list[Event]) -> Any:
         return alert is not None
@@ -223,7 +234,7 @@ class CountGame(OnATimeline):
         return "an alert" if answer else "no alert"
 
     def drawn(self, history: History, difference: Difference) -> str:
-        return timeline(history, difference.at, [], None)
+        return draw_timeline(history, difference.at, [], None)
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
         event, name = self._at(history, difference)

@@ -11,7 +11,7 @@ OUTSIDE = (
 )
 
 
-def joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names in a row.
 
     >>> joined(["a", "b"])
@@ -28,7 +28,7 @@ def entry_said(history: History, place: int) -> str:
             return "The micro-batch ends, and `memory` is saved."
         case Crash():
             since = [history.event_at(at) for at in since_cut(history, place)]
-            again = joined([names[event] for event in since]) or "nothing"
+            again = join_names([names[event] for event in since]) or "nothing"
             return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
         case Width():
             return f"The rule changes: its window is {entry.minutes} min from now on."
@@ -49,7 +49,7 @@ def since_cut(history: History, place: int) -> list[int]:
     return [at for at in range(begin, place) if isinstance(history.entries[at], Event)]
 
 
-def why(history: History, at: int, expected: list | None, got: list | None) -> list[str]:
+def explain_difference(history: History, at: int, expected: list | None, got: list | None) -> list[str]:
     """Why each missing event belongs in a window, and why each extra one does not."""
     event = history.event_at(at)
     name, names = history.names[event], history.names
@@ -64,7 +64,7 @@ def why(history: History, at: int, expected: list | None, got: list | None) -> l
             if other != event and (other.id == event.id or other.time == event.time)
         ]
         than = (
-            f": a duplicate has the same id and the same time, and {joined(alike)} differs in one of them"
+            f": a duplicate has the same id and the same time, and {join_names(alike)} differs in one of them"
             if alike
             else ""
         )

@@ -8,7 +8,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.teach.judge import Refused
-from lab.teach.learner import shown
+from lab.teach.learner import answer_text
 
 
 def text_of(message: object, name: str) -> str:
@@ -21,7 +21,7 @@ def text_of(message: object, name: str) -> str:
         return json.dumps(message, default=str)
     if isinstance(message, str):
         return message
-    raise Refused(f"{name} must be a whole rule, a string or a dictionary, not {shown(message)}")
+    raise Refused(f"{name} must be a whole rule, a string or a dictionary, not {answer_text(message)}")
 
 
 def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from lab.model.field import Id
 from lab.model.reference import Reference
-from lab.model.rules import meaning
+from lab.model.rules import rule_in_english
 from lab.model.schema import PAYMENTS
 from lab.teach.exercises.given import rule_of, text_of
-from lab.teach.judge import Mistake, Refused, Value
+from lab.teach.judge import Mistake, Refused, ValueExercise
 
 PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
@@ -22,7 +22,7 @@ def alerting(rule: object) -> list[Id]:
         raise Refused("two numbers have changed, the limit and the window; change only one")
     if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
         raise Refused(
-            f"more than one number has changed. The rule above is {meaning(GIVEN)}, rule_1 is {meaning(said)}"
+            f"more than one number has changed. The rule above is {rule_in_english(GIVEN)}, rule_1 is {rule_in_english(said)}"
         )
     engine = Reference(PAYMENTS)
     engine.control(text_of(rule, "rule_1"))
@@ -32,7 +32,7 @@ def alerting(rule: object) -> list[Id]:
 
 
 EXERCISES = {
-    "0.1": Value(
+    "0.1": ValueExercise(
         right=[3, 4],
         read=alerting,
         because="Payments 3 and 4 alert, and no others.",
@@ -54,7 +54,7 @@ EXERCISES = {
             Mistake(RULE.format(60, 20), "Now no payment alerts: no window holds more than 60."),
         ),
     ),
-    "0.2": Value(
+    "0.2": ValueExercise(
         right=21,
         unit="in minutes",
         because="The window reaches from minute 21 back to minute 0, and both ends count.",
@@ -77,7 +77,7 @@ EXERCISES = {
             Mistake(21 * 60, "That is in seconds. The answer is in minutes."),
         ),
     ),
-    "0.3": Value(
+    "0.3": ValueExercise(
         right=8,
         unit="in whole millions",
         because="At 8,000,000 there are 7 alerts, at 7,000,000 there are 11.",

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from lab.teach.judge import Function, Mistake, Value
+from lab.teach.judge import FunctionExercise, Mistake, ValueExercise
 
 PAYMENT = {"transactionId": 1, "payeeId": 25, "beneficiaryId": 12, "paymentType": "CSH", "paymentAmount": 30}
 
@@ -49,7 +49,7 @@ def _events_of_key_groups(random: Random, size: int) -> tuple:
 
 
 EXERCISES = {
-    "1.1": Function(
+    "1.1": FunctionExercise(
         cases=(
             ((PAYMENT, ["payeeId", "beneficiaryId"]), "{payeeId=25;beneficiaryId=12}"),
             (
@@ -88,7 +88,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "1.2": Function(
+    "1.2": FunctionExercise(
         cases=(
             (([(["payeeId"], ""), (["payeeId"], "")],), 1, "same keys, same filter"),
             (
@@ -128,7 +128,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "1.3": Function(
+    "1.3": FunctionExercise(
         cases=(
             (([10, 10, 10, 10], 2), 0.5),
             (([70, 10, 10, 10], 4), 0.7, "the task with the heavy key-group"),
@@ -173,7 +173,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "1.4": Value(
+    "1.4": ValueExercise(
         right=9,
         unit="tasks",
         because="Nine groups fall into at most nine key-groups, which are on at most nine tasks; some may share one.",

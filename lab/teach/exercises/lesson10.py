@@ -8,8 +8,8 @@ from typing import Any
 
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 from lab.stream.accounts import ACCOUNT_EVENTS
-from lab.teach.judge import Function, Mistake
-from lab.teach.rulejudge import Log, Logs, RuleExercise
+from lab.teach.judge import FunctionExercise, Mistake
+from lab.teach.rulejudge import DrawnLogs, Log, RuleExercise
 
 ACTIONS = (*["pay"] * 7, "deposit")
 LAST = {"account": 9, "action": "signup"}
@@ -139,9 +139,9 @@ def _alert_times(random: Random, size: int) -> tuple:
     return list(accumulate(random.choice(gaps) for _ in range(2 + size // 4))), most, per
 
 
-_of_cards = Logs("card_testing", ACCOUNT_EVENTS, _cards, LAST)
-_of_payees = Logs("new_payee", ACCOUNT_EVENTS, _payees, LAST)
-_of_resets = Logs("no_login", ACCOUNT_EVENTS, _resets, LAST)
+_of_cards = DrawnLogs("card_testing", ACCOUNT_EVENTS, _cards, LAST)
+_of_payees = DrawnLogs("new_payee", ACCOUNT_EVENTS, _payees, LAST)
+_of_resets = DrawnLogs("no_login", ACCOUNT_EVENTS, _resets, LAST)
 
 EXERCISES = {
     "10.1": RuleExercise(
@@ -187,7 +187,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "10.2": Function(
+    "10.2": FunctionExercise(
         cases=(
             (([10, 10, 10, 60], 5, 3), [3], "60 is more than five times 10"),
             (([10, 10, 10, 50], 5, 3), [], "exactly five times is not more"),
@@ -305,7 +305,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "10.5": Function(
+    "10.5": FunctionExercise(
         cases=(
             (([0, 1, 2, 30], 1, 10), [0, 30], "the alerts at 1 and 2 are suppressed"),
             (

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.teach.exercises.given import rule_of, whole_meaning
-from lab.teach.judge import Function, Mistake, Refused, Value
+from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 WRONG = [
     "1,(active),(payeeId),,(paymentAmount),(TOTAL),(>),(50),(20)",
@@ -36,7 +36,7 @@ def _mended(number: int, message: str) -> list[str]:
 
 
 EXERCISES = {
-    "2.1": Value(
+    "2.1": ValueExercise(
         right=lambda *_: meant(MENDED),
         read=meant,
         because="Each message now means what the analyst wanted.",
@@ -64,7 +64,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "2.2": Value(
+    "2.2": ValueExercise(
         right={
             "another limit": True,
             "another key": False,
@@ -96,7 +96,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "2.3": Function(
+    "2.3": FunctionExercise(
         cases=(
             ((5, [10, 20]), 0),
             ((15, [10, 20]), 1),
@@ -134,7 +134,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "2.4": Value(
+    "2.4": ValueExercise(
         right=120,
         unit="reads an hour",
         because="Each change writes one file, and each task reads it once for all of its key-groups.",

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from lab.teach.judge import Function, Mistake, Value
+from lab.teach.judge import FunctionExercise, Mistake, ValueExercise
 
 
 def _time_window_slide(random: Random, size: int) -> tuple:
@@ -16,7 +16,7 @@ def _time_end_width(random: Random, size: int) -> tuple:
 
 
 EXERCISES = {
-    "3.1": Function(
+    "3.1": FunctionExercise(
         cases=(
             ((67, 60, 60), [60]),
             ((67, 60, 15), [15, 30, 45, 60], "W / S = 4 windows"),
@@ -49,7 +49,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "3.2": Function(
+    "3.2": FunctionExercise(
         cases=(
             ((15, 20, 20), True),
             ((0, 20, 20), True, "exactly W back still counts"),
@@ -84,7 +84,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "3.3": Function(
+    "3.3": FunctionExercise(
         cases=(
             ((100, [20], 0), 80),
             ((100, [20, 60, 5], 0), 40, "the widest window decides"),
@@ -120,7 +120,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "3.4": Value(
+    "3.4": ValueExercise(
         right=864,
         unit="in whole seconds",
         because="That is 1% of 86,400 s; the state is then about a hundred sums for each key.",
@@ -135,7 +135,7 @@ EXERCISES = {
             Mistake(100, "About a hundred is the number of buckets. How long is each, in seconds?"),
         ),
     ),
-    "3.5": Value(
+    "3.5": ValueExercise(
         right=[4, 8],
         because="After each alert the count starts from 1 again.",
         hints=(

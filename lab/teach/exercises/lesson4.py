@@ -2,7 +2,7 @@
 
 from random import Random
 
-from lab.teach.judge import Function, Mistake, Value
+from lab.teach.judge import FunctionExercise, Mistake, ValueExercise
 
 
 def _time_slide(random: Random, size: int) -> tuple:
@@ -11,7 +11,7 @@ def _time_slide(random: Random, size: int) -> tuple:
 
 
 EXERCISES = {
-    "4.1": Function(
+    "4.1": FunctionExercise(
         cases=(
             ((7_300, 1_000), 700),
             ((7_300, 5_000), 2_700),
@@ -48,7 +48,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "4.2": Function(
+    "4.2": FunctionExercise(
         cases=(
             ((500, 0), 1_000, "a slide of 1,000 ms is a wait of 500 ms on average"),
             ((300, 0), 600),
@@ -86,7 +86,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "4.3": Value(
+    "4.3": ValueExercise(
         right=86_400,
         unit="windows",
         because="Each payment of a pair is then in 86,400 rows of state.",
@@ -98,7 +98,7 @@ EXERCISES = {
             Mistake(1, "Each event is in one window only if the slide is as long as the window."),
         ),
     ),
-    "4.4": Value(
+    "4.4": ValueExercise(
         right=86_400_000_000,
         unit="rows",
         because="A window per event needs only a million.",

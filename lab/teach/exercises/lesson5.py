@@ -4,7 +4,7 @@ from random import Random
 from types import SimpleNamespace
 
 from lab.model.keygroups import flink_default_key_groups
-from lab.teach.judge import Function, Mistake, Value
+from lab.teach.judge import FunctionExercise, Mistake, ValueExercise
 
 OFFSETS = [(0, 170), (1, 401), (2, 83), (3, 52), (4, 8)]
 MIXED = [(4, 8), (1, 401), (7, 52), (2, 83)]
@@ -27,7 +27,7 @@ def _task_key_groups_parallelism(random: Random, size: int) -> tuple:
 
 
 EXERCISES = {
-    "5.1": Function(
+    "5.1": FunctionExercise(
         cases=(
             ((OFFSETS, 0, 4), [(0, 170), (4, 8)], "partitions 0 and 4 are 0 modulo 4"),
             ((OFFSETS, 3, 4), [(3, 52)]),
@@ -66,7 +66,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "5.2": Function(
+    "5.2": FunctionExercise(
         cases=(
             ((0, 10, 3), [0, 1, 2, 3]),
             ((1, 10, 4), [3, 4], "10 × 4: 3·4÷10 = 1 and 4·4÷10 = 1, but 5·4÷10 = 2"),
@@ -103,7 +103,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "5.3": Function(
+    "5.3": FunctionExercise(
         cases=(
             ((16, 3, 4), [3, 4, 5, 6, 7, 8, 9, 10, 11, 15], "0, 1 and 2 stay, and so do 12, 13 and 14"),
             ((8, 4, 2), [2, 3, 6, 7], "halving: those of tasks 2 and 3 move"),
@@ -135,7 +135,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "5.4": Value(
+    "5.4": ValueExercise(
         right=flink_default_key_groups(50),
         unit="tasks",
         because="Flink takes half as much again, rounds up to a power of two, and never goes below 128.",
@@ -149,7 +149,7 @@ EXERCISES = {
             Mistake(50, "That is the parallelism at the start. Flink leaves room to grow."),
         ),
     ),
-    "5.5": Value(
+    "5.5": ValueExercise(
         right=lambda plan: plan.after.rows()[3][0],
         given_again=(SimpleNamespace(after=SimpleNamespace(rows=_rows_after)),),
         because="Task 3 gets the last quarter: neighbouring key-groups, like every task.",

@@ -3,7 +3,7 @@
 from itertools import accumulate
 from random import Random
 
-from lab.teach.judge import Function, Mistake
+from lab.teach.judge import FunctionExercise, Mistake
 
 LONG = 2_000  # events of which one window holds half
 LARGE = 2**64  # no array of NumPy takes such a number apart from Python's own addition
@@ -87,7 +87,7 @@ def _share_and_factor(random: Random, size: int) -> tuple:
 
 
 EXERCISES = {
-    "6.1": Function(
+    "6.1": FunctionExercise(
         cases=(
             ((1_000, 1, 16), (4_000, 48)),
             ((64, 2, 16), (256, 96), "a key-group reads and writes its state in each batch"),
@@ -115,7 +115,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "6.2": Function(
+    "6.2": FunctionExercise(
         cases=(
             (([0, 10, 11], [5, 2, 1], 10), [5, 7, 3], "at 10 the event at 0 still counts, at 11 it does not"),
             (([0, 5, 30], [1, 1, 1], 20), [1, 2, 1], "two events may leave at once"),
@@ -156,7 +156,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "6.3": Function(
+    "6.3": FunctionExercise(
         cases=tuple(
             ((n,), sum(map(int, oct(n)[2:])), f"{n} is {oct(n)[2:]} in base 8")
             for n in (1, 7, 8, 9, 63, 64, 100, 128, 511, 512, 513)
@@ -184,7 +184,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "6.4": Function(
+    "6.4": FunctionExercise(
         cases=(
             ((0.5, 2), 1.33),
             ((0.05, 1000), 1.05, "a part that takes a twentieth of the time is not worth a week of work"),

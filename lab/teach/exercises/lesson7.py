@@ -4,7 +4,7 @@ from itertools import groupby
 from types import SimpleNamespace
 
 from lab.teach.exercises.given import rule_of, text_of, whole_meaning
-from lab.teach.judge import Function, Mistake, Refused, Value
+from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 RULE = "6,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)"
 A, B, AGAIN = {"alertId": "1.1.7", "n": 1}, {"alertId": "1.1.8", "n": 2}, {"alertId": "1.1.7", "n": 3}
@@ -29,7 +29,7 @@ def in_force(message: object, studio) -> str:
 
 
 EXERCISES = {
-    "7.1": Value(
+    "7.1": ValueExercise(
         right=whole_meaning(rule_of(RULE, "rule_6")),
         read=in_force,
         given_again=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
@@ -60,7 +60,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "7.2": Function(
+    "7.2": FunctionExercise(
         cases=(
             ((200,), 300, "half of the running cut, and all of its own"),
             ((100,), 150),
@@ -85,7 +85,7 @@ EXERCISES = {
             Mistake(lambda ms: 2 * ms, "That is the worst case: the message came just as a cut began."),
         ),
     ),
-    "7.3": Function(
+    "7.3": FunctionExercise(
         cases=(
             (([A, B],), [A, B]),
             (([A, B, AGAIN],), [A, B], "keep the first one"),

@@ -7,8 +7,8 @@ from random import Random
 
 from lab.model.schema import LOGINS
 from lab.teach.exercises.given import rule_of, whole_meaning
-from lab.teach.judge import Function, Mistake, Refused, Value
-from lab.teach.learner import shown
+from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
+from lab.teach.learner import answer_text
 
 POLICY = {
     "ruleId": 3,
@@ -39,7 +39,7 @@ def policy(message: object) -> str:
 def rows_after(edit: object, database: sqlite3.Connection) -> dict[str, object]:
     """What an edit makes of rules that are all active; it is undone if that is not what was asked for."""
     if not isinstance(edit, str):
-        raise Refused(f"an edit must be SQL in a string, not {shown(edit)}")
+        raise Refused(f"an edit must be SQL in a string, not {answer_text(edit)}")
     try:
         database.execute("BEGIN")
         solved_before = database.execute(
@@ -123,7 +123,7 @@ def _hits(alerted: list, episode_of: dict) -> list:
 
 
 EXERCISES = {
-    "8.1": Function(
+    "8.1": FunctionExercise(
         cases=(
             (
                 ([30, 40, 50, 60, 70, 80], 60),
@@ -155,7 +155,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "8.2": Value(
+    "8.2": ValueExercise(
         right=policy(POLICY),
         read=policy,
         because="This is rule 3 of the rule book.",
@@ -190,7 +190,7 @@ EXERCISES = {
             Mistake({"action": None}, "The action is missing: block_login, with a ttl of a day."),
         ),
     ),
-    "8.3": Function(
+    "8.3": FunctionExercise(
         cases=(
             (
                 ([1, 2, 9], {1: 7, 2: 7, 3: 8}, {7, 8}),
@@ -236,7 +236,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "8.4": Value(
+    "8.4": ValueExercise(
         right=EDITED,
         read=rows_after,
         given_again=None,  # an instructor's machine runs no SQL of a learner

@@ -5,7 +5,7 @@ from lab.teach.attack.routegame import RouteGame
 from lab.teach.attack.routemistakes import ROUTE
 from lab.teach.attack.windowgames import CountGame, WindowGame
 from lab.teach.attack.windowmistakes import COUNT, WINDOW
-from lab.teach.judge import Mistake, Value
+from lab.teach.judge import Mistake, ValueExercise
 
 EXERCISES = {
     "9.1": Attack(
@@ -35,7 +35,7 @@ EXERCISES = {
         ),
         COUNT,
     ),
-    "9.4": Value(
+    "9.4": ValueExercise(
         right={"cut": False, "evaluate": True, "deliver": True, "commit": True},
         because="From the moment its marks are on disk until it is committed, a batch runs again after a crash and gives the same result.",
         hints=(
