@@ -62,7 +62,7 @@ def compaction_key(message: str, schema: Schema) -> str:
     """What a compacted control log keeps one message of: a rule, or a kind of command. Raises BadRule.
 
     >>> from lab.model.schema import PAYMENTS
-    >>> key_of('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
+    >>> compaction_key('{"ruleId": 7, "ruleState": "DELETE"}', PAYMENTS)
     '7'
     """
     parsed = parse_message(message, schema)

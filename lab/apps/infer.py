@@ -237,7 +237,7 @@ def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
 def find_envelope_root(record: dict) -> Path:
     """Where a record has its event, if it is an envelope of Kafka Connect or of Debezium; else nowhere.
 
-    >>> root_of({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), root_of({"id": 1})
+    >>> find_envelope_root({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), find_envelope_root({"id": 1})
     (('payload', 'after'), ())
     """
     root: Path = ()

@@ -166,7 +166,7 @@ def _walk(record: dict, around: Path) -> Iterator[tuple[Path, object]]:
 def split_name(name: str) -> list[str]:
     """The words of a name, however they are joined.
 
-    >>> words_of("placedAt"), words_of("HTTP_status-code")
+    >>> split_name("placedAt"), split_name("HTTP_status-code")
     (['placed', 'at'], ['http', 'status', 'code'])
     """
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+", name)]

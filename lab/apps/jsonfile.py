@@ -37,7 +37,7 @@ class JsonLayout:
 def detect_layout(text: str, whole: bool) -> JsonLayout | None:
     """The layout of a JSON text by its beginning; None: one value a line. `whole`: there is no more of it.
 
-    >>> str(layout_of('{"Records": [{"id": 1}]}', True)), layout_of('{"id": 1}\\n{"id": 2}', True)
+    >>> str(detect_layout('{"Records": [{"id": 1}]}', True)), detect_layout('{"id": 1}\\n{"id": 2}', True)
     ('a JSON list, "Records"', None)
     """
     if text[0] == "[":

@@ -8,7 +8,7 @@ from typing import Any
 class NewestItems(deque):
     """The newest items of an endless list, for several readers that each know how far they have read.
 
-    >>> newest = Newest(maxlen=2)
+    >>> newest = NewestItems(maxlen=2)
     >>> newest.extend("abc")
     >>> newest.total, newest.since(0), newest.since(2)
     (3, ['b', 'c'], ['c'])

@@ -134,7 +134,7 @@ def webhook_signature(secret: str, message_id: str, timestamp: str, body: bytes)
 
     Source: the Standard Webhooks specification 1.0.
 
-    >>> signature("hush", "7f", "1356998400", b"{}")
+    >>> webhook_signature("hush", "7f", "1356998400", b"{}")
     'v1,QmX0f6p2L8lJzY9VGwy0u0X9wX/AQ45qK8iA2MCj5E0='
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
@@ -212,7 +212,7 @@ class TextMessage:
 def sanitize_text(text: str) -> str:
     """Makes untrusted text safe for a chat: no mentions, no links, no control characters.
 
-    >>> harmless("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
+    >>> sanitize_text("@channel <!here> http://x www.example.com 1.5").replace("\u200b", "|")
     '@|channel ‹!here› http:|//x www.|example.|com 1.5'
     """
     for sign, instead in (("@", "@\u200b"), ("://", ":\u200b//"), ("<", "‹"), (">", "›")):

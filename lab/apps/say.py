@@ -12,7 +12,7 @@ from lab.model.words import escape_control_characters
 class MessagePrinter:
     """Prints each message once, as text or as JSON.
 
-    >>> Say(as_json=True)("stopped", "stopped after 3 s", seconds=3)  # doctest: +ELLIPSIS
+    >>> MessagePrinter(as_json=True)("stopped", "stopped after 3 s", seconds=3)  # doctest: +ELLIPSIS
     {"time": "...Z", "event": "stopped", "message": "stopped after 3 s", "seconds": 3}
     """
 

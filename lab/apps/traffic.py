@@ -18,7 +18,7 @@ ARRIVE = "Partition 1 catches up: {count} records arrive, with their original ti
 class ScenarioLogs:
     """Logs of events and rules; each method changes them and adds a sentence to `story`.
 
-    >>> traffic = Traffic()
+    >>> traffic = ScenarioLogs()
     >>> traffic.send(2)
     >>> traffic.duplicate()
     >>> traffic.story[-2:]

@@ -24,7 +24,7 @@ class DetectionCounts(NamedTuple):
 
     `delay_ms`: from the first event of a case to its first alert, the median of the cases found.
 
-    >>> print(Found(right=9, wrong=3, others=1, cases=4, delay_ms=150_000))
+    >>> print(DetectionCounts(right=9, wrong=3, others=1, cases=4, delay_ms=150_000))
     precision 0.75, recall 0.80, delay 2.5 min (alerts: 9 right, 3 wrong, 1 at other patterns)
     """
 

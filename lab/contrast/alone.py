@@ -74,7 +74,7 @@ def parse_rule(text: str) -> Rule:
 def payment_lines(events: int, payees: int = 50, every_ms: int = 4_000) -> list[bytes]:
     """Lines of a log in order of event time.
 
-    >>> payments(2)[1][:50]
+    >>> payment_lines(2)[1][:50]
     b'{"transactionId":2,"eventTime":1735689604000,"paye'
     """
     with TemporaryDirectory(prefix="lab-steps-") as folder:
@@ -95,7 +95,7 @@ def reference_alerts(lines: Iterable[bytes], text: str) -> Alerts:
 class RecomputedSum:
     """Adds up all events of the key for each event: the work per event grows with the window.
 
-    >>> window = Walk(window_ms=10)
+    >>> window = RecomputedSum(window_ms=10)
     >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """
@@ -114,7 +114,7 @@ class RecomputedSum:
 class RunningSum:
     """Keeps a running sum: each event is added once and removed once, whatever the window's length.
 
-    >>> window = Running(window_ms=10)
+    >>> window = RunningSum(window_ms=10)
     >>> [window.total(*event) for event in [(25, 0, 5), (25, 10, 2), (25, 11, 1)]]
     [5, 7, 3]
     """

@@ -211,7 +211,7 @@ def measured_delays(
     """The measured delays, next to the expected ones. `out`: when the result of each pair came out, in ms since the epoch.
 
     >>> fraud = {(1, 2): [Event(1_000, 11_000_000, 1), Event(1_300, 11_000_000, 2)]}
-    >>> delays(fraud, 20_000, 1_000, {(1, 2): 2_450})
+    >>> measured_delays(fraud, 20_000, 1_000, {(1, 2): 2_450})
     Delays(slide_ms=1000, wait=[700], total=[1150], missed=0, batch_ms=0)
     """
     wait, total, missed = [], [], 0

@@ -64,7 +64,7 @@ def route_batch(
     >>> for number, limit in ((1, 50), (2, 90)):
     ...     _ = book.apply(f"{number},(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)")
     >>> lines = [b"1,2013-01-01 00:00:00,25,12,CSH,30", b"2,2013-01-01 00:20:00,25,13,CSH,20.01"]
-    >>> sent(lines, book, Settings(PAYMENTS)).copies, sent(lines, book, Settings(PAYMENTS), merged=False).copies
+    >>> route_batch(lines, book, Settings(PAYMENTS)).copies, route_batch(lines, book, Settings(PAYMENTS), merged=False).copies
     (2, 4)
     """
     batch = _batch(lines, settings.schema)

@@ -11,7 +11,7 @@ class FilePerAppend:
     """A folder to which each append adds a file, whole; Spark takes them in this order (`maxFilesPerTrigger` 1: one a micro-batch).
 
     >>> import tempfile
-    >>> parts = Parts(Path(tempfile.mkdtemp(), "parts"))
+    >>> parts = FilePerAppend(Path(tempfile.mkdtemp(), "parts"))
     >>> parts.append([b"1", "2"]), parts.append([])
     (None, None)
     >>> [(file.name, file.read_text()) for file in sorted(parts.folder.iterdir())]

@@ -96,7 +96,7 @@ def race(log: Log, delay_ms: float, way: str = "two copies", seed: int = 1) -> R
     """Plays the log with changes that reach an operator after `delay_ms` on average, in their order; events do not wait.
 
     >>> race(scenario(), 200, "log order")
-    Outcome(events=1500, mixed=0, alerts=1742, lost=0, wrong=0)
+    RaceOutcome(events=1500, mixed=0, alerts=1742, lost=0, wrong=0)
     >>> race(scenario(), 200).mixed > 0
     True
     """

@@ -15,7 +15,7 @@ from lab.state.placement import by_range
 def replace_with_heavy_value(values: Sequence, share: float, heavy: object, seed: int = 1) -> list:
     """The values, a random `share` of them (0 to 1) replaced by `heavy`.
 
-    >>> heavier([1, 2, 3, 4], 0.5, 9).count(9)
+    >>> replace_with_heavy_value([1, 2, 3, 4], 0.5, 9).count(9)
     2
     """
     chosen = set(Random(seed).sample(range(len(values)), round(share * len(values))))
@@ -25,7 +25,7 @@ def replace_with_heavy_value(values: Sequence, share: float, heavy: object, seed
 def key_group_shares(columns: Sequence[Sequence], key_groups: int) -> list[float]:
     """The share of events in each key-group, adding up to 1; `columns`: the values of each key field, ints or strings.
 
-    >>> [group for group, share in enumerate(shares([[25, 26], [12, 12]], 16)) if share]
+    >>> [group for group, share in enumerate(key_group_shares([[25, 26], [12, 12]], 16)) if share]
     [3, 6]
     """
     counts: Counter[int] = Counter()
@@ -37,7 +37,7 @@ def key_group_shares(columns: Sequence[Sequence], key_groups: int) -> list[float
 def fullest_task_share(shares: Sequence[float], parallelism: int) -> float:
     """The share of the fullest task, when tasks have ranges of key-groups, as the engine gives them out.
 
-    >>> fullest([0.5, 0.125, 0.25, 0.125], 2), fullest([0.5, 0.125, 0.25, 0.125], 4)
+    >>> fullest_task_share([0.5, 0.125, 0.25, 0.125], 2), fullest_task_share([0.5, 0.125, 0.25, 0.125], 4)
     (0.625, 0.5)
     """
     of_task = [0.0] * parallelism

@@ -45,7 +45,7 @@ class Window(NamedTuple):
 def account_payments(seed: int = 1) -> list[Event]:
     """Three hours of one account: small payments, and four large ones within a quarter of an hour, around 11:00.
 
-    >>> [event.amount for event in story() if event.amount > 20]
+    >>> [event.amount for event in account_payments() if event.amount > 20]
     [31, 28, 33, 29]
     """
     rng = Random(seed)

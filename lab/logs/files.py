@@ -247,7 +247,7 @@ class Tail:
 def join_lines(lines: Iterable[str | bytes]) -> bytes:
     r"""Joins lines to the bytes of a segment. Raises ValueError for a line that contains a line break.
 
-    >>> joined(["one", b"two\n"])
+    >>> join_lines(["one", b"two\n"])
     b'one\ntwo\n'
     """
     found = [(line.encode() if isinstance(line, str) else line).rstrip(b"\r\n") for line in lines]

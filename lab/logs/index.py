@@ -97,10 +97,10 @@ class Index:
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/0.index"
-    >>> Index.create(path, [Row(0, 5), Row(8, 5)])
+    >>> Index.create(path, [AppendRow(0, 5), AppendRow(8, 5)])
     >>> with Index(path) as index:
     ...     len(index), index[-1]
-    (2, Row(end=8, log_time=5, writer=0, number=0))
+    (2, AppendRow(end=8, log_time=5, writer=0, number=0))
     """
 
     def __init__(self, path: str, writing: bool = False):
@@ -147,7 +147,7 @@ class Index:
 
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/0.index"
-        >>> Index.create(path, [Row(0, 5, 8, 1), Row(4, 5), Row(8, 5, 7, 3), Row(9, 6, 7, 4)])
+        >>> Index.create(path, [AppendRow(0, 5, 8, 1), AppendRow(4, 5), AppendRow(8, 5, 7, 3), AppendRow(9, 6, 7, 4)])
         >>> with Index(path) as index:
         ...     index.numbers()
         {8: 1, 7: 4}

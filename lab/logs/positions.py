@@ -30,7 +30,7 @@ def position_text(positions: Positions) -> str:
 def parse_positions(text: str) -> Positions:
     """Parses the output of `position_text`. Raises ValueError.
 
-    >>> positions_of("17"), positions_of("0:17,1:5")
+    >>> parse_positions("17"), parse_positions("0:17,1:5")
     ({0: 17}, {0: 17, 1: 5})
     """
     found = {}

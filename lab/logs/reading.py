@@ -27,8 +27,8 @@ def parse_records(
 class SkippedLines:
     """Counts the lines that a command skips, and prints the first 20 to stderr, with place and reason.
 
-    >>> left_out = LeftOut(print)
-    >>> list(parsed([Record(0, "", "x", "alerts/a:1")], int, left_out)), str(left_out)
+    >>> left_out = SkippedLines(print)
+    >>> list(parse_records([Record(0, "", "x", "alerts/a:1")], int, left_out)), str(left_out)
     left out: alerts/a:1: invalid literal for int() with base 10: 'x'
     ([], ', 1 unreadable line left out')
     """

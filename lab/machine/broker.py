@@ -217,7 +217,7 @@ def status(folder: Path | str | None = None) -> Broker | None:
 def running_broker(folder: Path | str | None = None, port: int = 0) -> Iterator[Broker]:
     """A broker that runs during the `with`, by default on a free port and in a folder that is removed at the end.
 
-    >>> with running() as broker:  # doctest: +SKIP
+    >>> with running_broker() as broker:  # doctest: +SKIP
     ...     KafkaAdminClient(bootstrap_servers=broker.address)
     """
     place = Path(tempfile.mkdtemp(prefix="lab-broker-")) if folder is None else _resolved(folder)

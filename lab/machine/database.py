@@ -185,7 +185,7 @@ def database_on_port(port: int) -> Database | None:
 def running_database() -> Iterator[Database]:
     """A database that runs during the `with`, on a free port and in a folder that is removed at the end.
 
-    >>> with running() as database:  # doctest: +SKIP
+    >>> with running_database() as database:  # doctest: +SKIP
     ...     RuleStore(database.url(), LOGINS)
     """
     folder = Path(tempfile.mkdtemp(prefix="lab-db-"))

@@ -60,7 +60,7 @@ class Checks(list[Check]):
 def redact(text: str) -> str:
     """Removes private data from `text`: the home folder, names of user and machine, passwords in addresses.
 
-    >>> cut("http://me:secret@proxy:8080 " + str(Path.home() / "lab"))
+    >>> redact("http://me:secret@proxy:8080 " + str(Path.home() / "lab"))
     'http://…@proxy:8080 ~/lab'
     """
     text = re.sub(r"//[^/\s@]+@", "//…@", text)

@@ -45,7 +45,7 @@ def variance(values: Sequence[Exact]) -> Fraction:
 def round_half_even(value: Exact) -> Decimal:
     """Half-even to 6 places.
 
-    >>> rounded(Fraction(1, 3)), rounded(Fraction(5, 10**7)), rounded(Fraction(15, 10**7))
+    >>> round_half_even(Fraction(1, 3)), round_half_even(Fraction(5, 10**7)), round_half_even(Fraction(15, 10**7))
     (Decimal('0.333333'), Decimal('0.000000'), Decimal('0.000002'))
     """
     return Decimal(f"{round(Fraction(value) * 10**PLACES)}E-{PLACES}")
@@ -54,7 +54,7 @@ def round_half_even(value: Exact) -> Decimal:
 def exact_square_root(value: Exact) -> Decimal:
     """The square root, half-even to 6 places, without a float.
 
-    >>> root(Fraction(2)), root(Fraction(25, 10**14)), root(Fraction(225, 10**14))
+    >>> exact_square_root(Fraction(2)), exact_square_root(Fraction(25, 10**14)), exact_square_root(Fraction(225, 10**14))
     (Decimal('1.414214'), Decimal('0.000000'), Decimal('0.000002'))
     """
     return Decimal(f"{millionths_of_root(*Fraction(value).as_integer_ratio())}E-{PLACES}")

@@ -184,7 +184,7 @@ def given_only(attributes: dict[str, Any]) -> dict[str, Any]:
 def operator_symbol(operator: str) -> str:
     """An operator, short; unknown text stays as it is.
 
-    >>> symbol("GREATER_EQUAL")
+    >>> operator_symbol("GREATER_EQUAL")
     '>='
     """
     return SYMBOLS.get(operator, operator)

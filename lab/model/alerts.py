@@ -178,7 +178,7 @@ WITHDRAWN_LINE = '{"withdrawn":true,'
 def parse_alert_line(text: str) -> Alert | Withdrawn:
     """A line of the log of alerts, as the engine wrote it. Raises ValueError, also for the line of somebody else.
 
-    >>> read_told(Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
+    >>> parse_alert_line(Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
     7
     """
     if not text.startswith(WITHDRAWN_LINE):
@@ -234,7 +234,7 @@ def event_for_alert(
 ) -> tuple[tuple[str, int | str | None], ...]:
     """Fields of an event as alerts carry them: values as in events, decimals as text.
 
-    >>> event_of(("amount", "ip"), {"amount": Decimal("2.50"), "ip": None})
+    >>> event_for_alert(("amount", "ip"), {"amount": Decimal("2.50"), "ip": None})
     (('amount', '2.50'), ('ip', None))
     """
     values = ((name, event[name]) for name in names)
@@ -264,7 +264,7 @@ def said_json(of: "Alert | Rule") -> str:
 def conditions_json(conditions: Iterable[MeasuredCondition]) -> str:
     """The conditions of an alert as they stand in its JSON; "" if there are none.
 
-    >>> conditions_json([Told(Decimal("6.50"), "GREATER", Decimal(5)), Told(None, "LESS", Decimal(2))])
+    >>> conditions_json([MeasuredCondition(Decimal("6.50"), "GREATER", Decimal(5)), MeasuredCondition(None, "LESS", Decimal(2))])
     ',"conditions":[{"aggregate":"6.50","operator":"GREATER","limit":"5"},{"aggregate":null,"operator":"LESS","limit":"2"}]'
     """
     told = [

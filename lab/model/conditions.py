@@ -58,7 +58,7 @@ class Token(NamedTuple):
 def tokenize(text: str) -> Iterator[Token]:
     """The words and signs of a text, in one pass; the last one is of the kind "end". Raises BadConditions.
 
-    >>> [token.text for token in tokens('device="Mozilla/5.0 (X11)"')]
+    >>> [token.text for token in tokenize('device="Mozilla/5.0 (X11)"')]
     ['device', '=', 'Mozilla/5.0 (X11)', '']
     """
     place, stop = 0, len(text.rstrip())
@@ -136,7 +136,7 @@ def example_conditions(schema: Schema) -> str:
     """Conditions that fit a schema, to show how they are written.
 
     >>> from lab.model.schema import LOGINS
-    >>> example(LOGINS)
+    >>> example_conditions(LOGINS)
     'action = login and country in (KR, CN)'
     """
     roles = (*schema.id_fields, schema.time_field)

@@ -38,7 +38,7 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
 def length_and_digest(raw: bytes) -> dict[str, int | str]:
     """How long it is, and which one: for what is not shown whole.
 
-    >>> fingerprint(b"x")["sha256"][:8]
+    >>> length_and_digest(b"x")["sha256"][:8]
     '2d711642'
     """
     return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}
@@ -60,7 +60,7 @@ def without_value(reason: str) -> str:
 def error_kind(reason: str) -> str:
     """What was bad, in a word: the name of the field, or one of RECORD_KINDS. So there are few kinds, whatever comes.
 
-    >>> kind_of('paymentAmount (order.amount): "x", expected a number'), kind_of("not one JSON object: Expecting value")
+    >>> error_kind('paymentAmount (order.amount): "x", expected a number'), error_kind("not one JSON object: Expecting value")
     ('paymentAmount', 'not JSON')
     """
     for beginning, kind in RECORD_KINDS.items():

@@ -34,9 +34,9 @@ def canonical_filter(when: When) -> Filter:
 
     >>> from lab.model.schema import LOGINS
     >>> from lab.model.whenreader import parse_when
-    >>> canonical(parse_when("country in (KR, CN) and action = login", LOGINS))
+    >>> canonical_filter(parse_when("country in (KR, CN) and action = login", LOGINS))
     (('action', ('login',)), ('country', ('CN', 'KR')))
-    >>> when_text(canonical(parse_when("ip is null or amount > 5 or amount > 5", LOGINS)))
+    >>> when_text(canonical_filter(parse_when("ip is null or amount > 5 or amount > 5", LOGINS)))
     'amount > 5.00 or ip is null'
     """
     when = _in_order(when)
@@ -68,7 +68,7 @@ def _values(of: Comparison) -> tuple:
 def required_values(filter: Filter) -> FieldValues:
     """The fields that must have one of some values for an event to pass, and these values.
 
-    >>> values_of((("country", ("KR",)),)), values_of(AllOf((Comparison("ip", "is null"), Comparison("userId", "=", 7))))
+    >>> required_values((("country", ("KR",)),)), required_values(AllOf((Comparison("ip", "is null"), Comparison("userId", "=", 7))))
     ((('country', ('KR',)),), (('userId', (7,)),))
     """
     if isinstance(filter, tuple):
@@ -92,7 +92,7 @@ def filter_condition(filter: Filter) -> When | None:
 def passes_filter(filter: Filter, event: Mapping[str, Any]) -> bool:
     """Whether an event passes the filter.
 
-    >>> passes((("country", ("CN", "KR")),), {"country": "KR"}), passes((("country", ("KR",)),), {"country": None})
+    >>> passes_filter((("country", ("CN", "KR")),), {"country": "KR"}), passes_filter((("country", ("KR",)),), {"country": None})
     (True, False)
     """
     if isinstance(filter, tuple):

@@ -17,7 +17,7 @@ Group = tuple[tuple[str, int | str], ...]  # field, value
 def group_for_alert(names: Iterable[str], values: Iterable[Value]) -> Group:
     """A group as alerts carry it: fields in the rule's order, values as in events, decimals as text. The global group is ().
 
-    >>> group_of(("payeeId", "amount"), (25, Decimal("2E+1")))
+    >>> group_for_alert(("payeeId", "amount"), (25, Decimal("2E+1")))
     (('payeeId', 25), ('amount', '20'))
     """
     as_json = (plain_text(value) if isinstance(value, Decimal) else value for value in values)

@@ -22,7 +22,7 @@ def condition_hints(rule: Rule, schema: Schema) -> list[str]:
 
     >>> from lab.model.rules import parse_message
     >>> from lab.model.schema import LOGINS
-    >>> hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
+    >>> condition_hints(parse_message("1,(active),(userId),,(COUNT),,(=),(0),(5)", LOGINS).rule, LOGINS)
     ['COUNT = 0 is never true: a rule is evaluated when an event arrives, and that event counts, so COUNT is at least 1']
     """
     return [*(_of_limit(rule, schema) if rule.is_plain else ()), *_of_filter(rule)]

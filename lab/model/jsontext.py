@@ -59,7 +59,7 @@ def read_object(text: str, constant: Callable[[str], Any] = not_json) -> dict[st
 def nesting_depth(text: str) -> int:
     """How many objects and lists are inside each other.
 
-    >>> depth('{"a": [{}, "[[["]}')
+    >>> nesting_depth('{"a": [{}, "[[["]}')
     3
     """
     brackets = re.findall(r"[\[\]{}]", _STRING.sub("", text))

@@ -222,7 +222,7 @@ def alerted_marker(rule_id: int, joined: int) -> str:
 def rule_in_english(rule: Rule) -> str:
     """A rule in plain English, its limit as people write numbers.
 
-    >>> meaning(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
+    >>> rule_in_english(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5'
     """
     return rule.describe(f"{Decimal(plain_text(rule.limit)):,f}")

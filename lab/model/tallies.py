@@ -48,7 +48,7 @@ def route_name(route: Route | str) -> str:
 def largest_counts(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
     """The largest counts, and the sum of the others as `other`.
 
-    >>> bounded(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
+    >>> largest_counts(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
     Counter({'1.1': 5, 'other': 3})
     """
     if len(counts) <= at_most:

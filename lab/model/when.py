@@ -128,7 +128,7 @@ def are_networks(values: tuple) -> bool:
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """The IP address that a text is, or None: such a text lies in no network.
 
-    >>> address_of("10.1.2.3"), address_of("010.1.2.3"), address_of("::1")
+    >>> parse_address("10.1.2.3"), parse_address("010.1.2.3"), parse_address("::1")
     (IPv4Address('10.1.2.3'), None, IPv6Address('::1'))
     """
     try:

@@ -18,7 +18,7 @@ def escape_control_characters(text: str, keep: str = "") -> str:
 
     `keep`: those that may stay. Brackets stay: where rich prints it, that is told markup=False, or gets a `Text`.
 
-    >>> visible("\\x1b[31mred\\u202e")
+    >>> escape_control_characters("\\x1b[31mred\\u202e")
     '\\\\u001b[31mred\\\\u202e'
     """
     return UNSEEN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
@@ -31,7 +31,7 @@ def _escaped(character: str) -> str:
 def spreadsheet_cell(value: object) -> object:
     """A value for a spreadsheet: a text that it would take for a formula begins with an apostrophe; numbers stay numbers.
 
-    >>> cell("=1+1"), cell("-5.20"), cell("a=b")
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-5.20"), spreadsheet_cell("a=b")
     ("'=1+1", '-5.20', 'a=b')
     """
     if not isinstance(value, str) or NUMBER.fullmatch(value):

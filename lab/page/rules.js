@@ -83,7 +83,7 @@ function runningOf(of, rule) {
 /** The count of a rule's alerts, if it says `atMost`. */
 const runningOfAlerts = (rule) => runningOf({ function: "COUNT", field: null, unique: [], windowMs: rule.perMs, whereName: rule.spoke, excludes: false }, rule);
 
-/** A route's rules as arrays of BigInts, named as in lab.engine.compiled.layout.Rules; see lab.engine.compiled.rulenumbers.numbers. */
+/** A route's rules as arrays of BigInts, named as in lab.engine.compiled.layout.Rules; see lab.engine.compiled.rulenumbers.number_rules. */
 function numbersOf(rules, fields, schema) {
   const at = LAYOUT.places, columns = valueColumns(fields, schema), keys = new Map(), active = rules.map((rule, row) => [rule, row]).filter(([rule]) => rule.state === "ACTIVE" && !rule.absence);
   const add = (key) => { if (!keys.has(key.name)) keys.set(key.name, key); return keys.get(key.name); };

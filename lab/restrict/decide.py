@@ -162,7 +162,7 @@ def group_as_text(alert: Alert, names: tuple[str, ...]) -> Mapping[str, str] | N
     """The fields of an alert's group with their values as text; None if it has no `group` and its `key` is ambiguous.
 
     >>> from decimal import Decimal
-    >>> group_of(Alert(1, 1, "{userId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("userId", 7),)), ("userId",))
+    >>> group_as_text(Alert(1, 1, "{userId=7}", Decimal(3), ">", Decimal(2), 1, 0, group=(("userId", 7),)), ("userId",))
     {'userId': '7'}
     """
     if alert.group is None:

@@ -232,7 +232,7 @@ def rule_to_row(rule: Rule) -> dict[str, Any]:
 def change_to_message(change: Change, identity: str) -> str:
     """The control message of a change. It contains the number of the change, so that a capture can recognize it.
 
-    >>> message_of(Change(7, 1, {"disabled": True}), "5eed")
+    >>> change_to_message(Change(7, 1, {"disabled": True}), "5eed")
     '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
     """
     row = change.row
@@ -271,7 +271,7 @@ def change_to_message(change: Change, identity: str) -> str:
 def change_in_message(message: str) -> tuple[str, int] | None:
     """The (identity of the store, number of the change) in a control message, if there is one.
 
-    >>> change_of('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')
+    >>> change_in_message('{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}')
     ('5eed', 7)
     """
     try:

@@ -30,7 +30,7 @@ class OwnSchemaScripts:
     """Generates the scripts of a schema's events: ordinary ones, and bursts in which one group is very active.
 
     >>> from lab.model.schema import FLIGHTS
-    >>> make = Own(FLIGHTS, seed=1)
+    >>> make = OwnSchemaScripts(FLIGHTS, seed=1)
     >>> _, [(_, event)], _ = make.ordinary(0)
     >>> make.line({"flightId": 1, "eventTime": 0} | event)[:51]
     '{"flightId": 1, "eventTime": 0, "carrier": "DL", "f'

@@ -67,7 +67,7 @@ def json_value(value: int | str | Decimal | None) -> str:
 def random_amount(minor_units: int) -> Decimal:
     """In units of money.
 
-    >>> amount(350)
+    >>> random_amount(350)
     Decimal('3.50')
     """
     return Decimal(minor_units).scaleb(-2)
@@ -176,7 +176,7 @@ SPIKE_MS = 2_000
 def live_burst(kind: str, rate_per_s: float) -> PlantedBurst:
     """A short burst for a live stream of this rate. A surge more than doubles the payments of its type.
 
-    >>> spike("surge", 200).payments, spike("pair", 200).payments
+    >>> live_burst("surge", 200).payments, live_burst("pair", 200).payments
     (240, 3)
     """
     count, total = SPIKES[kind]

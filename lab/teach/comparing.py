@@ -57,7 +57,7 @@ def as_meant(answer: object, expected: object) -> tuple[object, str]:
 def equal_answers(got: object, expected: object) -> bool:
     """Equal, also as floats are equal, or as a tuple equals a list.
 
-    >>> same(0.1 + 0.2, 0.3), same((1, 2), [1, 2]), same(True, 1)
+    >>> equal_answers(0.1 + 0.2, 0.3), equal_answers((1, 2), [1, 2]), equal_answers(True, 1)
     (True, True, False)
     """
     if isinstance(got, bool) != isinstance(expected, bool):
@@ -76,11 +76,11 @@ def equal_answers(got: object, expected: object) -> bool:
 def describe_difference(got: object, expected: object) -> str:
     """What a call gave and what was expected; of long lists only what differs.
 
-    >>> difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
+    >>> describe_difference([1, 2, 3, 4, 5], [1, 2, 4, 4, 5])
     'gave different entries: at index 2 it has 3, expected 4'
-    >>> difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
+    >>> describe_difference([1, 2, 3, 4, 5], [1, 2, 3, 4])
     'gave 5 entries, expected 4: 5 is not expected'
-    >>> difference({8, 4}, [4, 8])
+    >>> describe_difference({8, 4}, [4, 8])
     'gave {8, 4}, expected a list: [4, 8]'
     """
     if isinstance(got, Raised):
@@ -119,7 +119,7 @@ def count_entries(count: int) -> str:
 def first_entries_and_verb(some: Sequence) -> str:
     """The first of some entries, and the verb.
 
-    >>> are([16]), are([1, 2, 3, 4])
+    >>> first_entries_and_verb([16]), first_entries_and_verb([1, 2, 3, 4])
     ('16 is', '1, 2, 3, … are')
     """
     return f"{list_first_entries(some)} {'is' if len(some) == 1 else 'are'}"

@@ -40,7 +40,7 @@ def glossary_entries(sources: list[Path]) -> list[Entry]:
 def lesson_table(text: str) -> list[str]:
     """The rows of a lesson's table of words.
 
-    >>> table_of("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
+    >>> lesson_table("**Words**\\n\\n| word | meaning |\\n|---|---|\\n| lag | what waits |\\n")
     ['| lag | what waits |']
     """
     table = WORDS.search(text)

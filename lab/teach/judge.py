@@ -258,7 +258,7 @@ class FunctionExercise:
 def function_name(function: object) -> str:
     """The name of a function; "it" if it has none.
 
-    >>> name_of(len), name_of(3)
+    >>> function_name(len), function_name(3)
     ('len', 'it')
     """
     name = vars(type(function)).get("__name__") and getattr(function, "__name__", "")

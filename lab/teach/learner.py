@@ -139,7 +139,7 @@ def plain_or_raised(answer: object) -> Any:
 def error_text(error: BaseException) -> str:
     """An error's own words behind a colon, if it has any and they can be had.
 
-    >>> said(ValueError("no")), said(ValueError())
+    >>> error_text(ValueError("no")), error_text(ValueError())
     (': no', '')
     """
     try:
@@ -153,7 +153,7 @@ def plain_value(answer: object) -> Any:
     """An answer of Python's own types only.
 
     >>> import numpy as np
-    >>> plain(np.arange(3)), plain({"a": (np.int64(1), range(2))}), plain(object).text
+    >>> plain_value(np.arange(3)), plain_value({"a": (np.int64(1), range(2))}), plain_value(object).text
     ([0, 1, 2], {'a': (1, [0, 1])}, "<class 'object'>")
     """
     return _plain(answer, DEEP, iter(range(MOST)))
@@ -199,7 +199,7 @@ def _hashable(key: object) -> object:
 def answer_text(answer: object) -> str:
     """An answer as it reads, its beginning if it is long, its type if it cannot be printed.
 
-    >>> shown([1, 2]), len(shown("x" * 1000)), shown(10**5000)
+    >>> answer_text([1, 2]), len(answer_text("x" * 1000)), answer_text(10**5000)
     ('[1, 2]', 120, 'a very long int')
     """
     try:

@@ -87,7 +87,7 @@ def collect_answers() -> dict[str, dict]:
 def lesson_number(source: Path) -> str:
     """The number of a lesson, as its exercises have it.
 
-    >>> lesson_of(Path("03-custom-windows.md")), lesson_of(Path("10-rules-that-say-more.md"))
+    >>> lesson_number(Path("03-custom-windows.md")), lesson_number(Path("10-rules-that-say-more.md"))
     ('3', '10')
     """
     return source.stem.partition("-")[0].lstrip("0") or "0"
@@ -104,7 +104,7 @@ def _tags(cell: NotebookNode) -> list[str]:
 def parse_prediction(code: str) -> tuple[str, list[str], str, str] | None:
     """What a cell lets the reader predict: question, options, the right one, why; None if nothing.
 
-    >>> prediction('lab.predict("Odd?", ["1", "2"], right=0, because="It is.")')
+    >>> parse_prediction('lab.predict("Odd?", ["1", "2"], right=0, because="It is.")')
     ('Odd?', ['1', '2'], '1', 'It is.')
     """
     if ASKED not in code:

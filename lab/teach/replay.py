@@ -20,7 +20,7 @@ LARGEST_EXPONENT = 400  # of a number; to compare larger ones could take a gigab
 def answer_to_text(answer: Any) -> str:
     """A plain answer as text; empty if it cannot be written.
 
-    >>> written([1, 0.5, (True, {"a": None})])
+    >>> answer_to_text([1, 0.5, (True, {"a": None})])
     '[1,{"float":"0.5"},{"tuple":[true,{"dict":[["a",null]]}]}]'
     """
     try:

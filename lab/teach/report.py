@@ -77,9 +77,9 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
     >>> log = [{"at": 0, "learner": "7f", "name": "", "state": "begin"}, {"at": 60, "state": "error", "said": "NameError: x"}]
     >>> log += [{"at": 90, "exercise": "3.2", "state": "wrong", "said": "Both ends count."}]
     >>> log += [{"at": 4000, "exercise": "3.2", "state": "right", "said": "right"}]
-    >>> learner_of(log).exercises["3.2"].said
+    >>> parse_learner_log(log).exercises["3.2"].said
     ['Both ends count.']
-    >>> learner_of(log).exercises["3.2"].minutes
+    >>> parse_learner_log(log).exercises["3.2"].minutes
     1.5
     """
     name, found, before, errors, passed = "", {}, None, 0, 0

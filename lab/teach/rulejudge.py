@@ -94,7 +94,7 @@ class RuleExercise(ValueExercise):
 def event_line(event: Mapping[str, Any]) -> str:
     """An event as a line of a log.
 
-    >>> line({"eventId": 1, "eventTime": BEGIN_MS + DAY_MS + 61_000, "account": 7, "action": "pay", "payee": None, "amount": "2.50"})
+    >>> event_line({"eventId": 1, "eventTime": BEGIN_MS + DAY_MS + 61_000, "account": 7, "action": "pay", "payee": None, "amount": "2.50"})
     'day 2, 00:01:01   account 7, pay, amount 2.50'
     """
     day, rest = divmod((event["eventTime"] - BEGIN_MS) // 1_000, DAY_MS // 1_000)

@@ -199,6 +199,17 @@ def _name(node: ast.AST) -> str:
     name = getattr(node, "attr", "") or getattr(node, "id", "")
     return (
         ""
-        if name in ("shown", "join", "visible", "utc", "len", "quote", "map", "str", "self")
+        if name
+        in (
+            "short_json",
+            "join",
+            "escape_control_characters",
+            "utc_text",
+            "len",
+            "quote",
+            "map",
+            "str",
+            "self",
+        )
         else name.strip("_")
     )

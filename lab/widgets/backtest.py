@@ -35,7 +35,7 @@ ONE_ALERT = (
 def slider_step(low: float, high: float) -> Decimal:
     """A round step for a slider from `low` to `high`.
 
-    >>> step_of(0, 20_000_000), step_of(0, 50)
+    >>> slider_step(0, 20_000_000), slider_step(0, 50)
     (Decimal('1E+5'), Decimal('0.1'))
     """
     return Decimal(1).scaleb(math.floor(math.log10(max(high - low, 1e-6) / STEPS)))

@@ -53,7 +53,7 @@ class HasKeyGroups(Protocol):
 def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Where the cell of each key-group starts in the row of its task, which holds its key-groups in order.
 
-    >>> cells([0, 0, 1, 0], [10, 20, 5, 1])
+    >>> cell_starts([0, 0, 1, 0], [10, 20, 5, 1])
     [0, 10, 0, 30]
     """
     filled: dict[int, int] = {}
@@ -67,7 +67,7 @@ def cell_starts(partition: Sequence[int], sizes: Sequence[int]) -> list[int]:
 def count_stretches(before: Sequence[int], after: Sequence[int]) -> int:
     """How many stretches the new tasks read from the old tasks' files, which hold their key-groups in order.
 
-    >>> runs([0, 0, 1, 1], [0, 1, 1, 2]), runs([0, 1, 0, 1], [0, 1, 2, 3])
+    >>> count_stretches([0, 0, 1, 1], [0, 1, 1, 2]), count_stretches([0, 1, 0, 1], [0, 1, 2, 3])
     (4, 4)
     """
     in_files = sorted(zip(before, after), key=itemgetter(0))
@@ -77,7 +77,7 @@ def count_stretches(before: Sequence[int], after: Sequence[int]) -> int:
 def describe_rescale(p: int, q: int, move: Move, stretches: int, unit: str = "bytes") -> str:
     """The rescale in a line of text.
 
-    >>> said(3, 4, Move(6, 16, 41, 100, 30), 6)
+    >>> describe_rescale(3, 4, Move(6, 16, 41, 100, 30), 6)
     '3 → 4: 6 of 16 key-groups move, 41 % of the bytes. The new tasks read 6 stretches of the old files; the fullest task has 30 bytes, 1.20 × the average.'
     """
     if p == q:

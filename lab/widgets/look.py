@@ -26,7 +26,7 @@ class Fit(anywidget.AnyWidget):
 def sentence_html(text: str, kind: str = "") -> str:
     """A line of text for an `ipywidgets.HTML`, read aloud when it changes; `kind`: good, bad or neither.
 
-    >>> sentence("1 < 2", "good")
+    >>> sentence_html("1 < 2", "good")
     '<div class="lab-said good" role="status" aria-live="polite">1 &lt; 2</div>'
     """
     text = escape(escape_control_characters(text, keep="\n"))
@@ -36,7 +36,7 @@ def sentence_html(text: str, kind: str = "") -> str:
 def facts_html(values: Mapping[str, tuple[str, str]]) -> str:
     """Large figures over their names, for an `ipywidgets.HTML`: {name: (figure, meaning)}. They change often: not read aloud.
 
-    >>> facts({"lag": ("7", "events not evaluated yet")})
+    >>> facts_html({"lag": ("7", "events not evaluated yet")})
     '<div class="lab-facts"><div title="events not evaluated yet"><b>7</b><span>lag</span></div></div>'
     """
     cells = "".join(

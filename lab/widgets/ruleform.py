@@ -38,7 +38,7 @@ SYMBOLS = (">", ">=", "<", "<=", "=", "!=")
 class OrderedToggles(widgets.HBox):
     """Buttons that stay down, in the order in which they were pressed: `value`.
 
-    >>> picks = Picks("grouped by", "group by this field", ["payeeId", "beneficiaryId"])
+    >>> picks = OrderedToggles("grouped by", "group by this field", ["payeeId", "beneficiaryId"])
     >>> picks.buttons["beneficiaryId"].value = picks.buttons["payeeId"].value = True
     >>> picks.value
     ('beneficiaryId', 'payeeId')
@@ -317,7 +317,7 @@ def mark_errors(text: str, error: BadConditions) -> str:
     >>> try:
     ...     parse_when("action = login, country = KR", LOGINS)
     ... except BadConditions as error:
-    ...     print(marked("action = login, country = KR", error))
+    ...     print(mark_errors("action = login, country = KR", error))
     <p class="lab-marked">action = login<mark>,</mark> country = KR</p>
     """
     around = CONTEXT

@@ -22,7 +22,7 @@ class Escape(anywidget.AnyWidget):
 class DetailPanel(widgets.VBox):
     """Shows one of `details`, under a title; `closed(name)` is called for the one that was shown when it goes.
 
-    >>> side = Side({"Rules": widgets.VBox(), "Alerts": widgets.VBox()}, print)
+    >>> side = DetailPanel({"Rules": widgets.VBox(), "Alerts": widgets.VBox()}, print)
     >>> side.show("Rules", "Rule 3")
     >>> side.show("Alerts", "An alert")
     Rules

@@ -147,7 +147,7 @@ def losses_table(routes: Tallies) -> str:
 def short_number(number: int) -> str:
     """A number in at most four digits, and its unit.
 
-    >>> short(950), short(13_988), short(520_392), short(7_300_000_000)
+    >>> short_number(950), short_number(13_988), short_number(520_392), short_number(7_300_000_000)
     ('950', '14.0 k', '520 k', '7.30 G')
     """
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):

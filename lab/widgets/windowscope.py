@@ -35,7 +35,7 @@ LANE_HEIGHT = {"per event": 0.9, "sliding": 0.8, "tumbling": 0, "session": 0}
 def window_rows(windows: Sequence[Window]) -> list[int]:
     """A row for each window, from 0, so that windows of a row do not overlap; each takes the first that is free.
 
-    >>> rows_of([Window(0, 20, ()), Window(10, 30, ()), Window(20, 40, ())])
+    >>> window_rows([Window(0, 20, ()), Window(10, 30, ()), Window(20, 40, ())])
     [0, 1, 0]
     """
     ends: list[int] = []
@@ -50,7 +50,7 @@ def window_rows(windows: Sequence[Window]) -> list[int]:
 def describe_results(seen: dict[str, WindowResults]) -> str:
     """Describes which windows saw the fraud, and when.
 
-    >>> said(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
+    >>> describe_results(compare([Event(0, 5, 1), Event(90_000, 7, 2)], 120_000, 60_000, 60_000, limit=10))
     'tumbling: saw it 30 s after the event that crossed the limit; sliding: 30 s after; session: missed it; per event: at once.'
     """
     if all(what.delay_ms is None for what in seen.values()):
@@ -255,7 +255,7 @@ class WindowScope(widgets.VBox):
 def plot_time(ms: float) -> str:
     """UTC, as plotly's axes take it. As text: a browser's kernel cannot send other times to its page.
 
-    >>> clock(1_700_000_000_500)
+    >>> plot_time(1_700_000_000_500)
     '2023-11-14T22:13:20.500'
     """
     return datetime.fromtimestamp(ms / 1_000, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")

@@ -36,7 +36,8 @@ def test_what_is_solved_is_known_to_the_next_kernel_and_wrong_answers_leave_noth
     assert files(fresh) == [] and progress.solved_exercises() == set()
     lab.check("3.4", 864)
     found = subprocess.check_output(
-        [sys.executable, "-c", "from lab.teach.progress import solved; print(solved())"], text=True
+        [sys.executable, "-c", "from lab.teach.progress import solved_exercises; print(solved_exercises())"],
+        text=True,
     )
     assert found.strip() == "{'3.4'}" and files(fresh) == ["solved.jsonl"]
 

@@ -103,7 +103,7 @@ BAD = [
         json.dumps(GOOD | {name: 7})
         for name in ("learner", "name", "exercise", "state", "said", "answer", "replay")
     ),
-    json.dumps(GOOD | {"exercise": "10.2"}),
+    json.dumps(GOOD | {"exercise": "99.2"}),
     *(json.dumps(GOOD | {name: ["x"]}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: "\ud800"}) for name in ("learner", "name", "exercise", "state", "said")),
     *(json.dumps(GOOD | {name: ""}) for name in ("learner", "state")),

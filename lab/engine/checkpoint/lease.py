@@ -57,7 +57,7 @@ class Lease:
     >>> import tempfile
     >>> checkpoint = Durable(tempfile.mkdtemp())
     >>> with Lease(checkpoint) as lease:
-    ...     check(checkpoint, lease.name)
+    ...     check_lease(checkpoint, lease.name)
     ...     lease.name[:10]
     '000000000-'
     >>> with Lease(checkpoint) as lease:

@@ -156,7 +156,7 @@ def batch_fingerprint(end: Mapping) -> int:
     What a micro-batch gives is a function of that mark and of the batches before it, but for the times at which it ran.
 
     >>> mark = {"cut": 5, "at": 7, "events": {"0": 120}, "control": {"0": 60}, "ledger": ""}
-    >>> fingerprint(mark) == fingerprint(mark | {"at": 8}), fingerprint(mark) == fingerprint(mark | {"cut": 6})
+    >>> batch_fingerprint(mark) == batch_fingerprint(mark | {"at": 8}), batch_fingerprint(mark) == batch_fingerprint(mark | {"cut": 6})
     (True, False)
     """
     text = json.dumps([end["cut"], end["events"], end["control"]], sort_keys=True)

@@ -121,7 +121,7 @@ def _minor_units(column: pa.Array, per: int) -> tuple[pa.Array, np.ndarray]:
 def quote_json(texts: pa.Array) -> pa.Array:
     """Texts as JSON strings in ASCII.
 
-    >>> quoted(pa.array(["ip", 'a"b'])).to_pylist()
+    >>> quote_json(pa.array(["ip", 'a"b'])).to_pylist()
     ['"ip"', '"a\\\\"b"']
     """
     quote = pa.scalar('"', texts.type)

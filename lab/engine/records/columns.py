@@ -21,7 +21,7 @@ WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
 def narrow_integers(values: np.ndarray | pa.Array) -> tuple[pa.Array, int]:
     """An integer column in the fewest whole bytes: (values − base) as unsigned, and the base.
 
-    >>> narrow(np.arange(1_700_000_000_000, 1_700_000_000_300))[0].type
+    >>> narrow_integers(np.arange(1_700_000_000_000, 1_700_000_000_300))[0].type
     DataType(uint16)
     """
     array = pa.array(values)
@@ -122,7 +122,7 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
 def heard_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
     """A column HEARD; `newest`: event times.
 
-    >>> heard(np.array([5, 0]), 7).tolist()
+    >>> heard_column(np.array([5, 0]), 7).tolist()
     [5, 7]
     """
     return np.where(log_time > 0, log_time, newest)

@@ -91,7 +91,7 @@ class Feed(Protocol):
 def join_records(values: Sequence[bytes]) -> bytes:
     """Records as `Records.data` has them.
 
-    >>> one_a_line([b"a", b"b"]), one_a_line([b"a", b"b\\nc"])
+    >>> join_records([b"a", b"b"]), join_records([b"a", b"b\\nc"])
     (b'a\\nb', b'')
     """
     joined = b"\n".join(values)

@@ -325,7 +325,7 @@ def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
 def join_halves(high: int, low: int) -> int:
     """Two halves of 64 bits as one number.
 
-    >>> joined(-1, -5), joined(1, -1) == (1 << 65) - 1
+    >>> join_halves(-1, -5), join_halves(1, -1) == (1 << 65) - 1
     (-5, True)
     """
     return (high << 64) + low % (1 << 64)

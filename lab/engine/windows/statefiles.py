@@ -96,7 +96,7 @@ def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[
     Newest first, longest first, a file serves those of its key-groups for which no file chosen before covers its epochs.
 
     >>> merged, first, second = "000000001-000000000-00000-00003.arrow", *(f"00000000{n}-00000000{n}-00000-00003.arrow" for n in "01")
-    >>> files, idle = chosen([merged, first, second], 1, 0, 3)
+    >>> files, idle = choose_files([merged, first, second], 1, 0, 3)
     >>> [file.name for file in files], idle
     (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
     """
@@ -308,10 +308,10 @@ def files_to_merge(chain: Sequence[StateFile], events: int) -> tuple[int, int]:
 
     Events wait while a merge is written, so it is small, or no more than eight epochs like this one.
 
-    >>> merging([StateFile(n, n, 0, 3, events=5) for n in range(7)], 5)
+    >>> files_to_merge([StateFile(n, n, 0, 3, events=5) for n in range(7)], 5)
     (7, 1)
     >>> large = [StateFile(n, n, 0, 3, events=100_000) for n in range(7)]
-    >>> merging(large, 5), merging(large, 100_000)
+    >>> files_to_merge(large, 5), files_to_merge(large, 100_000)
     ((0, 0), (7, 1))
     """
     at_most = min(max(MERGED_AT_ONCE * events, EVENTS_FREE), EVENTS_AT_MOST)

@@ -14,7 +14,7 @@ OUTSIDE = (
 def join_names(names: Sequence[str]) -> str:
     """Names in a row.
 
-    >>> joined(["a", "b"])
+    >>> join_names(["a", "b"])
     'a, b'
     """
     return ", ".join(names)
