@@ -51,7 +51,9 @@ def page_layout() -> dict[str, Any]:
 
 def _aggregate(name: str) -> dict[str, Any]:
     row, running = AGGREGATES[name], aggregates.RUNNING[name]
-    reported = {"Decimal": "exact", "round_half_even": "rounded", "exact_square_root": "root"}[row.reported.__name__]
+    reported = {"Decimal": "exact", "round_half_even": "rounded", "exact_square_root": "root"}[
+        row.reported.__name__
+    ]
     return {
         "kind": running.kind,
         "lanes": running.lanes,
