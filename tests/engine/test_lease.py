@@ -32,7 +32,7 @@ held = lease.Lease(checkpoint)
 print(held.name, flush=True)
 while True:
     try:
-        lease.check(checkpoint, held.name)
+        lease.check_lease(checkpoint, held.name)
     except lease.Fenced as error:
         print(error, flush=True)
         break

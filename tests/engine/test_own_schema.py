@@ -1,6 +1,7 @@
 """The engine against the reference on events of one's own: text ids, ISO times, paths, booleans, and names that the engine uses too."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -64,7 +65,11 @@ def named(message: bytes) -> bytes:
             given[name] = [NAMES[field] for field in given[name]]
     if given.get("aggregateFieldName") in NAMES:
         given["aggregateFieldName"] = NAMES[given["aggregateFieldName"]]
-    if given.get("filter"):
+    for name in ("filter", "when", "where"):
+        if isinstance(given.get(name), str):
+            words = given[name].replace("action = login", "paid = false")
+            given[name] = re.sub(r"\w+", lambda word: NAMES.get(word[0], word[0]), words)
+    if isinstance(given.get("filter"), dict):
         given["filter"] = {NAMES[field]: values for field, values in given["filter"].items()}
         if "paid" in given["filter"]:
             values = given["filter"]["paid"]
