@@ -283,7 +283,7 @@ def _rules(commands) -> None:
     def add(options: argparse.Namespace) -> None:
         rules = control.read_rules_argument(options.rule)
         if options.store:
-            rulestorecli.stored().add(rulestorecli.open_rule_store(options), rules, options.timeout)
+            rulestorecli.stored().store_rules(rulestorecli.open_rule_store(options), rules, options.timeout)
         else:
             control.send_rules(target_from_options(options), rules, options.timeout, options.first_alert)
 
@@ -296,7 +296,7 @@ def _rules(commands) -> None:
 
         def change(options: argparse.Namespace, state: str = state) -> None:
             if options.store:
-                rulestorecli.stored().change(
+                rulestorecli.stored().change_rule_state(
                     rulestorecli.open_rule_store(options), options.rule_id, state, options.timeout
                 )
             else:
@@ -308,7 +308,7 @@ def _rules(commands) -> None:
 
     def show(options: argparse.Namespace) -> None:
         if options.store:
-            rulestorecli.stored().show(rulestorecli.open_rule_store(options))
+            rulestorecli.stored().print_stored_rules(rulestorecli.open_rule_store(options))
         else:
             control.print_rules(target_from_options(options))
 
@@ -317,7 +317,7 @@ def _rules(commands) -> None:
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
-        rulestorecli.stored().history(rulestorecli.open_rule_store(options), options.rule_id)
+        rulestorecli.stored().print_history(rulestorecli.open_rule_store(options), options.rule_id)
 
     command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")

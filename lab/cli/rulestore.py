@@ -53,7 +53,7 @@ def _cdc(commands) -> None:
     command = add_command(
         group,
         "run",
-        lambda options: stored().run(options.store, target_from_options(options)),
+        lambda options: stored().run_capture(options.store, target_from_options(options)),
         "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
@@ -70,14 +70,14 @@ If it is stopped or killed and started again, it continues where it was; each ch
     command = add_command(
         group,
         "status",
-        lambda options: stored().status(open_rule_store(options)),
+        lambda options: stored().print_capture_status(open_rule_store(options)),
         "show how far each control log is, and what is waiting",
     )
     add_store_option(command, required=True)
     command = add_command(
         group,
         "forget",
-        lambda options: stored().forget(open_rule_store(options), options.place),
+        lambda options: stored().forget_capture(open_rule_store(options), options.place),
         "stop keeping changes for a control log that is no longer used",
     )
     command.add_argument("place", help="the control log, as `lab cdc status` names it")
