@@ -299,7 +299,7 @@ def installed() -> Iterator[None]:
             *filelogs.PLACES,
             # the same again and again, in a world of few rules
             (rules, "parse_message", lru_cache(rules.parse_message)),
-            (arrays, "numbers", _remembered(arrays.number_rules)),
+            (arrays, "number_rules", _remembered(arrays.number_rules)),
         ):
             stack.enter_context(patch.object(place, name, by))
         yield
