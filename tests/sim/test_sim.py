@@ -6,7 +6,7 @@ from tests.sim.history import random_history
 from tests.sim.many import outcomes, planted
 
 HISTORIES = 60
-SOON = 250
+SOON = 400
 
 
 def test_whatever_happens_the_engine_gives_what_the_reference_gives():
