@@ -69,7 +69,7 @@ SMALLER = {
         "for operator, words in": "java.__exit__(None, None, None)\nfor operator, words in",
     },
     "06-making-it-fast": {
-        "payments(300_000)": "payments(60_000)",
+        "payment_lines(300_000)": "payment_lines(60_000)",
         "lines[:1_500], rule, per_batch=500": "lines[:300], rule, per_batch=100",
         "lines[:60_000], rule, per_batch=20_000": "lines[:12_000], rule, per_batch=4_000",
         "lines, rule, per_batch=100_000": "lines, rule, per_batch=20_000",
