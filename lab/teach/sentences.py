@@ -26,6 +26,18 @@ WITH_WORDS = {
     "HELP",
     "LOOKS",
 }  # tables, said key by key
+# what stands around a value in an f-string, and does not name it
+AROUND_VALUES = {
+    "short_json",
+    "join",
+    "escape_control_characters",
+    "utc_text",
+    "len",
+    "quote",
+    "map",
+    "str",
+    "self",
+}
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
 OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledgements and dead letters
     *(
@@ -197,19 +209,4 @@ def _template(node: ast.JoinedStr) -> str:
 
 def _name(node: ast.AST) -> str:
     name = getattr(node, "attr", "") or getattr(node, "id", "")
-    return (
-        ""
-        if name
-        in (
-            "short_json",
-            "join",
-            "escape_control_characters",
-            "utc_text",
-            "len",
-            "quote",
-            "map",
-            "str",
-            "self",
-        )
-        else name.strip("_")
-    )
+    return "" if name in AROUND_VALUES else name.strip("_")

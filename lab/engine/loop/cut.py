@@ -71,9 +71,8 @@ class Planner:
 
     def looks(self, start: Mark) -> int | None:
         """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
-        rules = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)[
-            0
-        ].book.rules.values()
+        before, *_ = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
+        rules = before.book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 

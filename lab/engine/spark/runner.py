@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shorter
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
-PAUSE_S, REST_S = (
-    0.003,
-    0.02,
-)  # records gather before a cut; how long the loop waits for some before it looks whether to stop
+PAUSE_S = 0.003  # records gather before a cut
+REST_S = 0.02  # the loop waits so long for some before it looks whether to stop
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
 
