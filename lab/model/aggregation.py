@@ -164,7 +164,7 @@ class Condition:
             return limit
         times = "" if self.limit == 1 else f"{limit} × "
         divided = f" ÷ {self.divided_by}" if self.divided_by > 1 else ""
-        plus = f" {'+' if self.plus > 0 else '-'} {plain_text(abs(self.plus))}" if self.plus else ""
+        plus = f" {'+' if self.plus > 0 else '-'} {plain_text(self.plus.copy_abs())}" if self.plus else ""
         return f"{times}{self.limit_of.describe()}{divided}{plus}"
 
 

@@ -48,7 +48,10 @@ def canonical_filter(when: When) -> Filter:
 
 def _in_order(when: When) -> When:
     if isinstance(when, AllOf | AnyOf):
-        distinct = {when_text(part): part for part in map(_in_order, when.parts)}
+        parts = (_in_order(part) for part in when.parts)
+        # one of which only a part of the same kind is left joins its parts to these before they are put in order
+        flat = (each for part in parts for each in (part.parts if isinstance(part, type(when)) else (part,)))
+        distinct = {when_text(part): part for part in flat}
         return join_conditions(type(when), (distinct[text] for text in sorted(distinct)))
     if isinstance(when.operand, tuple) and len(when.operand) == 1 and not are_networks(when.operand):
         return replace(when, operator=ONE_OF[when.operator], operand=when.operand[0])

@@ -28,7 +28,9 @@ function canonical(when) {
 function inOrder(when) {
   const how = when.all ? "all" : "any";
   if (when[how]) {
-    const distinct = new Map(when[how].map(inOrder).map((part) => [whenText(part), part]));
+    // one of which only a part of the same kind is left joins its parts to these before they are put in order
+    const flat = when[how].map(inOrder).flatMap((part) => part[how] ?? [part]);
+    const distinct = new Map(flat.map((part) => [whenText(part), part]));
     return joinedParts(how, [...distinct].sort(([one], [other]) => byCodePoint(one, other)).map(([, part]) => part));
   }
   return when.operand?.values?.length === 1 ? { ...when, operator: when.operator === "in" ? "=" : "!=", operand: when.operand.values[0] } : when;

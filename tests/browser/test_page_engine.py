@@ -7,18 +7,22 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lab.engine.compiled import layout, window
 from lab.engine.windows.store import RouteStore
+from lab.model.filters import canonical_filter, filter_text
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, Schema
+from lab.model.when import when_text
+from lab.model.whenreader import parse_when
 from lab.page import loop
 from lab.page.wasm import module
 from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT
+from tests.model.test_when import conditions
 from tests.strategies import logs, rules
 
 pytestmark = pytest.mark.browser
@@ -192,6 +196,19 @@ def suppressed_by_rule(reference: Reference) -> dict[str, int]:
     for version, count in reference.suppressed.items():
         by_rule[version.partition(".")[0]] += count
     return by_rule
+
+
+@settings(many, max_examples=5)
+@given(st.lists(conditions(), min_size=10, max_size=30))
+@example(
+    [parse_when("country != KR and ((action != a and userId > 1) or (userId > 1 and action != a))", LOGINS)]
+)
+def test_a_filter_has_the_same_order_of_parts(opened, whens):
+    found = opened.evaluate(
+        "([schema, texts]) => texts.map((text) => whenText(canonical(readWhen(text, schemaOf(schema), Infinity))))",
+        [LOGINS.to_dict(), [when_text(when) for when in whens]],
+    )
+    assert found == [filter_text(canonical_filter(when)) for when in whens]
 
 
 def test_logins_are_judged_as_by_the_reference(opened):

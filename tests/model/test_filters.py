@@ -150,6 +150,12 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_what_would_be_right(t
         ("action = a and (amount > 5 or ip is null)", "(ip is null or amount > 5) and action in (a)"),
         ("country not in (KR)", "country != KR"),
         ("country in (KR, CN) and action = a", "action = a and country in (CN, KR, KR)"),
+        ("userId > 1 and (country = KR and ip is null)", "country = KR and ip is null and userId > 1"),
+        # of the two in brackets, which are the same, one is left: then nothing is in brackets
+        (
+            "country != KR and ((action != a and userId > 1) or (userId > 1 and action != a))",
+            "action != a and country != KR and userId > 1",
+        ),
     ],
 )
 def test_what_differs_only_in_the_order_of_its_parts_is_one_filter_and_shares_a_route(one, other):

@@ -131,6 +131,10 @@ def test_a_limit_is_another_aggregate_and_something_more_exactly():
     assert [(alert.event_id, alert.limit) for alert in alerts(message, events)] == [(2, Decimal(25))]
     said = parse_message(message, LOGINS).rule
     assert "MAX(amount) per userId over 10 min > MIN(amount) over 10 min + 5" == said.describe()
+    long = rule(
+        **SUM | largest | {"limit": 1, "limitOf": lowest | {"plus": "-123456789012345678901234.000000000001"}}
+    )
+    assert parse_message(long, LOGINS).rule.describe().endswith(" - 123456789012345678901234.000000000001")
     half = lowest | {"plus": "-0.000000000001", "dividedBy": 2}
     message = rule(**SUM | largest | {"limitOperatorType": "<=", "limit": 2, "limitOf": half})
     assert ids(message, [{"at": 0, "amount": 5}]) == []

@@ -200,7 +200,7 @@ def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
     >>> plus_columns(Decimal("-0.5"), 1)[:4]
     (-1, 658067456, 1164, 0)
     """
-    whole = int(abs(plus).scaleb(PLACES + scale, Context(prec=100)))
+    whole = int(plus.copy_abs().scaleb(PLACES + scale, Context(prec=100)))
     limbs = tuple(whole >> 32 * limb & LOW_BITS for limb in range(layout.PLUS_LIMBS))
     return ((plus > 0) - (plus < 0), *limbs)
 
