@@ -298,11 +298,11 @@ def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
 
     held = RouteStore(tmp_path / "a", schema, route, [], rules, 1)
     for again in range(3):
-        fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 1000, 0)
+        fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 0)
         before = again > 0
         assert fates.tolist() == [2 * before] * events + [2, 2]
         assert held.arrays["size"][layout.TWINS] == (events if events > 64 else 0)
         if again == 0:
             held._make_room(events=5_000)
         else:
-            held.compact(1000)
+            held.compact()

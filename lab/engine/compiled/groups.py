@@ -312,9 +312,9 @@ def load(store, batch, seq, reach):
 
 
 @bare
-def load_resets(store, key, key_group, rule_id, seq, rows):
+def load_resets(store, key, key_group, rule_id, seq):
     """Restores where rules were reset, for the groups that still hold events."""
-    for row in rows:
+    for row in range(len(key)):
         groups = store.size[GROUPS]
         g = group_of(store, key_group[row], key, row)
         if g < groups:
@@ -324,12 +324,8 @@ def load_resets(store, key, key_group, rule_id, seq, rows):
 @bare
 def index_groups(store):
     """Fills the hash table of groups, after its size changed."""
-    last = len(store.table) - 1
     for g in range(store.size[GROUPS]):
-        place = np.int64(key_hash(store, store.group[:, KEY:], g) & np.uint64(last))
-        while store.table[place] != NOTHING:
-            place = (place + 1) & last
-        store.table[place] = g
+        store.table[group_place(store, store.group[:, KEY:], g)] = g
 
 
 @bare

@@ -138,7 +138,7 @@ class WindowState:
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
             mine = np.flatnonzero(known == resets["joined"])
             resets = {name: take_rows(values, mine) for name, values in resets.items()}
-        store.load(events, resets, {}, self.windows.late_ms)
+        store.load(events, resets)
 
     def _save(self) -> None:
         """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
@@ -185,7 +185,7 @@ class WindowState:
         def export(number: int) -> tuple[int, Columns, Columns]:
             store = self.windows.stores[number]
             assert store.last_seq < end, "a store has no event of a later epoch than its state file"
-            events, resets = store.export(start, end, self.windows.late_ms)
+            events, resets = store.export(start, end)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 
