@@ -21,7 +21,7 @@ from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_r
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
-from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
+from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named_files
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, key_groups_of, mixed
@@ -133,8 +133,8 @@ class Reader:
                     raise
 
     def _read(self, checkpoint: Path | str, done: int) -> None:
-        names = filter(None, map(NAME.fullmatch, self.files.folder.names()))
-        merged = any(int(name[2]) <= self.epoch < int(name[1]) <= done for name in names)
+        files = named_files(self.files.folder.names())
+        merged = any(file.first <= self.epoch < file.last <= done for file in files)
         if self.epoch > done or merged:
             why = "was not saved yet" if self.epoch > done else "has been merged with later ones"
             raise ValueError(f"checkpoint {checkpoint}: epoch {self.epoch} {why}; the last one is {done}")

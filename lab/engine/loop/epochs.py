@@ -64,6 +64,14 @@ class Epoch:
         self.carry_out(self.cuts.add(end), frozenset())
         return True
 
+    def repeat(self) -> None:
+        """Carries out the cuts that earlier attempts left."""
+        taken = list(self.cuts.taken)
+        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
+        for cut in taken:
+            self.carry_out(cut, again)
+        self._resumed = now_ms()
+
     def carry_out(self, cut: Cut, again: Again) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.works(cut.begin, cut.end)
@@ -90,11 +98,7 @@ def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[
     state = task_windows(job, 0)
     with state.epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
-        taken = list(cuts.taken)
-        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
-        for cut in taken:
-            running.carry_out(cut, again)
-        running._resumed = now_ms()
+        running.repeat()
         yield running
         cuts.end()
     cuts.saved()

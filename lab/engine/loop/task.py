@@ -82,12 +82,9 @@ def evaluate_task_share(
     job: Job, task: int, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
 ) -> TaskOutput:
     """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
-    if job.lease:
-        lease.check_lease(job.folder, job.lease)
-    state, rules = (
-        task_windows(job, task),
-        ledger.load_ledger(job.folder, work.before, job.settings.schema)[0],
-    )
+    lease.check_lease(job.folder, job.lease)
+    state = task_windows(job, task)
+    rules = ledger.load_ledger(job.folder, work.before, job.settings.schema)[0]
     with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = answered(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)
