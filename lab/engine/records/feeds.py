@@ -141,6 +141,30 @@ class FileRecords:
         return [self.log.place(self.start + int(starts[line])) for line in lines]
 
 
+@dataclass(frozen=True)
+class PartitionRecords:
+    """A run of records of one partition."""
+
+    topic: str
+    source: int
+    offsets: Sequence[int]
+    values: Sequence[bytes]
+    log_time: np.ndarray
+
+    @property
+    def data(self) -> bytes:
+        """One record a line, as far as that is possible; else nothing."""
+        return join_records(self.values)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(place, value) of each record."""
+        return zip(self.places(range(len(self.values))), self.values, strict=True)
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Topic, partition and offset of some records, counted from 0."""
+        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
+
+
 class FileFeed(Feed):
     """A file log: one source, numbered 0."""
 

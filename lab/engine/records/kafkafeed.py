@@ -2,16 +2,15 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import Feed, LogLost, Positions, join_records
+from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 from lab.logs.cluster import Cluster
 from lab.logs.partitions import Partitions, Reader, topic_ends
 from lab.model.times import now_ms
@@ -20,30 +19,6 @@ GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
 COMMIT_S = 1.0
 AT_ONCE = 20_000  # records that are decoded at once
-
-
-@dataclass(frozen=True)
-class PolledRecords:
-    """Records of one partition, in order."""
-
-    topic: str
-    source: int
-    offsets: list[int]
-    values: list[bytes]
-    log_time: np.ndarray
-
-    @property
-    def data(self) -> bytes:
-        """One record a line, as far as that is possible; else nothing."""
-        return join_records(self.values)
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(place, value) of each record."""
-        return zip(self.places(range(len(self.values))), self.values, strict=True)
-
-    def places(self, lines: Sequence[int]) -> list[str]:
-        """Topic, partition and offset of some records, counted from 0."""
-        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
 
 
 class KafkaFeed(Feed):
@@ -96,15 +71,15 @@ class KafkaFeed(Feed):
     def cut(self, source: int, start: int, end: int, records: int) -> int:
         return min(end, start + max(records, 1))
 
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PolledRecords]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         newest = dict.fromkeys(ranges, floor)
         came: defaultdict[int, tuple[list[int], list[bytes], list[int]]] = defaultdict(lambda: ([], [], []))
 
-        def polled(source: int) -> PolledRecords:
+        def polled(source: int) -> PartitionRecords:
             offsets, values, logged = came.pop(source)
             times = np.maximum.accumulate(np.maximum(logged, newest[source]))
             newest[source] = int(times[-1])
-            return PolledRecords(self.topic, source, offsets, values, times)
+            return PartitionRecords(self.topic, source, offsets, values, times)
 
         for source, messages in self._messages(ranges):
             offsets, values, logged = came[source]
