@@ -134,7 +134,7 @@ def main(site: Path) -> None:
     (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
     (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
     _run(
-        _tool("jupyter"),
+        ROOT / "build" / "tools" / "bin" / "jupyter",
         "lite",
         "build",
         "--contents",
@@ -284,10 +284,6 @@ def _settings(names: list[str]) -> dict:
     kernel = {"disablePyPIFallback": True, "loadPyodideOptions": {"packages": names}}
     data = {"appName": "Rules lab", "exposeAppInBrowser": True, "litePluginSettings": {KERNEL: kernel}}
     return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
-
-
-def _tool(name: str) -> str:
-    return str(ROOT / "build" / "tools" / "bin" / name)
 
 
 def _run(*command: str | Path, cwd: Path | None = None) -> None:
