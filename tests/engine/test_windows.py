@@ -147,9 +147,12 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
         stages.batch(COUNTED[:2])
         before = stages.mark
         stages.batch(COUNTED[2:3])
-        with Worker(), patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt):
-            with pytest.raises(KeyboardInterrupt):
-                stages.run(before, stages.mark)
+        with (
+            Worker(),
+            patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            stages.run(before, stages.mark)
         with Worker():
             stages.batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
