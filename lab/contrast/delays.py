@@ -22,6 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lab.apps.run import raise_if_ended
 from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.contrast.windows import Event, compare, crossing
@@ -118,7 +119,8 @@ def race_sliding(
         )  # on a busy machine results come batches later
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
         player.stop()
-        _raise_if_ended([query, engine.query])
+        raise_if_ended(query)
+        raise_if_ended(engine.query)
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, logs.log("alerts").read()):
             group: Any = dict(alert.group or ())
@@ -172,17 +174,12 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
     """Waits until the query's micro-batches and the engine's cuts are short."""
     give_up = time.monotonic() + WARM_UP_S
     while time.monotonic() < give_up:
-        _raise_if_ended([query, engine])
+        raise_if_ended(query)
+        raise_if_ended(engine)
         cuts = len(logs.log("stats").newest(NEWEST_KIB))
         if min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES:
             return
         time.sleep(0.2)
-
-
-def _raise_if_ended(queries: Sequence[StreamingQuery]) -> None:
-    for query in queries:
-        if not query.isActive:
-            raise query.exception() or RuntimeError("a query ended by itself")
 
 
 def _plant(player: Player, seconds: float) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lab.apps.report import Report
-from lab.apps.run import raise_if_failed
+from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
@@ -116,7 +116,7 @@ class _Watch:
         self._unanswered.update(self._logs.log("control").publish([message], [""]))
 
     def read(self) -> None:
-        raise_if_failed(self._engine)
+        raise_if_ended(self._engine.query)
         for ack in map(json.loads, self._acks.read()):
             self._unanswered.discard(ack["place"])
             self.answers.append(Answer(ack["logTime"], now_ms(), ack))

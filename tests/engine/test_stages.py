@@ -13,6 +13,7 @@ from lab.engine.loop.stages import Entry, Stages
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
+from lab.model.rules import rule_message
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
 from tests.strategies import MINUTE, PAIRS, cuts, logs
@@ -92,15 +93,8 @@ def login(event_id: int, seconds: int, user: int = 1) -> Entry:
 
 
 def count_rule(operator: str, limit: int, window: str) -> Entry:
-    rule = {
-        "ruleId": 1,
-        "ruleState": "ACTIVE",
-        "groupingKeyNames": ["userId"],
-        "aggregatorFunctionType": "COUNT",
-    }
-    return "control", json.dumps(
-        rule | {"limitOperatorType": operator, "limit": limit, "window": window}
-    ).encode()
+    rule = rule_message(1, ["userId"], None, "COUNT", operator, limit, window)
+    return "control", json.dumps(rule).encode()
 
 
 @pytest.mark.parametrize("lose_memory", [False, True])
