@@ -63,7 +63,7 @@ def rule_message(
     field: str | None,
     function: str,
     operator: str,
-    limit: float,
+    limit: float | str,
     window: str,
     **more: Any,
 ) -> dict[str, Any]:
