@@ -8,9 +8,10 @@ import pytest
 
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.waits import OPEN
 from lab.engine.loop.stages import Stages
 from lab.engine.loop.task import task_windows
-from lab.engine.windows.waits import OPEN, Waits
+from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
@@ -20,11 +21,10 @@ from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
 class Clocked(Stages):
     """Stages whose log has the time that it is told."""
 
-    def __init__(self, settings: Settings):
-        super().__init__(settings)
-        self.now = T0
-        self._clock["clock"] = lambda: self.now
-        self._begin()
+    now = T0
+
+    def _clock(self) -> int:
+        return self.now
 
     def log(self, log: str, line: bytes, at: int) -> None:
         self.now = at + 1
@@ -96,3 +96,14 @@ def test_what_has_ended_takes_no_room(tmp_path):
         assert isinstance(waits, Waits)
         assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
         assert len(waits.arrays.entry) <= 2048
+
+
+def test_the_stats_log_counts_the_memory_of_what_is_awaited():
+    with Clocked(Settings(LOGINS)) as stages:
+        stages.log("control", ORDER, T0)
+        stages.log("events", event(1, 5), T0 + 10)
+        windows = task_windows(stages.job, 0).windows
+        stores = sum(store.bytes for store in windows.stores.values())
+        waits = sum(waits.bytes for waits in windows.awaiting)
+        assert waits > 0
+        assert json.loads(stages.out["stats"][-1])["memoryBytes"] == stores + waits

@@ -42,12 +42,16 @@ class Stages:
         self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
-        clock = {} if logs else {"clock": lambda: self._log_time + 1}
+        clock = {} if logs else {"clock": self._clock}
         start = f"{id(self)}-{next(_starts)}"
         self.job = Job(settings, self.logs, str(self.folder / "checkpoint"), start)
         events, control = (FileFeed(self.logs.path(name), **clock) for name in READ)
         self.planner = Planner(events, control, self.job.folder, settings)
         self.mark: Mark = self.planner.initial()
+
+    def _clock(self) -> int:
+        """Of logs of its own."""
+        return self._log_time + 1
 
     def __enter__(self) -> Self:
         return self

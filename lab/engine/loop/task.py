@@ -73,7 +73,8 @@ def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: Window
         del output["acks"]
     if stats.counts or state.low == 0:
         head = {"batch": number, "keyGroups": [state.low, state.high]}
-        line = stats.line(head, state.windows.stores.values(), state.chain)
+        windows = state.windows
+        line = stats.line(head, windows.stores.values(), windows.awaiting, state.chain)
         output["stats"] = [str(state.low)], [line]
     return {log: lines for log, lines in output.items() if lines[1]}
 
