@@ -64,7 +64,7 @@ def alert_lines(
         aggregates, of_rule[2] = _of_conditions(store, values, first, mine, aggregates, of_rule[2])
     event_time, log_time = (pa.array(columns[name][alerts[:, layout.ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)
-    event_id, json_id = _ids(store, columns, alerts[:, layout.ROW])
+    event_id, json_id = event_ids(store, columns, alerts[:, layout.ROW])
     keys, hashes, groups = _groups(store, columns, alerts, rules, which)
     live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
@@ -86,7 +86,7 @@ def withdrawn_lines(
         return [], []
     texts, groups = group_texts(store, columns, store.route.keys, rows)
     keys = [cut_key(text) for text in texts.to_pylist()]
-    ids, times, logged = json_ids(store, columns, rows), columns["time"][rows], columns[LOG_TIME][rows]
+    ids, times, logged = event_ids(store, columns, rows)[1], columns["time"][rows], columns[LOG_TIME][rows]
     lines = [
         f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
         + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
@@ -152,10 +152,10 @@ def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) ->
     if row is None or of is None:
         return None
     scale = measure_scale(of, store.schema)
-    high, low, part, parts = row[layout.HIGH_PART :].tolist()
+    measure = row[layout.HIGH_PART :].tolist()
     if AGGREGATES[of.function].reported is Decimal:
-        return Decimal(join_halves(high, low)).scaleb(-scale, Context(prec=100))
-    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale
+        return Decimal(join_halves(*measure[:2])).scaleb(-scale, Context(prec=100))
+    return _fraction(measure, scale)
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -167,12 +167,7 @@ def _text(values: pa.Array) -> pa.Array:
     return values.cast(TEXT)
 
 
-def json_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> pa.Array:
-    """The ids of events as JSON."""
-    return _ids(store, columns, rows)[1]
-
-
-def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
+def event_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
     schema = store.schema
     if schema.numeric_id:
@@ -294,9 +289,8 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     bound = SAFE // factor
     safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
     if aggregate.reported is not round_half_even or scale > PLACES or not safe.all():
-        return pa.array(
-            [plain_text(aggregate.reported(value)) for value in exact_measures(alerts, scale)], TEXT
-        )
+        fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
+        return pa.array([plain_text(aggregate.reported(value)) for value in fractions], TEXT)
     whole, rest = np.divmod(part * factor, parts)
     whole += low * factor
     whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
@@ -321,7 +315,7 @@ def join_halves(high: int, low: int) -> int:
     return (high << 64) + low % (1 << 64)
 
 
-def exact_measures(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
-    """The measures of alerts."""
-    for high, low, part, parts in alerts[:, layout.HIGH_PART :].tolist():
-        yield (join_halves(high, low) + Fraction(part, parts)) / 10**scale
+def _fraction(measure: list[int], scale: int) -> Fraction:
+    """What the columns of an alert from HIGH_PART on say."""
+    high, low, part, parts = measure
+    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale

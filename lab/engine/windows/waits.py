@@ -13,7 +13,7 @@ from lab.engine.compiled import waits as loop
 from lab.engine.compiled.layout import NOTHING
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import event_texts, group_texts, json_ids
+from lab.engine.windows.alertlines import event_ids, event_texts, group_texts
 from lab.engine.windows.arrays import power_of_two
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import Alert
@@ -211,7 +211,7 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
-    ids = empty if store.schema.numeric_id else json_ids(store, columns, rows)
+    ids = empty if store.schema.numeric_id else event_ids(store, columns, rows)[1]
     told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
     return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 
