@@ -12,9 +12,8 @@ from lab.model.schema import LOGINS
 
 MINUTE = 60_000
 PAIRS = replace(LOGINS, name="pairs", id_fields=("country", "eventId"))  # the same events under another id
-RETURNS = replace(
-    LOGINS, name="returns", taken_back="action = returned"
-)  # the same events, some of which take back others
+# the same events, some of which take back others
+RETURNS = replace(LOGINS, name="returns", taken_back="action = returned")
 KEYS = (
     *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
     ["ip", "country"],

@@ -96,9 +96,8 @@ def race_sliding(
     >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
     1000
     """
-    outs: dict[int, dict[Key, int]] = {
-        slide: {} for slide in (0, *slides_ms)
-    }  # 0: the engine; pair -> when it was out
+    # 0: the engine; pair -> when it was out
+    outs: dict[int, dict[Key, int]] = {slide: {} for slide in (0, *slides_ms)}
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
         logs = FileLogs(Path(name, "logs"))
         logs.create()
@@ -114,9 +113,8 @@ def race_sliding(
         player.start()
         _warm_up(query, engine.query, logs)
         _plant(player, seconds)
-        slow_ms = min(
-            SLOW_BATCHES * _batch_ms(query), SLOW_MS
-        )  # on a busy machine results come batches later
+        # on a busy machine results come batches later
+        slow_ms = min(SLOW_BATCHES * _batch_ms(query), SLOW_MS)
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
         player.stop()
         raise_if_ended(query)

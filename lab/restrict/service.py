@@ -138,9 +138,8 @@ def web_service(
     """The web service for a started enforcer. It answers clients that have one of the tokens."""
     app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Limits, tokens=tokens, rate=rate, connections=connections or Connections())
-    app.add_middleware(
-        TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]
-    )  # pages of other sites cannot ask
+    # pages of other sites cannot ask
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
 
     @app.post("/may")
     async def may(request: Request) -> JSONResponse:

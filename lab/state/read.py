@@ -162,9 +162,8 @@ def _not_taken_back(rows: pa.Table) -> pa.Table:
     """The events among a route's rows; some rows take back the event before with their key, time and id."""
     if STATE not in rows.column_names:
         return rows
-    rows = rows.sort_by(
-        "seq"
-    )  # of a group it is the order of arrival; of groups of different tasks it means nothing
+    # of a group it is the order of arrival; of groups of different tasks it means nothing
+    rows = rows.sort_by("seq")
     same = [name for name in rows.column_names if name in ("time", "id") or name.startswith("key:")]
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     last = numbered.group_by(same).aggregate([("row", "max")])["row_max"].combine_chunks()

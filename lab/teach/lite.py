@@ -117,10 +117,8 @@ $links
 def main(site: Path) -> None:
     """Builds the site, and says how large it is."""
     parts = site.with_name(f"{site.name}-parts")
-    for folder in (
-        site,
-        parts / "site",
-    ):  # into a folder that is not empty, JupyterLite writes the address of a host
+    # into a folder that is not empty, JupyterLite writes the address of a host
+    for folder in (site, parts / "site"):
         shutil.rmtree(folder, ignore_errors=True)
     pyodide = parts / "site" / "static" / "pyodide"
     pyodide.mkdir(parents=True)

@@ -15,17 +15,8 @@ from lab.model.language import PLACEHOLDER
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
-WITH_WORDS = {
-    "PANELS",
-    "BURSTS",
-    "KINDS",
-    "UNITS",
-    "STAGES",
-    "STEPS",
-    "BUTTONS",
-    "HELP",
-    "LOOKS",
-}  # tables, said key by key
+# tables, said key by key
+WITH_WORDS = {"PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"}
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
     "short_json",
@@ -70,11 +61,8 @@ PARTS = (  # what these modules put together out of values
     *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "text"),
     *("attribute", "schema", "name"),
     *("{part}, 1 to {count} characters", "expected without the current event"),
-    *(
-        "{problem}: line {line} column {column} (char {place})",
-        "Expecting value",
-        "Extra data",
-    ),  # Python's, of JSON
+    # Python's, of JSON
+    *("{problem}: line {line} column {column} (char {place})", "Expecting value", "Extra data"),
     *(
         "Expecting property name enclosed in double quotes",
         "Expecting ',' delimiter",

@@ -197,10 +197,8 @@ class RuleDesk(Part):
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
         ids = self.schema.id_fields
-        roles = (
-            self.schema.time_field,
-            ids[-1],
-        )  # of several fields that are the id, the others are as a device and its number
+        # of several fields that are the id, the others are as a device and its number
+        roles = (self.schema.time_field, ids[-1])
         kinds = ("long", "string", "boolean")
         keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
         message = rule_message(self._free_id(), keys[:1], None, "COUNT", ">", 10, "1m")

@@ -144,13 +144,8 @@ def same_window_rules(window: str) -> list[str]:
     return [rule(number, keys, window, 10**6) for number, keys in enumerate((PAIR, PAYEE, BENEFICIARY), 1)]
 
 
-FUNCTIONS = {
-    "SUM": 500,
-    "AVG": 19.99,
-    "MIN": 5.01,
-    "MAX": 19.99,
-    "COUNT": 20,
-}  # and limits that are rarely reached
+# and limits that are rarely reached
+FUNCTIONS = {"SUM": 500, "AVG": 19.99, "MIN": 5.01, "MAX": 19.99, "COUNT": 20}
 
 
 def hundred_rules() -> list[str]:

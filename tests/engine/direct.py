@@ -52,9 +52,8 @@ class Direct:
         self.book = RuleBook(schema)
         self.stores: dict[Route, RouteStore] = {}
         self.since: dict[Route, dict[int, int]] = {}
-        self.joined: dict[
-            int, tuple[Route, int]
-        ] = {}  # rule id -> its route, and a number of its own for when it joined
+        # rule id -> its route, and a number of its own for when it joined
+        self.joined: dict[int, tuple[Route, int]] = {}
         self.joinings = 0
         self.waiting: list[dict[str, Value]] = []
         self.seq, self.files = 0, 0

@@ -17,13 +17,8 @@ from lab.engine.compiled.layout import NOTHING, bare
 
 # columns of Arrays.entry; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
-OPEN, MARK, LIVE, GONE, LEFT = (
-    1,
-    2,
-    4,
-    8,
-    16,
-)  # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
+# LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
+OPEN, MARK, LIVE, GONE, LEFT = 1, 2, 4, 8, 16
 ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(5)  # places in Arrays.size; no entry before FIRST_OPEN is OPEN
 STORED_LATE = 1  # the fates up to this one are those of stored events
 TAKEN_BACK, WITHDRAWN = 4, 6  # the fates of records that took an event back

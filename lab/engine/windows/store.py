@@ -95,9 +95,8 @@ class RouteStore(StoreArrays):
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         if self.schema.taken_back:
-            state = columns.get(
-                STATE, layout.COUNTS
-            )  # what was held before events could be taken back has none
+            # what was held before events could be taken back has none
+            state = columns.get(STATE, layout.COUNTS)
             value[:, 0] = pc.fill_null(state, layout.COUNTS) if isinstance(state, pa.Array) else state
         key = self.key(columns, rows)
         time, event_id, key_group = (writable_int64(columns[name]) for name in ("time", "id", "keyGroup"))

@@ -152,9 +152,8 @@ class WindowState:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first for file in merged)
-        if (
-            self.windows.forgot
-        ):  # hides every file from before, also those of other tasks that no chain has any more
+        # hides every file from before, also those of other tasks that no chain has any more
+        if self.windows.forgot:
             first = 0
         self.chain = [
             *self.chain[: len(self.chain) - taken],
