@@ -252,10 +252,7 @@ def run(seconds: int, rate: int) -> None:
 def _play(engine, producer: Producer, show: DemoDisplay, stopped: Event, seconds: int) -> None:
     """Shows what comes while the stream lasts; adds a rule half way and pauses one later."""
     started = time.monotonic()
-    plan = [
-        (seconds / 2, new_rule()),
-        (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"}),
-    ]
+    plan = [(seconds / 2, new_rule()), (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"})]
     while producer.is_alive() and not stopped.wait(POLL_S):
         raise_if_ended(engine.query)
         show.update()

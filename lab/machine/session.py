@@ -102,12 +102,7 @@ def python_of_workers(conf: dict[str, str]) -> str:
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _start(
-    master: str | None,
-    conf: dict[str, str],
-    log: Path | None,
-    groups: Sequence[str],
-) -> ExitStack:
+def _start(master: str | None, conf: dict[str, str], log: Path | None, groups: Sequence[str]) -> ExitStack:
     """Starts Java and, in it, Spark; returns the exit stack that ends both."""
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -130,10 +130,7 @@ def restriction_answer(restriction: Restriction) -> dict[str, Any]:
 
 
 def web_service(
-    enforcer: Enforcer,
-    tokens: Sequence[str],
-    rate: float = RATE,
-    connections: Connections | None = None,
+    enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, connections: Connections | None = None
 ) -> FastAPI:
     """The web service for a started enforcer. It answers clients that have one of the tokens."""
     app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)

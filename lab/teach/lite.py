@@ -43,7 +43,7 @@ PYODIDE_FILES = (
 RECORDING = str(RECORDED.relative_to(ROOT))
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
-    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}
 }
 LEXERS = "_css_builtins|_lilypond_builtins|_mapping|_scheme_builtins|css|data|html|javascript|jvm|lilypond|lisp|markup|perl|python|ruby|shell"
 ABSENT = re.compile(  # of wheels: what no lesson reads

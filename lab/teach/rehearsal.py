@@ -56,12 +56,7 @@ class Rehearsed:
 
 
 def rehearse(
-    spark: SparkSession,
-    plan: Sequence[Planned],
-    seconds: float,
-    *,
-    rate: float = 200,
-    **player: Any,
+    spark: SparkSession, plan: Sequence[Planned], seconds: float, *, rate: float = 200, **player: Any
 ) -> Rehearsed:
     """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
 

@@ -153,10 +153,7 @@ def series(events: int) -> dict[str, tuple[str, dict[str, list[Point]]]]:
                 for function in ("SUM", "MAX", "VARIANCE")
             },
         ),
-        "keys": (
-            "keys",
-            {"SUM": [(keys, replace(base, keys=keys)) for keys in (1, 100, 10_000, 100_000)]},
-        ),
+        "keys": ("keys", {"SUM": [(keys, replace(base, keys=keys)) for keys in (1, 100, 10_000, 100_000)]}),
         "rules": (
             "rules of a route",
             {

@@ -28,12 +28,7 @@ class Payments:
 
     @classmethod
     def make(
-        cls,
-        folder: Path,
-        events: int,
-        keys: int,
-        span_ms: int = 40 * DAY_MS,
-        rough: "Rough | None" = None,
+        cls, folder: Path, events: int, keys: int, span_ms: int = 40 * DAY_MS, rough: "Rough | None" = None
     ) -> "Payments":
         """`events` payments of `keys` payees to `keys` beneficiaries over `span_ms`: evenly and in order, or rough."""
         folder.mkdir(parents=True)

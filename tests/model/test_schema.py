@@ -63,8 +63,7 @@ def test_a_byte_order_mark_and_blanks_before_the_object_are_fine(start):
 
 @given(
     st.fixed_dictionaries(
-        {"eventId": longs, "eventTime": times},
-        optional={"userId": longs, "action": texts, "amount": amounts},
+        {"eventId": longs, "eventTime": times}, optional={"userId": longs, "action": texts, "amount": amounts}
     )
 )
 def test_json_keeps_every_value_exactly(event):

@@ -21,11 +21,7 @@ def live_bursts(every_ms: int = 10_000):
 STREAMS = {
     "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=live_bursts(5_000)),
     "logins": lambda seed: logins.logins(
-        seed,
-        5_000,
-        rate_per_s=1,
-        users=300,
-        planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)],
+        seed, 5_000, rate_per_s=1, users=300, planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)]
     ),
 }
 each_stream = pytest.mark.parametrize("name", STREAMS)

@@ -32,13 +32,7 @@ class Epoch:
     """A running epoch, see `epoch`."""
 
     def __init__(
-        self,
-        job: Job,
-        planner: Planner,
-        cuts: Cuts,
-        state: WindowState,
-        windows: Windows,
-        deliver: Deliver,
+        self, job: Job, planner: Planner, cuts: Cuts, state: WindowState, windows: Windows, deliver: Deliver
     ):
         self.job, self.planner, self.cuts = job, planner, cuts
         self._state, self._windows, self._deliver = state, windows, deliver

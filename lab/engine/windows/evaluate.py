@@ -122,9 +122,7 @@ class Windows:
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             evaluated = parallel_map(
-                partial(self._evaluate, stats, floor),
-                zip(parts, seqs, parts.values()),
-                sum(rows),
+                partial(self._evaluate, stats, floor), zip(parts, seqs, parts.values()), sum(rows)
             )
             for counts, lines, due in evaluated:
                 stats.add(counts)
