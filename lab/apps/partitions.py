@@ -39,8 +39,6 @@ class Partitions(Feed):
     {0: 1, 1: 0}
     """
 
-    divisible = False
-
     def __init__(self, name: str, count: int):
         self.name, self.partitions = name, [Partition() for _ in range(count)]
         self.now = self._ahead = 0
@@ -83,12 +81,6 @@ class Partitions(Feed):
             return next((n for n, record in enumerate(records) if record.log_time >= log_time), end)
 
         return {number: before(number, end) for number, end in ends.items()}
-
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         for number, (start, end) in ranges.items():

@@ -14,7 +14,7 @@ class SimFeed(Feed):
     """`feeds.Feed`: some sources of records in memory. `at_once`: how many records a run has."""
 
     def __init__(self, logs: "SimLogs", name: str):
-        self.logs, self.name, self.divisible = logs, name, False
+        self.logs, self.name = logs, name
         self.ahead = 0
 
     @property
@@ -47,12 +47,6 @@ class SimFeed(Feed):
             )
             for number, end in ends.items()
         }
-
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         for number, (start, _) in ranges.items():

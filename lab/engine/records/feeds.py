@@ -51,9 +51,12 @@ class Records(Protocol):
 
 
 class Feed(Protocol):
-    """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself."""
+    """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself.
 
-    divisible: bool
+    Unless a feed says otherwise its positions count records, and the log time of a record depends on those before it.
+    """
+
+    divisible: bool = False
 
     def clock(self) -> int:
         """A log time, ms: `ends`, if it is asked afterwards, misses nothing that was logged before."""
@@ -80,9 +83,11 @@ class Feed(Protocol):
 
     def size(self, source: int, start: int, end: int) -> int:
         """About how many records lie between two positions."""
+        return end - start
 
     def cut(self, source: int, start: int, end: int, records: int) -> int:
         """The position about `records` records after `start`, at most `end`, where a record begins."""
+        return min(end, start + max(records, 1))
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Records]:
         """The records of ranges (source -> start, end)."""

@@ -24,8 +24,6 @@ AT_ONCE = 20_000  # records that are decoded at once
 class KafkaFeed(Feed):
     """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
 
-    divisible = False  # an effective log time depends on the records before it
-
     def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
         self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
         self._partitions = Partitions(cluster, topic)
@@ -64,12 +62,6 @@ class KafkaFeed(Feed):
     def look(self) -> None:
         newest, now = self._partitions.newest(), now_ms()
         self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
-
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         newest = dict.fromkeys(ranges, floor)
