@@ -93,7 +93,8 @@ def first_seq(epoch: int) -> int:
 def named_files(names: Iterable[str]) -> Iterator[StateFile]:
     """The state files among the names of a folder, by what their names say."""
     for match in filter(None, map(NAME.fullmatch, names)):
-        yield StateFile(*map(int, match.groups()))
+        last, first, low, high = map(int, match.groups())
+        yield StateFile(last, first, low, high)
 
 
 def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
