@@ -25,7 +25,7 @@ from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rules import Rule, rule_in_english
+from lab.model.rules import Rule, summary_in_english
 from lab.model.schema import Schema
 from lab.model.words import html_table
 from lab.state.placement import by_range
@@ -103,7 +103,7 @@ class State:
         )
 
     def _repr_html_(self) -> str:
-        rules = [(rule.rule_id, rule.version, rule.state, rule_in_english(rule)) for rule in self.rules]
+        rules = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in self.rules]
         tables = html_table(("rule", "version", "state", "meaning"), rules), html_table(COLUMNS, self.table())
         return f"<p>{self.summary()}</p>" + "".join(tables)
 

@@ -34,6 +34,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
     *(
         "model/conditions",
         "model/sentence",
+        "model/conditionreader",
         "model/whenreader",
         "model/clock",
         "model/filters",
@@ -60,7 +61,7 @@ PARTS = (  # what these modules put together out of values
     *("write {network}", "rule {rules} (route {name})", "{rule} and {count} more", "{count} duplicates"),
     *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "text"),
     *("attribute", "schema", "name"),
-    *("{part}, 1 to {count} characters", "expected without the current event"),
+    "{part}, 1 to {count} characters",
     # Python's, of JSON
     *("{problem}: line {line} column {column} (char {place})", "Expecting value", "Extra data"),
     *(

@@ -241,6 +241,12 @@ def test_rules_are_a_json_list_or_one_per_line_with_every_digit(text, tmp_path):
     assert str(json.loads(second, parse_float=str)["limit"]) == "0.12345678901234567890"
 
 
+def test_a_rule_in_a_json_list_may_be_a_sentence(tmp_path):
+    sentence = '7: COUNT(events) per payeeId over 1 h > 9, title "Too \\"much\\""'
+    (tmp_path / "rules").write_text(json.dumps([{"ruleId": 1, "ruleState": "DELETE"}, sentence]))
+    assert read_rules(tmp_path / "rules")[1] == sentence
+
+
 def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):
     (tmp_path / "rules").write_text("[{]")
     with pytest.raises(BadRule, match="rules is not a JSON list"):
