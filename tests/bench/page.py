@@ -8,6 +8,7 @@ The page comes from a local server, packed by gzip, over a network throttled to 
 import argparse
 import gzip
 import os
+import statistics
 import tempfile
 import threading
 import time
@@ -20,10 +21,18 @@ from playwright.sync_api import Browser, Page
 
 from lab.page.build import page
 from lab.page.wasm import module
+from lab.stream.logins import labelled_logins
+from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT, chromium
 
 MBIT_PER_S, LATENCY_MS = 10, 20
 RATE_S = 10
+MORE_RULES = (
+    "5: AVG(paymentAmount) per payeeId over 10 s > 1000",
+    "6: MAX(paymentAmount) per beneficiaryId over 10 s > 1000000",
+    "7: UNIQUE_COUNT(beneficiaryId) per payeeId over 10 s >= 4",
+)
+LOGINS = 300_000
 USABLE = "#facts > :nth-child(2) > b:not(:text-is('0'))"  # events evaluated
 SINCE_FIRST_BYTE = "performance.now() - performance.getEntriesByType('navigation')[0].responseStart"
 
@@ -88,8 +97,40 @@ def rate(opened: Page, seconds: float = RATE_S) -> tuple[float, float]:
     return sum(said) / len(said), by_clock
 
 
+def rate_of_logins(opened: Page, logins: Path) -> tuple[float, float]:
+    """The same of a file of logins with the rules of the data set, read and evaluated from its beginning to its end."""
+    opened.set_input_files("#file", logins)
+    opened.click("text=Play them")
+    while not opened.evaluate("Boolean(room.source.file && room.told?.perSecond)"):
+        opened.wait_for_timeout(20)
+    said, (began, before) = [], (time.perf_counter(), evaluated(opened))
+    while not opened.evaluate("room.told.ended"):
+        said.append(opened.evaluate("room.told.perSecond"))
+        opened.wait_for_timeout(100)
+    by_clock = (evaluated(opened) - before) / (time.perf_counter() - began)
+    opened.click("#back")
+    opened.wait_for_selector(USABLE)
+    return statistics.mean(said), by_clock
+
+
 def evaluated(opened: Page) -> int:
     return opened.evaluate("room.told.counts.records")
+
+
+def show_rates(opened: Page, logins: Path, repeats: int) -> None:
+    """Medians of events per second: payments with the page's rules, with three more, and logins."""
+    opened.locator("input[type=range]").press("End")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(repeats):
+        found.setdefault("payments, 4 rules", []).append(rate(opened))
+        for rule in MORE_RULES:
+            opened.evaluate("(text) => send({ kind: 'control', text })", rule)
+        found.setdefault("payments, 7 rules", []).append(rate(opened))
+        found.setdefault("logins from a file, 6 rules", []).append(rate_of_logins(opened, logins))
+        opened.locator("input[type=range]").press("End")
+    for name, rates in found.items():
+        said, by_clock = map(statistics.median, zip(*rates))
+        print(f"{name}: {said:,.0f} events/s by its counter, {by_clock:,.0f} by the clock", flush=True)
 
 
 def memory(opened: Page) -> tuple[float, float, float]:
@@ -122,7 +163,9 @@ def resident_of_renderers() -> int:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--minutes", type=int, default=10)
-    minutes = options.parse_args().minutes
+    options.add_argument("--repeats", type=int, default=3)
+    given = options.parse_args()
+    minutes = given.minutes
     text = page(module(ROOT / "build" / "page")).encode()
     print(f"size: {len(text):,} bytes, {len(gzip.compress(text)):,} as gzip", flush=True)
     with tempfile.TemporaryDirectory() as folder, served(text) as address, chromium() as browser:
@@ -133,9 +176,12 @@ def main() -> None:
             flush=True,
         )
         print(f"usable from the disk: {usable_after(browser, file.as_uri(), False):.2f} s", flush=True)
+        logins = Path(folder) / "logins.jsonl"
+        logins.write_text("\n".join(to_json(event) for event, _ in labelled_logins(seed=2, events=LOGINS)))
         opened = browser.new_page()
         opened.goto(file.as_uri())
         opened.wait_for_selector(USABLE)
+        show_rates(opened, logins, given.repeats)
         opened.locator("input[type=range]").press("End")
         for minute in range(minutes + 1):
             if minute in (0, 1, 5, minutes):
