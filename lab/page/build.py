@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 WIDGETS = HERE.parent / "widgets"
 ENGINE = (
     *("exact.js", "conditions.js", "when.js", "truth.js", "sentence.js", "messages.js", "rules.js"),
-    *("decode.js", "store.js", "waits.js", "engine.js", "stream.js"),
+    *("decode.js", "store.js", "waits.js", "past.js", "engine.js", "stream.js"),
 )
 RATE = 200  # that the first rules' limits suit
 OPTIONAL = ("ingestionTimestamp", "amount")  # fields that files of the built-in schemas may lack
@@ -33,7 +33,7 @@ def page(wasm: bytes) -> str:
     """The whole page."""
     engine = f"const LAYOUT = {json.dumps(page_layout())};\n" + _joined(ENGINE)
     room = _widget("table.js", "renderTable") + _widget("slider.js", "renderSlider")
-    room += _joined(("infer.js", "room.js", "form.js"))
+    room += _joined(("infer.js", "language.js", "room.js", "alertwindow.js", "form.js"))
     css = CSS + (HERE / "page.css").read_text() + _dark(CSS)
     parts = {
         "css": css,
@@ -57,8 +57,9 @@ def _data(wasm: bytes) -> str:
     }
     schemas = [_schema(schema) for schema in (PAYMENTS, LOGINS)]
     words = {language: _words(language) for language in translations.languages()}
+    messages = {language: translations.page_reasons(language) for language in translations.languages()}
     data: dict[str, Any] = {"wasm": base64.b64encode(wasm).decode(), "layout": page_layout()}
-    data |= {"schemas": schemas, "rules": texts, "words": words}
+    data |= {"schemas": schemas, "rules": texts, "words": words, "messages": messages}
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 

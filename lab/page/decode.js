@@ -2,9 +2,10 @@
 "use strict";
 
 const ROWS = 4096; // that are decoded at once
-const MOST_LINE = 1 << 20, MOST_TEXTS = 200000;
-const [QUOTE, COMMA, COLON, OPEN, CLOSE, MINUS, POINT, ZERO, LINE_FEED, RETURN, TRUE, NULL] = [34, 44, 58, 123, 125, 45, 46, 48, 10, 13, 116, 110];
+const TWO_32 = 2 ** 32, MOST_LINE = 1 << 20, MOST_TEXTS = 200000, MOST_TEXT_BYTES = 32 << 20;
+const [QUOTE, COMMA, COLON, OPEN, CLOSE, MINUS, POINT, ZERO, NINE, LINE_FEED, RETURN, NULL] = [34, 44, 58, 123, 125, 45, 46, 48, 57, 10, 13, 110];
 const encoder = new TextEncoder(), decoder = new TextDecoder("utf-8", { fatal: true });
+const PLAIN_WORDS = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), encoder.encode(word)]));
 const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A schema with what reading needs; `given` as lab.model.schema writes it. */
@@ -13,18 +14,27 @@ function schemaOf(given) {
     const decimal = /^decimal\((\d+),(\d+)\)$/.exec(field.type);
     const numeric = !["string", "boolean"].includes(field.type);
     const scale = numeric ? Number(decimal?.[2] ?? 0) : null, precision = Number(decimal?.[1] ?? 0);
-    return { ...field, number, numeric, scale, precision, keys: field.path?.length ? field.path : [field.name], most: Math.min(10 ** precision, 2 ** 53) };
+    // of a plain number in JSON
+    const digits = precision ? 15 : field.type === "long" ? 18 : field.type === "time" && field.unit === "ms" ? 13 : 0;
+    return { ...field, number, numeric, scale, precision, keys: field.path?.length ? field.path : [field.name], most: Math.min(10 ** precision, 2 ** 53), digits };
   });
   const byName = new Map(fields.map((field) => [field.name, field]));
-  const numericId = given.id_fields.length === 1 && byName.get(given.id_fields[0]).numeric;
-  return { ...given, fields, byName, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
+  const ids = given.id_fields.map((name) => byName.get(name)), numericId = ids.length === 1 && ids[0].numeric;
+  return { ...given, fields, byName, ids, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
 }
 
 /** Texts by number: the same bytes have the same number, until `forget`. */
 class Texts {
-  constructor() { this.forget(); }
+  constructor() {
+    this.forgotten = 0;
+    this.seed = crypto.getRandomValues(new Int32Array(1))[0]; // so that nobody can choose texts that share a place
+    this.forget();
+  }
+
+  get isFull() { return this.values.length > MOST_TEXTS || this.used > MOST_TEXT_BYTES; }
 
   forget() {
+    this.forgotten++;
     this.values = [];
     this.spans = [];
     this.table = new Int32Array(1 << 10).fill(-1);
@@ -34,15 +44,15 @@ class Texts {
     this.places = [];
   }
 
-  /** The number of the text in bytes[start … end). */
-  at(bytes, start, end) {
-    let hash = 0x811c9dc5;
+  /** The number of the text in bytes[start … end); if it has none it gets one, or, if not `added`, that is -1. */
+  at(bytes, start, end, added = true) {
+    let hash = this.seed;
     for (let n = start; n < end; n++) hash = Math.imul(hash ^ bytes[n], 0x01000193);
     hash ^= hash >>> 15;
     const mask = this.table.length - 1, size = end - start;
     for (let place = hash & mask; ; place = (place + 1) & mask) {
       const number = this.table[place];
-      if (number < 0) return this._add(bytes, start, end, place, hash);
+      if (number < 0) return added ? this._add(bytes, start, end, place, hash) : -1;
       if (this.spans[2 * number + 1] !== size) continue;
       const first = this.spans[2 * number];
       let n = 0;
@@ -51,9 +61,9 @@ class Texts {
     }
   }
 
-  of(text) {
+  of(text, added) {
     const bytes = encoder.encode(text);
-    return this.at(bytes, 0, bytes.length);
+    return this.at(bytes, 0, bytes.length, added);
   }
 
   _add(bytes, start, end, place, hash) {
@@ -82,20 +92,20 @@ class Texts {
   }
 }
 
-/** The columns of up to ROWS events, by the field's number: pairs of int32s (low, high), of texts their numbers; and which are null. */
+/** The columns of so many events, by the field's number: pairs of int32s (low, high), of texts their numbers; and which are null. */
 class Columns {
-  constructor(schema) {
+  constructor(schema, texts = new Texts(), size = ROWS) {
     this.schema = schema;
-    this.texts = new Texts();
-    this.pairs = schema.fields.map(() => new Int32Array(2 * ROWS));
-    this.valid = schema.fields.map(() => new Uint8Array(ROWS));
+    this.texts = texts;
+    this.pairs = schema.fields.map(() => new Int32Array(2 * size));
+    this.valid = schema.fields.map(() => new Uint8Array(size));
     this.rows = 0;
     this._names = new Map();
   }
 
   clear() {
     this.rows = 0;
-    if (this.texts.values.length > MOST_TEXTS) this.texts.forget();
+    if (this.texts.isFull) this.texts.forget();
   }
 
   /** A value as a BigInt, a text, or null. */
@@ -117,6 +127,28 @@ class Columns {
     return text === null ? "null" : field.numeric && !field.precision ? text : quoted(text);
   }
 
+  /** The event time; -1 if it is null. */
+  timeMs(row) {
+    const { number } = this.schema.time, pairs = this.pairs[number];
+    return this.valid[number][row] ? pairs[2 * row + 1] * TWO_32 + (pairs[2 * row] >>> 0) : -1;
+  }
+
+  /** Whether two rows have the same value, which is not null. */
+  isSame({ number }, row, other) {
+    const pairs = this.pairs[number], valid = this.valid[number];
+    return valid[row] === 1 && valid[other] === 1 && pairs[2 * row] === pairs[2 * other] && pairs[2 * row + 1] === pairs[2 * other + 1];
+  }
+
+  idText(row) {
+    const [first, ...others] = this.schema.ids;
+    return others.length ? this.idJson(row) : String(this.value(first, row));
+  }
+
+  idJson(row) {
+    const parts = this.schema.ids.map((field) => this.value(field, row)).map((value) => typeof value === "string" ? quoted(value) : String(value));
+    return parts.length > 1 ? `[${parts.join(",")}]` : parts[0];
+  }
+
   /** Reads the line in bytes[start … end) as another row. Throws a Bad; counts values that were NaN in `nan`. */
   read(bytes, start, end, counts) {
     const row = this.rows;
@@ -131,17 +163,17 @@ class Columns {
   }
 
   _check(row) {
-    for (const name of this.schema.id_fields) {
-      const field = this.schema.byName.get(name), value = this.valid[field.number][row] && (field.numeric || this.value(field, row));
-      if (value === 0) throw new Bad(expected(name, null, "the id of the event"));
-      if (typeof value === "string" && !(length(value) >= 1 && length(value) <= MAX_ID)) throw new Bad(expected(name, value, `the id of the event, 1 to ${MAX_ID} characters`));
+    const { ids, time } = this.schema;
+    for (let n = 0; n < ids.length; n++) {
+      const field = ids[n], value = this.valid[field.number][row] && (field.numeric || this.value(field, row));
+      if (value === 0) throw new Bad(expected(field.name, null, "the id of the event"));
+      if (typeof value === "string" && !(length(value) >= 1 && length(value) <= MAX_ID)) throw new Bad(expected(field.name, value, `the id of the event, 1 to ${MAX_ID} characters`));
     }
-    const { time } = this.schema, pairs = this.pairs[time.number];
-    const ms = this.valid[time.number][row] ? pairs[2 * row + 1] * 4294967296 + (pairs[2 * row] >>> 0) : -1;
+    const ms = this.timeMs(row);
     if (!(ms >= 0 && ms < MAX_TIME)) throw new Bad(expected(time.name, ms < 0 ? null : new Literal(String(ms)), `the event time, 0 to ${MAX_TIME - 1} ms since the epoch (1970 to 2200)`));
   }
 
-  // -- what is plain: a flat object of ASCII without escapes, numbers of up to 15 digits without exponents
+  // -- what is plain: a flat object of ASCII without escapes, numbers of up to 15 digits, or 18 if whole, without exponents
 
   /** Whether the line was read; if not, nobody knows yet what is wrong with it, if anything. */
   _plain(bytes, start, end, row) {
@@ -190,43 +222,69 @@ class Columns {
     if (sign === QUOTE) {
       const first = ++at;
       for (let each = bytes[at]; each !== QUOTE; each = bytes[++at]) if (each < 32 || each > 126 || each === 92 || at >= end) return -1;
-      if (field) {
-        if (field.type !== "string" || at - first > MAX_TEXT) return -1;
-        this.pairs[field.number][2 * row] = this.texts.at(bytes, first, at);
-        this.valid[field.number][row] = 1;
-      }
-      return at + 1;
+      return !field || this._plainText(bytes, first, at, row, field) ? at + 1 : -1;
     }
-    if (sign === NULL) {
-      if (bytes[at + 1] !== 117 || bytes[at + 2] !== 108 || bytes[at + 3] !== 108) return -1;
-      if (field) this.valid[field.number][row] = 0;
-      return at + 4;
-    }
-    const negative = sign === MINUS, first = negative ? at + 1 : at;
-    let number = 0, digits = 0, scale = -1;
+    const word = sign > NINE ? PLAIN_WORDS.get(sign) : undefined;
+    if (!word) return this._plainNumber(bytes, at, end, row, field);
+    for (let n = 1; n < word.length; n++) if (bytes[at + n] !== word[n]) return -1;
+    if (field && sign === NULL) this.valid[field.number][row] = 0;
+    else if (field && field.type !== "boolean") return -1;
+    else if (field) this._putText(field, row, this.texts.at(word, 0, word.length));
+    return at + word.length;
+  }
+
+  /** Whether that text can be a value of the field; then it is. */
+  _plainText(bytes, start, end, row, field) {
+    if (end - start > MAX_TEXT) return false;
+    if (field.type === "string") this._putText(field, row, this.texts.at(bytes, start, end));
+    else if (field.type === "time" && !(field.unit in UNIT_DIGITS)) {
+      const ms = timeMs(String.fromCharCode.apply(null, bytes.subarray(start, end)), field.unit);
+      if (ms === null) return false;
+      this._putNumber(field, row, Math.floor(ms / TWO_32), ms);
+    } else return false;
+    return true;
+  }
+
+  _plainNumber(bytes, at, end, row, field) {
+    const negative = bytes[at] === MINUS, first = negative ? at + 1 : at;
+    let number = 0, digits = 0, scale = -1, more = 0, tens = 1; // the first 15 digits, and those after them
     for (at = first; at < end; at++) {
       const each = bytes[at];
-      if (each >= ZERO && each <= 57) {
-        number = number * 10 + each - ZERO;
+      if (each >= ZERO && each <= NINE) {
+        if (digits < 15) number = number * 10 + each - ZERO;
+        else { more = more * 10 + each - ZERO; tens *= 10; }
         digits++;
         if (scale >= 0) scale++;
       } else if (each === POINT && scale < 0 && digits) scale = 0;
       else break;
     }
-    if (!digits || digits > 15 || scale === 0 || (bytes[first] === ZERO && digits > 1 && bytes[first + 1] !== POINT)) return -1;
+    if (!digits || digits > 18 || scale === 0 || (bytes[first] === ZERO && digits > 1 && bytes[first + 1] !== POINT)) return -1;
     if ((bytes[at] | 32) === 101) return -1; // an exponent
     if (!field) return at;
-    if (field.type === "long" ? scale >= 0 : !field.precision || scale > field.scale) return -1;
+    if (digits > field.digits || (field.precision ? scale > field.scale : scale >= 0)) return -1;
     if (field.precision) {
       for (let n = Math.max(scale, 0); n < field.scale; n++) number *= 10;
       if (number >= field.most) return -1;
     }
-    if (negative) number = -number;
-    this.pairs[field.number][2 * row] = number % 4294967296 | 0;
-    this.pairs[field.number][2 * row + 1] = Math.floor(number / 4294967296);
-    this.valid[field.number][row] = 1;
+    let high = Math.floor(number / TWO_32), low = (number - high * TWO_32) * tens + more;
+    if (digits > 15) {
+      const carried = Math.floor(low / TWO_32);
+      high = high * tens + carried;
+      low -= carried * TWO_32;
+    }
+    this._putNumber(field, row, negative ? (low ? -1 : 0) - high : high, negative ? -low : low);
     return at;
   }
+
+  /** `low`: any number that is the same in its lowest 32 bits. */
+  _putNumber(field, row, high, low) {
+    const pairs = this.pairs[field.number];
+    pairs[2 * row] = low;
+    pairs[2 * row + 1] = high;
+    this.valid[field.number][row] = 1;
+  }
+
+  _putText(field, row, number) { this._putNumber(field, row, 0, number); }
 
   // -- all else
 
@@ -278,10 +336,7 @@ class Columns {
 
   _put(field, row, value) {
     if (value === null) return;
-    this.valid[field.number][row] = 1;
-    const pairs = this.pairs[field.number];
-    if (!field.numeric) { pairs[2 * row] = this.texts.of(value); return; }
-    pairs[2 * row] = Number(BigInt.asIntN(32, value));
-    pairs[2 * row + 1] = Number(BigInt.asIntN(32, value >> 32n));
+    if (field.numeric) this._putNumber(field, row, Number(value >> 32n), Number(BigInt.asIntN(32, value)));
+    else this._putText(field, row, this.texts.of(value));
   }
 }

@@ -1,24 +1,27 @@
 // The engine of the page: rules and decoded events in, alerts out: lab.engine.windows.evaluate, lab.engine.windows.alertlines.
 "use strict";
 
-/** Rules and events in, alerts out; `wasm`: the compiled module. */
+/** Rules and events in, alerts out; `wasm`: the compiled module. Of the alerts of each few thousand events the newest `mostAlerts` are made, all are counted. */
 class Engine {
-  constructor(wasm, schema, { lateMs = 300000, latePolicy = 0, keyGroups = 16 } = {}) {
-    Object.assign(this, { schema, lateMs, latePolicy, keyGroups });
+  constructor(wasm, schema, { lateMs = 300000, latePolicy = 0, keyGroups = 16, mostAlerts = Infinity } = {}) {
+    Object.assign(this, { schema, lateMs, latePolicy, keyGroups, mostAlerts });
     this.memory = new Memory(wasm);
     this._frame = this.memory.take(8 * LAYOUT.frame.FRAME);
     this._out = this.memory.take(64);
     this._words = this.memory.take(8 * 40);
     this._ids = new Int32Array(2 * ROWS);
+    this.rows = new Int32Array(ROWS); // room for those that a route judges
     this.frame[LAYOUT.frame.SELF] = BigInt(this._frame);
     this.frame[LAYOUT.frame.SELF + 1] = BigInt(LAYOUT.frame.FRAME);
     this.book = new Book(schema);
     this.routes = new Map();
     this.waits = new Waits();
     this.columns = new Columns(schema);
+    this.past = new Past(schema, this.columns.texts);
     this.seq = 1;
     this.newest = null; // event time of all records, ms
-    this.suppressed = {}; // by rule id: alerts that were not given, as the rule says how many at most
+    this.fired = {}; // by rule id: alerts
+    this.suppressed = {}; // those that were not given, as the rule says how many at most
     this.counts = { records: 0, deadLetters: 0, unrouted: 0, routed: 0, alerts: 0, nanAsNull: 0 };
   }
 
@@ -62,6 +65,7 @@ class Engine {
         start = end + 1;
         line++;
       }
+      this.past.take(this.columns);
       this._judge(found);
     }
   }
@@ -80,19 +84,24 @@ class Engine {
   _judge(found) {
     const { columns, schema } = this, alerts = [], unclaimed = new Uint8Array(columns.rows).fill(1);
     const times = columns.pairs[schema.time.number], judged = [...this.routes.values()].map((route, order) =>
-      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), alert: () => this._alert(row, rule, values) })) }));
+      ({ route, fates: route.judge(columns, unclaimed, (row, rule, values) => alerts.push({ row, order, place: route.rules.indexOf(rule), rule, alert: () => this._alert(row, rule, values) })) }));
     const awaiting = judged.flatMap(({ route, fates }) => route.rules.filter(isAwaiting).map((rule) => this._awaiting(rule, fates)));
+    let unrouted = 0;
     for (let row = 0; row < columns.rows; row++) {
+      unrouted += unclaimed[row];
       this.newest = Math.max(this.newest ?? 0, times[2 * row + 1] * 4294967296 + (times[2 * row] >>> 0));
-      this.waits.reach(this.newest, (wait) => alerts.push({ row, order: -1, place: wait.number, alert: () => wait.alert }));
+      if (!awaiting.length) continue;
+      this.waits.reach(this.newest, (wait) => alerts.push({ row, order: -1, place: wait.number, rule: wait.rule, alert: () => wait.alert }));
       for (const each of awaiting) each(row);
     }
-    const unrouted = unclaimed.reduce((sum, each) => sum + each, 0);
     this.counts.unrouted += unrouted;
     this.counts.routed += columns.rows - unrouted;
     this.counts.alerts += alerts.length;
     alerts.sort((a, b) => a.row - b.row || a.order - b.order || a.place - b.place);
-    for (const { alert } of alerts) found(alert());
+    alerts.forEach(({ rule, alert }, n) => {
+      this.fired[rule.id] = (this.fired[rule.id] ?? 0) + 1;
+      if (n >= alerts.length - this.mostAlerts) found(alert());
+    });
   }
 
   /** What a rule that says `absence` makes of a row. */
@@ -130,26 +139,16 @@ class Engine {
     for (const name of names) {
       const field = this.schema.byName.get(name), pairs = columns.pairs[field.number], valid = columns.valid[field.number];
       if (field.numeric) continue;
-      for (const row of rows) if (valid[row]) texts.digests[pairs[2 * row]] ??= this.digest(texts.bytes.subarray(texts.spans[2 * pairs[2 * row]], texts.spans[2 * pairs[2 * row]] + texts.spans[2 * pairs[2 * row] + 1]), 16);
+      for (let n = 0, row = rows[0]; n < rows.length; row = rows[++n]) if (valid[row]) texts.digests[pairs[2 * row]] ??= this.digest(texts.bytes.subarray(texts.spans[2 * pairs[2 * row]], texts.spans[2 * pairs[2 * row]] + texts.spans[2 * pairs[2 * row] + 1]), 16);
     }
   }
 
   /** The ids of rows as the loop takes them: a number, or 64 bits of a text's digest. */
   ids(columns, rows) {
     const { schema } = this;
-    if (schema.numericId) return columns.pairs[schema.byName.get(schema.id_fields[0]).number];
-    for (const row of rows) this._ids.set(this.digest(encoder.encode(this.idText(row)), 8), 2 * row);
+    if (schema.numericId) return columns.pairs[schema.ids[0].number];
+    for (const row of rows) this._ids.set(this.digest(encoder.encode(columns.idText(row)), 8), 2 * row);
     return this._ids;
-  }
-
-  idText(row) {
-    const [first, ...others] = this.schema.id_fields;
-    return others.length ? this.idJson(row) : String(this.columns.value(this.schema.byName.get(first), row));
-  }
-
-  idJson(row) {
-    const parts = this.schema.id_fields.map((name) => this.columns.value(this.schema.byName.get(name), row)).map((value) => typeof value === "string" ? quoted(value) : String(value));
-    return parts.length > 1 ? `[${parts.join(",")}]` : parts[0];
   }
 
   keyGroupsOf(batch, rows, width) {
@@ -167,13 +166,13 @@ class Engine {
     const group = jsonOf(written), hash = hex(this.digest(encoder.encode(group), 16));
     const whole = `{${written.map(({ name, text }) => `${name}=${text}`).join(";")}}`;
     const key = length(whole) <= MAX_TEXT ? whole : `${[...whole].slice(0, MAX_TEXT).join("")}…${hex(this.digest(encoder.encode(whole), 16))}}`;
-    const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${this.idText(row)}.${time}.${hash}`;
+    const time = columns.value(schema.time, row), id = `${rule.id}.${rule.version}.${columns.idText(row)}.${time}.${hash}`;
     const conditions = rule.conditions.map((each, n) => toldOf(each, values[2 * n], values[2 * n + 1], schema)), first = conditions.find((told) => told.holds);
     const several = conditions.length > 1 ? `,"conditions":[${conditions.map(toldJson).join(",")}]` : "";
     const event = rule.eventFields.length ? `,"event":${jsonOf(rule.eventFields.map((name) => ({ name, json: columns.json(schema.byName.get(name), row) })))}` : "";
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${toldJson(first).slice(1, -1)}` +
-      `${several}${saidJson(rule)}${event},"eventId":${this.idJson(row)},"eventTime":${time}}`;
-    return { json, ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: this.idText(row), eventTime: Number(time) };
+      `${several}${rule.said}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
+    return { json, ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }
 }
 

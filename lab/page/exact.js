@@ -158,7 +158,8 @@ function valueOf(field, value) {
   }
   if (field.type === "string") {
     if (typeof value !== "string" || !wellFormed(value)) bad("a string of valid Unicode");
-    return length(value) > MAX_TEXT ? bad(`at most ${MAX_TEXT} characters`) : value;
+    if (length(value) > MAX_TEXT) throw new Bad(`${field.name}: ${shown(value)}, ${length(value)} characters, expected at most ${MAX_TEXT}`);
+    return value;
   }
   if (field.type === "boolean") return [true, "true"].includes(value) ? "true" : [false, "false"].includes(value) ? "false" : bad("true or false");
   if (field.type === "time") {

@@ -2,6 +2,7 @@
 "use strict";
 
 room.messages = new Map(); // rule id -> the attributes of the message that made it what it is
+const CARRIED = ["severity", "title", "labels", "eventFields"]; // which no sentence says
 
 /** The attributes of a new rule to begin with. */
 function proposal() {
@@ -62,7 +63,7 @@ function openForm(title, given) {
     const [{ of, operator, limit }] = rule.conditions;
     for (const part of parts) part.hidden = !rule.isPlain;
     more.hidden = rule.isPlain;
-    then = meaning({ ...rule, when: null }).slice(summary({ ...rule, when: null, atMost: null, action: null }).length);
+    then = meaning({ ...rule, when: null }).slice(meaning({ ...rule, when: null, atMost: null, action: null }).length);
     if (!rule.isPlain) return;
     controls.function.value = of.function;
     fit();
@@ -87,13 +88,14 @@ function openForm(title, given) {
   function judge() {
     let rule = null;
     try {
-      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema)]));
+      const carried = CARRIED.filter((name) => has(given, name)).map((name) => [name, given.get(name)]);
+      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema), ...carried]));
       ({ rule } = readMessage(text, schema));
       const before = room.rules.find((each) => each.id === String(rule.id));
       verdict.replaceChildren(said(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));
     } catch (error) {
       if (!(error instanceof Bad)) throw error;
-      verdict.replaceChildren(said(say("Not a rule yet: {problem}", { problem: error.message }), "bad"));
+      verdict.replaceChildren(said(say("Not a rule yet: {problem}", { problem: translated(error.message) }), "bad"));
     }
     publish.disabled = rule === null;
     controls.sentence.setAttribute("aria-invalid", String(rule === null));
@@ -128,7 +130,7 @@ function answered(ack) {
     const sent = attributesOf(room.sent, room.schema), isState = sent.size === 2; // of the rule that there is
     room.messages.set(id, isState ? new Map([...room.messages.get(id), ...sent]) : sent);
   }
-  room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: ack.reason }), good ? "good" : "bad"));
+  room.answer?.replaceChildren(said(good ? say("accepted rule {id} version {version}: {state}", { id, version, state }) : say("rejected: {reason}", { reason: translated(ack.reason) }), good ? "good" : "bad"));
 }
 
 function chooseRule(id) {

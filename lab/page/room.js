@@ -12,9 +12,6 @@ const short = (value) => {
 };
 const utc = (ms) => new Date(ms).toISOString().replace("T", " ").slice(0, -1);
 
-/** A sentence in the reader's language, with values for its named placeholders. */
-const say = (sentence, values = {}) => (room.words[sentence] ?? sentence).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
-
 /** An element with a class, texts and elements in it. */
 function make(kind, attributes = {}, ...inside) {
   const made = document.createElement(kind);
@@ -39,15 +36,14 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { words: {}, told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null };
+const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null };
 
 /** A new engine, on the simulated stream or on somebody's file. */
 function open(source, rules) {
   room.worker?.terminate();
-  const script = `const LAYOUT = ${JSON.stringify(data.layout)}; LAYOUT.never = BigInt(LAYOUT.never);\n${byId("engine").textContent.replace(/^const LAYOUT = .*$/m, "")}\n${byId("worker").textContent}`;
-  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  room.worker = new Worker(address);
-  room.worker.onmessage = ({ data: message }) => (message.kind === "ack" ? answered(message.ack) : show(message));
+  room.script ??= URL.createObjectURL(new Blob([`const LAYOUT = ${JSON.stringify(data.layout)}; LAYOUT.never = BigInt(LAYOUT.never);\n${byId("engine").textContent.replace(/^const LAYOUT = .*$/m, "")}\n${byId("worker").textContent}`], { type: "text/javascript" }));
+  room.worker = new Worker(room.script);
+  room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), window: showWindow, state: show })[message.kind](message);
   room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
   room.schema = schemaOf(source.schema);
   Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, told: null });
@@ -93,10 +89,10 @@ function show(told) {
     [say("dead letters"), number(letters), say("records that could not be read")],
   ];
   byId("facts").replaceChildren(...facts.map(([called, value, meant]) => make("div", { title: meant }, make("b", {}, value), make("span", {}, called))));
-  const last = room.letters.at(-1)?.reason;
+  const last = room.letters.length && translated(room.letters.at(-1).reason);
   byId("said").replaceChildren(...(last ? [said(say("{count} of {all} records are dead letters, the last: {reason}", { count: number(letters), all: number(counts.records), reason: last }), many ? "warning" : "")] : []));
   drawRate(told);
-  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.summary), alertsOf(rule.id, told)]));
+  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.meaning), alertsOf(rule.id, told)]));
   if (told.alerts.length) showAlerts();
   showButtons();
 }
@@ -142,10 +138,10 @@ for (const [model, id, chosen] of [[ruleTable, "rules", chooseRule], [alertTable
 // -- the reader's language ----------------------------------------------------------------------------------------------
 
 /** Says everything in a language from now on; the browser remembers it for as long as the page is open. */
-function speak(language) {
-  room.words = data.words[language] ?? {};
-  document.documentElement.lang = language;
-  byId("language").value = language;
+function speak(chosen) {
+  choose(data.words[chosen] ?? {}, data.messages[chosen] ?? {});
+  document.documentElement.lang = chosen;
+  byId("language").value = chosen;
   for (const element of document.querySelectorAll("[data-say]")) {
     element.english ??= element.textContent;
     element.textContent = say(element.english);
@@ -200,8 +196,8 @@ function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
   const several = alert.conditions.map((each) => [say("condition"), each.aggregate === null || each.limit === null ? say("no value") : valueText(each)]);
-  const rows = [[say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
-  beside(say("Alert of rule {id}", { id: alert.ruleId }), make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
+  const rows = [[say("rule"), rule ? rule.meaning : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
+  beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
 }
 
 byId("close").onclick = close;
@@ -225,7 +221,7 @@ async function offer(file) {
   try {
     found = inferred(file.name, await file.slice(0, HEAD).text(), file.size <= HEAD);
   } catch (error) {
-    beside(file.name, said(error instanceof Bad ? error.message : say("this file cannot be read"), "bad"));
+    beside(file.name, said(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
     return;
   }
   const names = new Set(found.schema.fields.map((field) => field.name));

@@ -15,18 +15,18 @@ class Memory {
     this.calls = new WebAssembly.Instance(wasm, { env: { __linear_memory: this.memory } }).exports;
   }
 
-  /** An address of so many bytes, all zero. */
-  take(bytes) {
+  /** An address of so many bytes: all zero, or, if not `cleared`, whatever they are. */
+  take(bytes, cleared = true) {
     const size = 2 ** Math.max(SMALLEST, Math.ceil(Math.log2(Math.max(bytes, 1))));
-    const spare = this.free.get(size);
-    let address = spare?.pop();
-    if (address === undefined) {
-      address = this.end;
-      this.end += size;
-      const missing = this.end - this.memory.buffer.byteLength;
-      if (missing > 0) this.memory.grow(Math.ceil(missing / 65536));
+    const spare = this.free.get(size)?.pop();
+    if (spare !== undefined) {
+      if (cleared) this.bytes(spare, bytes).fill(0);
+      return spare;
     }
-    this.bytes(address, size).fill(0);
+    const address = this.end;
+    this.end += size;
+    const missing = this.end - this.memory.buffer.byteLength;
+    if (missing > 0) this.memory.grow(Math.ceil(missing / 65536)); // which is zero
     return address;
   }
 
@@ -41,13 +41,13 @@ class Memory {
   i64(address, length) { return new BigInt64Array(this.memory.buffer, address, length); }
 }
 
-/** Arrays in memory, named as in a tuple of the loop: {name: [bytes of an element, …lengths]}. */
+/** Arrays in memory, named as in a tuple of the loop: {name: [bytes of an element, …lengths]}; all zero but those that are `overwritten`. */
 class Arrays {
-  constructor(memory, shapes) {
+  constructor(memory, shapes, overwritten = []) {
     this.memory = memory;
     this.shapes = shapes;
     this.addresses = {};
-    for (const name in shapes) this.addresses[name] = memory.take(this.size(name));
+    for (const name in shapes) this.addresses[name] = memory.take(this.size(name), !overwritten.includes(name));
   }
 
   size(name) { return this.shapes[name].reduce((product, each) => product * each, 1); }
@@ -108,7 +108,7 @@ class Route {
       running: [8, Math.max(room.running, ROOM_AT_FIRST)], counted: [4, powerOfTwo(2 * room.event * distinct), 3],
       reset: [8, powerOfTwo(room.reset), 3], twin: [4, powerOfTwo(2 * room.event)],
       block: [8, blocks, LAYOUT.block], total: [8, blocks, aggregates, LAYOUT.lanes], scratch: [8, LAYOUT.scratch],
-    });
+    }, ["event", "group", "table", "place", "counted", "reset"]); // of events and groups the loop fills a row before it reads it
     store.i64("size")[at.SALT] = crypto.getRandomValues(new BigInt64Array(1))[0] & MOST_ID;
     store.i64("newest").fill(LAYOUT.never);
     for (const name of ["table", "place", "counted"]) store.i32(name).fill(-1);
@@ -157,12 +157,12 @@ class Route {
   judge(columns, unclaimed, found) {
     const rows = this._rows(columns), fates = new Uint8Array(columns.rows).fill(NOT_HERE);
     if (!rows.length) return fates;
-    for (const row of rows) unclaimed[row] = 0;
+    for (let n = 0; n < rows.length; n++) unclaimed[rows[n]] = 0;
     const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS, ROW, RULE, CONDITION, HIGH_PART, SUPPRESSED } = LAYOUT.places;
     this._fill(columns, rows);
     if (this.events + rows.length > this.store.shapes.event[1]) this.layOut({ events: rows.length });
-    const width = LAYOUT.places.PARTS + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most);
-    const fate = memory.take(ROWS);
+    const width = LAYOUT.places.PARTS + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most, false);
+    const fate = memory.take(ROWS, false);
     let done = 0;
     while (done < rows.length) {
       const sizes = this._sizes(), { shapes } = this.store;
@@ -191,10 +191,12 @@ class Route {
       }
     }
     engine.seq += rows.length;
-    memory.bytes(fate, rows.length).forEach((each, n) => {
-      fates[rows[n]] = each;
-      this.counts[FATES[each]]++;
-    });
+    const became = memory.bytes(fate, rows.length), counted = new Int32Array(FATES.length);
+    for (let n = 0; n < rows.length; n++) {
+      fates[rows[n]] = became[n];
+      counted[became[n]]++;
+    }
+    FATES.forEach((name, number) => { this.counts[name] += counted[number]; });
     memory.give(alerts, 8 * width * most);
     memory.give(fate, ROWS);
     return fates;
@@ -202,10 +204,15 @@ class Route {
 
   /** The rows that pass the filter and have a group. */
   _rows(columns) {
-    const found = [], { byName } = this.engine.schema, valid = this.route.keys.map((name) => columns.valid[byName.get(name).number]);
-    const passes = this.route.filter ? truthOf(this.route.filter, columns) : () => true;
-    for (let row = 0; row < columns.rows; row++) if (valid.every((each) => each[row]) && passes(row)) found.push(row);
-    return found;
+    const { schema: { byName }, rows } = this.engine, valid = this.route.keys.map((name) => columns.valid[byName.get(name).number]);
+    const passes = this.route.filter ? truthOf(this.route.filter, columns) : null;
+    let count = 0;
+    for (let row = 0; row < columns.rows; row++) {
+      let isThere = 1;
+      for (let n = 0; n < valid.length; n++) isThere &= valid[n][row];
+      if (isThere && (passes === null || passes(row))) rows[count++] = row;
+    }
+    return rows.subarray(0, count);
   }
 
   /** Copies the rows' ids, times, keys and fields into the batch, as the loop takes them. */
@@ -220,15 +227,15 @@ class Route {
     for (const name of this.route.keys) k += this._copyField(columns, schema.byName.get(name), rows, batch.i32("key"), k, width);
     engine.keyGroupsOf(batch, rows.length, width);
     const value = batch.i32("value"), size = this.columns.size;
-    value.fill(0);
+    value.fill(0, 0, 2 * size * rows.length);
     this.fields.forEach((name, number) => {
       if (!this.needed.has(name)) return;
-      const field = schema.byName.get(name), isThere = this.wheres.has(name) ? truthOf(this.wheres.get(name), columns) : (row) => columns.valid[field.number][row];
+      const field = schema.byName.get(name), valid = columns.valid[field?.number], isThere = this.wheres.has(name) ? truthOf(this.wheres.get(name), columns) : (row) => valid[row] === 1;
       if (field) this._copyField(columns, field, rows, value, this.columns.get(halves(name, schema)[0]), size);
       setBits(value, rows, isThere, size, this.columns.get(notNull(number)[0]), number % 63);
     });
     const when = batch.i32("when"), { whenColumns } = this.numbers;
-    when.fill(0);
+    when.fill(0, 0, 2 * whenColumns * rows.length);
     this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
   }
 

@@ -37,11 +37,19 @@ function comparesNumber(field, operator, operand, columns) {
 
 /** Each different text is looked at once. */
 function comparesText(field, operator, operand, columns) {
-  const pairs = columns.pairs[field.number], { values } = columns.texts, known = [], wanted = new Set(operand.values);
-  const negated = operator.startsWith("not "), bare = operator.replace("not ", "");
+  const pairs = columns.pairs[field.number], { values } = columns.texts, known = new Map(), wanted = new Set(operand.values);
+  const negated = operator.startsWith("not ") || operator === "!=", bare = operator.replace("not ", "");
+  if (bare === "=" || bare === "!=") {
+    const number = columns.texts.of(operand, false);
+    return (row) => (pairs[2 * row] === number) !== negated;
+  }
   const test = bare === "startsWith" ? (text) => text.startsWith(operand) : operand.networks ? (text) => operand.networks.some((network) => isInside(addressOf(text), network))
     : bare === "in" ? (text) => wanted.has(text) : (text) => RELATIONS[operator](byCodePoint(text, operand));
-  return (row) => (known[pairs[2 * row]] ??= test(values[pairs[2 * row]]) !== negated);
+  return (row) => {
+    const number = pairs[2 * row];
+    if (!known.has(number)) known.set(number, test(values[number]) !== negated);
+    return known.get(number);
+  };
 }
 
 // -- clocks: lab.model.clock ----------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 // The engine beside the page: plays a stream or a file through it, and tells the page a few times a second what came out.
 "use strict";
 
-const SLICE_MS = 20, TELL_MS = 250, MOST_TOLD = 200, AT_ONCE = 1000, CHUNK = 1 << 20;
+const SLICE_MS = 20, TELL_MS = 250, MOST_TOLD = 200, CHUNK = 1 << 20;
 const STREAM_LATE_MS = 10000; // the simulated events are out of order by less; of a file nobody knows
-const state = { engine: null, stream: null, file: null, paused: false, fast: false, fired: {}, alerts: [], letters: [], samples: [], ended: false, began: 0 };
+const state = { engine: null, stream: null, file: null, paused: false, fast: false, alerts: [], letters: [], samples: [], ended: false, began: 0 };
 
 onmessage = async ({ data }) => {
   if (data.kind === "open") await open(data);
   else if (data.kind === "control") control(data.text, true);
+  else if (data.kind === "window") postMessage({ kind: "window", key: data.key, found: windowBehind(state.engine, data) });
   else if (data.kind === "burst") state.stream?.burst(data.name);
   else if (data.kind === "set") {
     Object.assign(state, data.values);
@@ -17,7 +18,7 @@ onmessage = async ({ data }) => {
 };
 
 async function open({ wasm, schema, rules, rate, file, skip }) {
-  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), file ? {} : { lateMs: STREAM_LATE_MS });
+  state.engine = new Engine(await WebAssembly.compile(wasm), schemaOf(schema), { mostAlerts: MOST_TOLD, ...(file ? {} : { lateMs: STREAM_LATE_MS }) });
   for (const rule of rules) control(rule, false);
   if (file) state.file = { blob: file, at: skip, rest: new Uint8Array(0), size: file.size };
   else state.stream = new Payments(rate, Date.now());
@@ -31,7 +32,6 @@ function control(text, answered) {
 
 function take(bytes) {
   state.engine.take(bytes, (alert) => {
-    state.fired[alert.ruleId] = (state.fired[alert.ruleId] ?? 0) + 1;
     state.alerts.push(alert);
     if (state.alerts.length > 2 * MOST_TOLD) state.alerts.splice(0, MOST_TOLD);
   }, (letter) => {
@@ -60,10 +60,10 @@ async function loop() {
 
 /** What of the stream is due by now; whether there was some. */
 function due() {
-  if (state.fast) { take(state.stream.lines(AT_ONCE)); return true; }
+  if (state.fast) { take(state.stream.lines(ROWS)); return true; }
   const now = performance.now();
   state.due ??= { since: now, sent: 0 };
-  const count = Math.min(Math.floor(((now - state.due.since) / 1000) * state.stream.rate) - state.due.sent, AT_ONCE);
+  const count = Math.min(Math.floor(((now - state.due.since) / 1000) * state.stream.rate) - state.due.sent, ROWS);
   if (count <= 0) return false;
   state.due.sent += count;
   take(state.stream.lines(count));
@@ -74,8 +74,10 @@ function due() {
 async function some() {
   const { file } = state;
   if (file.at >= file.size && !file.rest.length) { state.ended = true; return false; }
-  const bytes = new Uint8Array(await file.blob.slice(file.at, file.at + CHUNK).arrayBuffer());
+  file.next ??= chunk(file);
+  const bytes = new Uint8Array(await file.next);
   file.at += bytes.length;
+  file.next = chunk(file); // comes while this one is judged
   const whole = new Uint8Array(file.rest.length + bytes.length);
   whole.set(file.rest);
   whole.set(bytes, file.rest.length);
@@ -85,6 +87,8 @@ async function some() {
   take(whole.subarray(0, end));
   return true;
 }
+
+const chunk = ({ blob, at }) => blob.slice(at, at + CHUNK).arrayBuffer();
 
 function tell() {
   const { engine, samples } = state, now = performance.now(), { records } = engine.counts;
@@ -97,7 +101,7 @@ function tell() {
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
   postMessage({
     kind: "state", counts: { ...engine.counts, ...fates }, held: engine.held, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
-    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: state.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
-    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: summary(rule) })),
+    progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
+    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, meaning: meaning(rule) })),
   });
 }

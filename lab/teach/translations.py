@@ -33,6 +33,18 @@ SENSES = " / "
 MARKED = re.compile(r"data-say(?=[ >])[^>]*>([^<]+)<")
 MARKED_ATTRIBUTE = re.compile(r'data-say-[a-z-]+="([^"]+)"')
 SAID_IN_PAGE = re.compile(r'\bsay\(("(?:[^"\\]|\\.)*")')
+PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the kit in Python has other words, or none
+    "not UTF-8",
+    "not one JSON object: a mistake at character {number}",
+    "line of {size} bytes, at most {most} are allowed",
+    "message of {size} bytes, at most {most} are allowed",
+    "{text} is neither a JSON object, nor a sentence such as {sentence}, nor plain text such as {plain}",
+    "{attribute}: {count} fields, expected at most {most}",
+    'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}',
+    "window and windowMinutes differ, expected one of them or the same in both",
+    "expected and or or; a value with blanks or signs goes in quotes",
+    "unknown time zone {name} (known: UTC, a difference such as +09:00, or a name such as Europe/Berlin)",
+)
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}|^ [a-z]{3,}|^[A-Z][a-z]+: *$")  # or a word beside a value
 
 
@@ -106,15 +118,21 @@ def page_sentences() -> list[str]:
     folder = FOLDER.parent.parent / "page"
     html = (folder / "page.html").read_text()
     said = MARKED.findall(html) + MARKED_ATTRIBUTE.findall(html)
-    for name in ("infer.js", "room.js", "form.js"):
+    for name in ("infer.js", "room.js", "alertwindow.js", "form.js"):
         said += [json.loads(text) for text in SAID_IN_PAGE.findall((folder / name).read_text())]
     return list(dict.fromkeys(said))
 
 
 def page_words(language: str) -> list[str]:
-    """Those that the language's `words.po` does not have."""
+    """Those that the language's `words.po` does not have, and the page's own reasons."""
     known = read_translations(language, "words")
-    return [text for text in page_sentences() if text not in known]
+    return [*(text for text in page_sentences() if text not in known), *PAGE_REASONS]
+
+
+def page_reasons(language: str) -> dict[str, str]:
+    """The sentences with which the page's engine refuses, which are English there, with their translations; the first that fits counts."""
+    own = read_translations(language, "page")
+    return {text: own[text] for text in PAGE_REASONS} | read_translations(language, "messages")
 
 
 def compile_words() -> None:

@@ -1,0 +1,117 @@
+// The newest events in memory, and the window behind an alert among them: lab.apps.plainpast, lab.widgets.alertwindow.
+"use strict";
+
+const PAST_BYTES = 16 << 20, MOST_POINTS = 100, MOST_BARS = 500, MOST_LISTED = 100;
+
+/** The newest decoded events, as many as fit into PAST_BYTES. Each has a number: how many came before it. */
+class Past {
+  constructor(schema, texts) {
+    this.size = Math.floor(PAST_BYTES / (9 * schema.fields.length));
+    this.columns = new Columns(schema, texts, this.size);
+    this.begin = 0; // the number of the oldest one
+    this.end = 0;
+    this.forgotten = texts.forgotten;
+  }
+
+  /** Copies decoded rows behind the events that are here; where texts have new numbers, it begins anew. */
+  take({ rows, pairs, valid, texts }) {
+    if (this.forgotten !== texts.forgotten) this.begin = this.end;
+    this.forgotten = texts.forgotten;
+    for (let row = 0; row < rows; ) {
+      const at = this.end % this.size, next = Math.min(rows, row + this.size - at);
+      for (let n = 0; n < pairs.length; n++) {
+        this.columns.pairs[n].set(pairs[n].subarray(2 * row, 2 * next), 2 * at);
+        this.columns.valid[n].set(valid[n].subarray(row, next), at);
+      }
+      this.end += next - row;
+      row = next;
+    }
+    this.begin = Math.max(this.begin, this.end - this.size);
+  }
+
+  rowOf(number) { return number % this.size; }
+
+  /** The numbers of the events in a rule's window that ends with the event of a number, without duplicates and what came later; none if that one is gone. */
+  window(rule, last) {
+    if (last < this.begin) return [];
+    const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, end = this.rowOf(last), endMs = columns.timeMs(end);
+    const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), found = new Map();
+    for (let number = this.begin; number <= last; number++) {
+      const row = this.rowOf(number), ms = columns.timeMs(row);
+      if (ms > endMs || ms < endMs - windowMs || !keys.every((field) => columns.isSame(field, row, end)) || !passes(row)) continue;
+      const name = `${ms} ${columns.idJson(row)}`;
+      if (!found.has(name)) found.set(name, number);
+    }
+    return [...found.values()];
+  }
+}
+
+/** What the page shows of the window behind the alert at event `last`, whose value was `aggregate`: see lab.widgets.alertwindow. */
+function windowBehind({ past, schema, book }, { ruleId, last, aggregate }) {
+  const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, arrived = rule && !rule.absence ? past.window(rule, last) : [];
+  const about = { meaning: rule && meaning(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
+  if (!arrived.length) return about;
+  const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));
+  const isWhere = of.where ? truthOf(of.where, columns) : () => true, counts = (number) => needed.every((field) => columns.valid[field.number][past.rowOf(number)]) && isWhere(past.rowOf(number));
+  let counted = arrived;
+  if (of.function === "COUNT_WITH_RESET") {
+    const counting = arrived.filter(counts);
+    counted = counting.slice(Math.max(counting.length - Number(aggregate), 0));
+  } else if (!rule.isPlain) counted = arrived.filter((number) => counts(number) && !(of.excludes && number === last));
+  const inTime = (numbers) => numbers.map((number) => ({ number, ms: columns.timeMs(past.rowOf(number)) })).sort((a, b) => a.ms - b.ms);
+  const amount = schema.byName.get(of.field), ofAmount = LAYOUT.running[of.function].of === "field", isCounted = new Set(counted);
+  const bars = inTime(arrived).map(({ number, ms }) => ({ ms, height: ofAmount ? Number(columns.text(amount, past.rowOf(number)) ?? 0) : 1, counts: isCounted.has(number), own: number === last }));
+  const { soFar, total } = buildingUp(of, inTime(counted), counts, past, schema), step = Math.ceil(bars.length / MOST_BARS);
+  return {
+    ...about, total, soFar, step, bars: step > 1 ? highest(bars, step) : bars, counted: counted.length, isPlain: rule.isPlain, isEither: rule.joined === "or", aggregation: aggregationText(of), window: durationText(of.windowMs),
+    amount: ofAmount ? of.field : null, ...listed(rule, inTime(counted).slice(-MOST_LISTED).reverse().map(({ number }) => past.rowOf(number)), columns),
+  };
+}
+
+/** Of each `step` bars the highest, or the alert's own. */
+function highest(bars, step) {
+  const found = [];
+  for (let n = 0; n < bars.length; n += step) found.push(bars.slice(n, n + step).reduce((best, bar) => (bar.own || (!best.own && bar.height > best.height) ? bar : best)));
+  return found;
+}
+
+/** The aggregate over the first event, the first two, …, of many events only about MOST_POINTS of these; `total`: over all, as an alert tells it. */
+function buildingUp(of, events, counts, past, schema) {
+  const { reported, power } = LAYOUT.running[of.function], { columns } = past, field = schema.byName.get(of.field), scale = scaleOf(of, schema), step = Math.ceil(events.length / MOST_POINTS);
+  const different = new Set(), soFar = [];
+  let n = 0n, sum = 0n, squares = 0n, low = null, high = null, total = power ? null : "0";
+  events.forEach(({ number, ms }, place) => {
+    const row = past.rowOf(number);
+    if (counts(number)) {
+      n++;
+      if (of.unique.length) different.add(JSON.stringify(of.unique.map((name) => columns.text(schema.byName.get(name), row))));
+      if (power) {
+        const value = columns.value(field, row);
+        sum += value;
+        squares += value * value;
+        low = low === null || value < low ? value : low;
+        high = high === null || value > high ? value : high;
+      }
+    }
+    if ((events.length - 1 - place) % step || n === 0n) return;
+    const measures = {
+      SUM: [sum, 1n], AVG: [sum, n], MIN: [low, 1n], MAX: [high, 1n], VARIANCE: [n * squares - sum * sum, n * n], STDDEV: [n * squares - sum * sum, n * n], UNIQUE_COUNT: [BigInt(different.size), 1n],
+    };
+    const [numerator, denominator] = measures[of.function] ?? [n, 1n];
+    total = reportedText(reported, [numerator, denominator * 10n ** BigInt(scale)], scale);
+    soFar.push({ ms, value: Number(total) });
+  });
+  return { soFar, total };
+}
+
+/** Events as rows of a table, with the columns' names: what the rule looks at comes first. */
+function listed(rule, rows, columns) {
+  const { schema } = columns, { time } = schema, known = new Set([...schema.id_fields, time.name]);
+  const looked = [...rule.needs.filter((name) => !isBit(name)), ...rule.keys, ...fieldsOf(rule.filter), ...rule.aggregations.flatMap((of) => fieldsOf(of.where)), ...fieldsOf(rule.when)];
+  const names = [...new Set([...looked, ...schema.fields.map((field) => field.name).filter((name) => !known.has(name))])], fields = names.map((name) => schema.byName.get(name));
+  const cell = (field, row) => { const text = columns.text(field, row); return text === null ? "–" : field.precision ? thousands(text) : text; };
+  return { names, numeric: fields.map((field) => field.numeric), rows: rows.map((row) => [columns.idText(row), columns.timeMs(row), ...fields.map((field) => cell(field, row))]) };
+}
+
+/** The names of the fields that a condition looks at. */
+const fieldsOf = (when) => (when ? when.all || when.any ? (when.all ?? when.any).flatMap(fieldsOf) : [when.field.name, ...(when.operand?.other ? [when.operand.other.name] : [])] : []);
