@@ -22,7 +22,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.apps.run import raise_if_ended
 from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.contrast.windows import Event, compare, crossing
@@ -96,8 +95,9 @@ def race_sliding(
     >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
     1000
     """
-    # 0: the engine; pair -> when it was out
-    outs: dict[int, dict[Key, int]] = {slide: {} for slide in (0, *slides_ms)}
+    outs: dict[int, dict[Key, int]] = {
+        slide: {} for slide in (0, *slides_ms)
+    }  # 0: the engine; pair -> when it was out
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
         logs = FileLogs(Path(name, "logs"))
         logs.create()
@@ -113,12 +113,12 @@ def race_sliding(
         player.start()
         _warm_up(query, engine.query, logs)
         _plant(player, seconds)
-        # on a busy machine results come batches later
-        slow_ms = min(SLOW_BATCHES * _batch_ms(query), SLOW_MS)
+        slow_ms = min(
+            SLOW_BATCHES * _batch_ms(query), SLOW_MS
+        )  # on a busy machine results come batches later
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
         player.stop()
-        raise_if_ended(query)
-        raise_if_ended(engine.query)
+        _raise_if_ended([query, engine.query])
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, logs.log("alerts").read()):
             group: Any = dict(alert.group or ())
@@ -172,12 +172,17 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
     """Waits until the query's micro-batches and the engine's cuts are short."""
     give_up = time.monotonic() + WARM_UP_S
     while time.monotonic() < give_up:
-        raise_if_ended(query)
-        raise_if_ended(engine)
+        _raise_if_ended([query, engine])
         cuts = len(logs.log("stats").newest(NEWEST_KIB))
         if min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES:
             return
         time.sleep(0.2)
+
+
+def _raise_if_ended(queries: Sequence[StreamingQuery]) -> None:
+    for query in queries:
+        if not query.isActive:
+            raise query.exception() or RuntimeError("a query ended by itself")
 
 
 def _plant(player: Player, seconds: float) -> None:

@@ -121,8 +121,9 @@ class WindowResults:
 
     windows: list[Window]
     over: list[Window]
-    # from the event that completes the fraud to the report; None: no report, or no fraud
-    delay_ms: int | None
+    delay_ms: (
+        int | None
+    )  # from the event that completes the fraud to the report; None: no report, or no fraud
 
 
 def compare(

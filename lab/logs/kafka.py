@@ -150,8 +150,9 @@ class KafkaLog:
 
     @cached_property
     def _producer(self) -> Producer:
-        # raises with the reason: a producer would retry for ever
-        Partitions(self.cluster, self.topic).numbers()
+        Partitions(
+            self.cluster, self.topic
+        ).numbers()  # raises with the reason: a producer would retry for ever
         return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:

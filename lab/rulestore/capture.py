@@ -33,8 +33,12 @@ from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_
 
 WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
-# errors of a database or broker that may come back
-GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)
+GONE = (
+    DBAPIError,
+    PostgresError,
+    KafkaException,
+    NoBroker,
+)  # errors of a database or broker that may come back
 
 
 class Capture:

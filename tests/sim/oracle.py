@@ -31,8 +31,9 @@ def effective_order(shop: Shop) -> list[tuple]:
     """
     order: list[tuple] = []
     newest: dict[tuple[str, int], int] = {}
-    # of each batch: its cut, its newest log time, how many records each source had
-    seen: list[tuple[int, int, dict]] = []
+    seen: list[
+        tuple[int, int, dict]
+    ] = []  # of each batch: its cut, its newest log time, how many records each source had
     start = shop.beginning()
     latest: dict[tuple[str, int], int] = {}  # log time of the records before, of each source
     for end, there in shop.planned():

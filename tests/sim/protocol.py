@@ -99,8 +99,9 @@ class Shop:
     settings: Settings
     sink: Sink
     epoch: int = 0
-    # where the driver's first cut began
-    begun: Mark = field(default_factory=lambda: {"events": {}, "control": {}})
+    begun: Mark = field(
+        default_factory=lambda: {"events": {}, "control": {}}
+    )  # where the driver's first cut began
     # of each cut: how many records each source had when it was planned
     had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)

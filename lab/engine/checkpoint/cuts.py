@@ -215,13 +215,18 @@ def is_left(folder: Durable, after: int, lease: str) -> bool:
 def is_closed(folder: Durable, lease: str) -> bool:
     """Whether the start with the lease has closed the newest epoch to tasks."""
     names = folder.names()[-1:]
-    return any(record.get("closed") == lease for name in names for record in _read(folder, name)[:1])
+    return any(
+        record.get("closed") == lease
+        for name in names
+        for record in _records(folder.read(name) or b"", f"{folder}/{name}")[0][:1]
+    )
 
 
 def last_lease(folder: Durable) -> str:
     """The lease of the last attempt at the newest epoch; "" if there is none."""
     for name in reversed(folder.names()[-2:]):
-        if records := _read(folder, name):
+        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+        if records:
             return max(map(_lease, records))
     return ""
 
@@ -229,9 +234,10 @@ def last_lease(folder: Durable) -> str:
 def last_saved(folder: Durable) -> Mark | None:
     """The mark at the end of the newest epoch whose state file is there; None before the first."""
     for name in reversed(folder.names()[-2:]):
-        records = _read(folder, name)
+        where = f"{folder}/{name}"
+        records, _ = _records(folder.read(name) or b"", where)
         if records and "saved" in records[-1]:
-            return _end(records, _epoch(name), f"{folder}/{name}")
+            return _end(records, _epoch(name), where)
     return None
 
 
@@ -239,7 +245,7 @@ def newest_cut_marks(folder: Durable) -> dict[int, Mark]:
     """The marks at the ends of the newest cuts, by number, and of the one before them."""
     found: dict[int, Mark] = {}
     for name in folder.names():
-        records = _read(folder, name)
+        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
         if not records:
             continue
         number = records[0]["number"]
@@ -259,10 +265,6 @@ def newest_mark(folder: Durable) -> Mark | None:
             if found := record.get("cut", record.get("begin")):
                 return found
     return None
-
-
-def _read(folder: Durable, name: str) -> list[dict]:
-    return _records(folder.read(name) or b"", f"{folder}/{name}")[0]
 
 
 def _name(epoch: int) -> str:

@@ -188,8 +188,9 @@ def _in_networks(column: pa.Array, networks: tuple[Network, ...]) -> pa.Array:
     return inside.take(encoded.indices)
 
 
-# of IPv4 and IPv6: how far to shift, and what networks are then
-Masks = dict[int, list[tuple[int, frozenset[int]]]]
+Masks = dict[
+    int, list[tuple[int, frozenset[int]]]
+]  # of IPv4 and IPv6: how far to shift, and what networks are then
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,134 @@
+"""The window behind an alert of the page: what the notebook's widget says of it, and a picture of it."""
+
+import json
+from random import Random
+
+import pytest
+
+from lab.apps.backtest import Past
+from lab.model import language as speaking
+from lab.model.schema import PAYMENTS
+from lab.widgets.alertwindow import AlertWindow
+from lab.widgets.look import sentence_html
+from tests.browser.access import findings
+from tests.browser.test_page_engine import reference_of
+
+pytestmark = pytest.mark.browser
+SENTENCES = (
+    "SUM(paymentAmount) per payeeId over 1 min > 40",
+    "AVG(paymentAmount) per payeeId over 1 min > 11.5",
+    "MIN(paymentAmount) per payeeId, beneficiaryId over 2 min < -2",
+    "MAX(paymentAmount) over 10 s >= 20",
+    "VARIANCE(paymentAmount) per payeeId over 1 min > 60",
+    "STDDEV(paymentAmount) per payeeId over 1 min > 9",
+    "COUNT(events) where paymentType = CSH and paymentAmount > 3 per payeeId over 1 min >= 4",
+    "COUNT_WITH_RESET(events) per beneficiaryId over 3 min >= 7",
+    "UNIQUE_COUNT(paymentType, beneficiaryId) per payeeId over 1 min >= 5",
+    "SUM(paymentAmount) per payeeId over 1 min > 3 × AVG(paymentAmount) over 1 h",
+    "COUNT(events where paymentType = CSH) per payeeId over 30 s >= 2 and MAX(paymentAmount) over 1 min > 15",
+    "COUNT(events) per paymentType over 1 min without the current event >= 25, when paymentAmount > 15",
+)
+WINDOWS = """([schema, rules, lines]) => (async () => {
+    const wasm = await WebAssembly.compile(Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0)));
+    const engine = new Engine(wasm, schemaOf(schema)), alerts = [];
+    for (const rule of rules) engine.control(rule);
+    engine.take(encoder.encode(lines.join("\\n")), (alert) => alerts.push(alert), () => {});
+    return alerts.map((alert) => {
+        const found = windowBehind(engine, alert), shown = picture(alert, found)[1];
+        const time = utcTimes(found.rows.map(([, ms]) => ms));
+        return { json: alert.json, said: explain(alert, found), columns: found.names, rows: found.rows.map(([id, ms, ...more]) => [id, time(ms), ...more]), bars: shown.querySelectorAll("rect").length };
+    });
+})()"""
+
+
+def random_payments(rng: Random, count: int) -> list[str]:
+    """In order, some of them twice, some without an amount."""
+    time, lines = 1_700_000_000_000, []
+    for number in range(1, count + 1):
+        time += rng.choice([0, 200, 900, 4_000])
+        event = {
+            "transactionId": number,
+            "eventTime": time,
+            "payeeId": rng.randint(1, 4),
+            "beneficiaryId": rng.randint(1, 3),
+            "paymentType": rng.choice(["CSH", "CRD"]),
+            "paymentAmount": rng.choice(
+                [None, 1.5, 7, 12.25, 20.01, -3, 1234.5 if number > count - 9 else 2]
+            ),
+        }
+        lines += [json.dumps(event)] * rng.choice([1, 1, 1, 2])
+    return lines
+
+
+def test_the_window_behind_an_alert_is_that_of_the_notebook_in_its_words(opened):
+    """And its value is the alert's, of each kind of rule."""
+    lines = random_payments(Random(3), 400)
+    rules = [f"{number}: {sentence}" for number, sentence in enumerate(SENTENCES, 1)]
+    reference = reference_of(
+        PAYMENTS, [*(("control", rule) for rule in rules), *(("event", line) for line in lines)]
+    )
+    past, widget = Past(PAYMENTS), AlertWindow()
+    past.add(lines)
+    found = opened.evaluate(WINDOWS, [PAYMENTS.to_dict(), rules, lines])
+    assert [each["json"] for each in found] == [alert.to_json() for alert in reference.alerts]
+    assert {alert.rule_id for alert in reference.alerts} == set(range(1, len(rules) + 1))
+    for alert, each in list(zip(reference.alerts, found))[::7]:
+        rule = reference.book.rules[alert.rule_id]
+        widget.show(alert, rule, past, reference.alerts)
+        assert sentence_html(each["said"]) == widget.said.value
+        assert "These events give" not in each["said"]
+        assert each["columns"] == widget.events.columns[2:]
+        assert each["rows"] == [row[1:] for row in widget.events.rows]
+        assert each["bars"] == len(past.window(rule, alert.event_id, alert.event_time))
+
+
+def test_an_alert_shows_its_window_as_a_picture_a_sentence_and_a_table(opened):
+    opened.click("#bursts button:nth-of-type(1)")
+    row = opened.locator("#alerts tr[data-key^='1.']").first
+    row.click()
+    opened.wait_for_selector(".lab-window svg .own")
+    said = opened.inner_text(".lab-window .lab-said")
+    assert "SUM(paymentAmount) per payeeId, beneficiaryId over 5 s > 20,000,000" in said
+    assert "events in the window of 5 s that ends with event" in said and "These events" not in said
+    count = int(said.split("20,000,000: ")[1].split()[0])
+    assert opened.locator(".lab-window rect").count() == count > 1
+    assert opened.locator(".lab-window tbody tr").count() == count
+    assert opened.locator(".lab-window svg text").all_text_contents()[0] == "20,000,000"
+    assert findings(opened) == []
+
+
+def test_a_window_that_is_no_longer_known_is_told_with_the_alerts_of_its_group(opened):
+    opened.click("#bursts button:nth-of-type(1)")
+    alerts = opened.locator("#alerts tr[data-key^='1.']")
+    alerts.first.wait_for()
+    opened.click("#rules tr[data-key='1']")
+    opened.click("#side button:text-is('Delete')")
+    opened.wait_for_selector("#rules tr[data-key='1']", state="detached")
+    alerts.first.click()
+    opened.wait_for_selector("text=Rule 1 was deleted, so its windows are unknown.")
+    assert opened.locator(".lab-window tbody tr").count() >= 1
+
+
+TEXTS = (
+    "limit: nothing, expected a decimal number below 10^24, with at most 12 digits after the point",
+    "expected a value for amount; one with signs goes in quotes (at the end)",
+    'unknown logins field "x" (known: eventId, eventTime)',
+    "where: expected ) after hour(eventTime, zone (at nothing, character 3)",
+    *("limit", "a text", "", "no sentence of the kit", "no sentence" * 3_000),
+)
+
+
+@pytest.mark.parametrize("language", ["ko", "zh"])
+def test_a_refusal_is_told_in_the_readers_language(opened, language):
+    opened.select_option("#language", language)
+    try:
+        speaking.speak(language)
+        expected = [speaking.translated(text) for text in TEXTS]
+    finally:
+        speaking.speak("en")
+    assert opened.evaluate("(texts) => texts.map(translated)", list(TEXTS)) == expected
+    opened.click("#new")
+    before = opened.inner_text("#verdict")
+    opened.locator("#side textarea").fill("SUM(paymentAmount) over")
+    after = opened.inner_text("#verdict")
+    assert after != before and "expected" not in after and "10 min" in after
