@@ -39,9 +39,8 @@ PAYMENTS: dict[str, Any] = {
     / 86_400,  # 350 a day of each type: rule 2 (fewer than 300) keeps quiet on an ordinary day
     "bursts": (
         PlantedBurst("pair", 3 * DAY_MS, 24 * DAY_MS, 9, 22_000_000),  # within 30 days: rule 1
-        PlantedBurst(
-            "pair", 4 * DAY_MS, 35 * DAY_MS, 9, 22_000_000
-        ),  # spread too thin for any 30 days: no alert
+        # spread too thin for any 30 days: no alert
+        PlantedBurst("pair", 4 * DAY_MS, 35 * DAY_MS, 9, 22_000_000),
         PlantedBurst("beneficiary", 10 * DAY_MS, 6 * HOUR_MS, 12, 10_800_000),  # within a day: rule 3
         PlantedBurst("surge", 15 * DAY_MS, 20 * MINUTE_MS, 350, 0),  # rule 4, four times within minutes
         PlantedBurst("beneficiary", 25 * DAY_MS, 40 * HOUR_MS, 12, 12_000_000),  # over two days: no alert
@@ -164,9 +163,8 @@ def alerts(rule: dict, events: Iterable[dict]) -> Iterator[dict]:
     wanted = {
         name: value if isinstance(value, list) else [value] for name, value in rule.get("filter", {}).items()
     }
-    held: dict[tuple, tuple[list, list]] = defaultdict(
-        lambda: ([], [])
-    )  # group: times, values, both in time order
+    # group: times, values, both in time order
+    held: dict[tuple, tuple[list, list]] = defaultdict(lambda: ([], []))
     for event in events:
         group = tuple(event[name] for name in rule.get("groupingKeyNames", []))
         if function == "UNIQUE_COUNT":
@@ -222,9 +220,8 @@ def counts() -> str:
             keys = rule["groupingKeyNames"]
             groups = {tuple(event[key] for key in keys) for event in fired}
             owners = [owner.get(next(iter(event.values())), {}) for event in fired]
-            caught = {
-                o["episodeId"]: o["kind"] for o in owners if o.keys() >= {*keys}
-            }  # not those hit by accident
+            # not those hit by accident
+            caught = {o["episodeId"]: o["kind"] for o in owners if o.keys() >= {*keys}}
             told = ", ".join(
                 f"{kind} {n} of {total[kind]}" for kind, n in sorted(Counter(caught.values()).items())
             )

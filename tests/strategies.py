@@ -12,9 +12,8 @@ from lab.model.schema import LOGINS
 
 MINUTE = 60_000
 PAIRS = replace(LOGINS, name="pairs", id_fields=("country", "eventId"))  # the same events under another id
-RETURNS = replace(
-    LOGINS, name="returns", taken_back="action = returned"
-)  # the same events, some of which take back others
+# the same events, some of which take back others
+RETURNS = replace(LOGINS, name="returns", taken_back="action = returned")
 KEYS = (
     *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
     ["ip", "country"],
@@ -38,8 +37,15 @@ WHENS = (
     ),
     *("ip is not null and (country != KR or userId = 2)", "userId = 1 and userId = 2"),
 )
-TITLES = (None, "Too much", 'an "é" \\ \u2028 \U0001f600 <b>')
-LABELS = (None, {}, {"team": "fraud"}, {"b": "", "a.b-c": "x=1, y", "_": "'"})
+TITLES = (
+    *(None, "Too much", 'an "é" \\ \u2028 \U0001f600 <b>', 'it\'s, severity low, title "x"', "a\n7: b\tc"),
+    *("of the event", "\\", "\x85\u202e"),
+)
+LABELS = (
+    *(None, {}, {"team": "fraud"}, {"b": "", "a.b-c": "x=1, y", "_": "'"}),
+    {"when": "at most 1 per 1 h", "at": "null", "with": ", labels a = b", "title": 'with "ip"'},
+)
+EVENT_FIELDS = (None, [], ["ip"], ["amount", "eventTime", "country"], ["country", "userId"])
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
@@ -118,8 +124,12 @@ def rules(draw, absence: bool = False):
         rule |= {"action": draw(st.sampled_from(ACTIONS if rule["groupingKeyNames"] else ["notify"]))}
         rule |= {"ttl": draw(st.sampled_from(["30s", "5m", "7d"]))}
     if draw(st.integers(0, 3)) == 0:
-        said = {"severity": draw(st.sampled_from(SEVERITIES)), "title": draw(st.sampled_from(TITLES))}
+        said = {
+            "severity": draw(st.sampled_from([None, *SEVERITIES])),
+            "title": draw(st.sampled_from(TITLES)),
+        }
         rule |= said | {"labels": draw(st.sampled_from(LABELS))}
+        rule |= {"eventFields": draw(st.sampled_from(EVENT_FIELDS))}
     return json.dumps(rule).encode()
 
 

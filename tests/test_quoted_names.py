@@ -142,10 +142,7 @@ def test_a_name_that_was_renamed_is_found():
     gone = "evaluate" + "Nothing"
     assert unknown_names(
         f"`{gone}` and `RouteStore.{gone}` beside `RouteStore.evaluate`, `Studio.alerts`"
-    ) == [
-        gone,
-        f"RouteStore.{gone}",
-    ]
+    ) == [gone, f"RouteStore.{gone}"]
     assert unknown_names("`RouteStore.paymentAmount` is a word of the code, but no member") == [
         "RouteStore.paymentAmount"
     ]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.loop.route import matching_rows, routed_columns, told_columns
@@ -137,7 +136,7 @@ class Past:
             active = replace(rule, state="ACTIVE")
             fields = [*rule.needs, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
             store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), 1)
-            fates, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
+            fates, found = store.evaluate(columns, 0, 0)
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
                 alerts = waits.take(store, columns, fates, 0) + waits.reach(0, self._newest().max())

@@ -12,6 +12,7 @@ from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.answers import read_ack
 from lab.model.hints import condition_hints
+from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import Schema
 from lab.model.words import escape_control_characters, plain_text
@@ -54,8 +55,12 @@ def in_force(logs, schema: Schema) -> RuleBook:
 def read_rules_argument(text: str) -> list[str]:
     """The argument itself, or what is in the file of that name."""
     path = Path(text)
-    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text
-    return [text] if is_rule and not path.is_file() else read_rules(path)
+    try:
+        is_file = path.is_file()
+    except OSError:  # longer than any name of a file
+        is_file = False
+    is_rule = text.lstrip()[:1] in ("{", "(") or "," in text or SENTENCE.match(text)
+    return [text] if is_rule and not is_file else read_rules(path)
 
 
 def compaction_key(message: str, schema: Schema) -> str:

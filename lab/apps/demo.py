@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.apps.report import RECORD_WORDS, Report, report_sentences
-from lab.apps.run import raise_if_failed
+from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
@@ -228,7 +228,7 @@ def run(seconds: int, rate: int) -> None:
             producer = Producer(logs.log("events"), rate, seconds)
             try:
                 while show.answers < len(show.rules) and not stopped.wait(POLL_S):
-                    raise_if_failed(engine)
+                    raise_if_ended(engine.query)
                     show.update()
                 if stopped.is_set():
                     raise KeyboardInterrupt
@@ -252,12 +252,9 @@ def run(seconds: int, rate: int) -> None:
 def _play(engine, producer: Producer, show: DemoDisplay, stopped: Event, seconds: int) -> None:
     """Shows what comes while the stream lasts; adds a rule half way and pauses one later."""
     started = time.monotonic()
-    plan = [
-        (seconds / 2, new_rule()),
-        (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"}),
-    ]
+    plan = [(seconds / 2, new_rule()), (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"})]
     while producer.is_alive() and not stopped.wait(POLL_S):
-        raise_if_failed(engine)
+        raise_if_ended(engine.query)
         show.update()
         if plan and time.monotonic() - started >= plan[0][0]:
             show.publish([plan.pop(0)[1]])
@@ -269,7 +266,7 @@ def _drain(engine, producer: Producer, show: DemoDisplay, report: Report) -> Non
     """Waits until the engine has read all that was sent."""
     give_up = time.monotonic() + DRAIN_S
     while report.total["records"] < producer.sent and time.monotonic() < give_up:
-        raise_if_failed(engine)
+        raise_if_ended(engine.query)
         time.sleep(POLL_S)
         report.read()
     show.update()

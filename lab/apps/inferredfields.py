@@ -13,10 +13,8 @@ from lab.model.words import short_json
 
 Path = tuple[str, ...]
 
-EARLIEST, LATEST = (
-    315_532_800_000,
-    4_102_444_800_000,
-)  # 1980 and 2100: a number that is no time in between is none at all
+# 1980 and 2100: a number that is no time in between is none at all
+EARLIEST, LATEST = 315_532_800_000, 4_102_444_800_000
 WORTH_COUNTING = 1_000  # values, after which those that repeat themselves are no longer kept apart
 LONG = 1_000  # characters
 MANY_PATHS = 5_000

@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from shutil import rmtree
 from uuid import uuid4
 
@@ -43,10 +42,10 @@ class LocalEngine(Background):
             until_stopped.callback(rmtree, shared.private_folder(start), ignore_errors=True)
             events, control = map(self._logs.feed, READ)
             planner = Planner(events, control, job.folder, self._settings)
-            cuts = Cuts(job.folder, planner.beginning())
+            cuts, outlet = Cuts(job.folder, planner.beginning()), self._logs.outlet(start)
             while True:
                 ends = time.monotonic() + EPOCH_S
-                with epoch(job, planner, cuts, partial(self._logs.put, start)) as running:
+                with epoch(job, planner, cuts, outlet.put) as running:
                     while time.monotonic() < ends:
                         yield self._every_s
                         while running.step():

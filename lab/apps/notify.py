@@ -8,15 +8,13 @@ A target of lab.toml with a `secret` is a webhook: a program that gets every ale
 Standard Webhooks specification says. Any other target is a person: a short text through apprise, by chat, mail and the like.
 """
 
-import fcntl
 import hmac
 import logging
 import re
 import sys
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from hashlib import blake2b, sha256
 from threading import Event
 from typing import Any
@@ -26,7 +24,7 @@ from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import describe_alert
-from lab.logs.access import make_folder, opener
+from lab.logs.access import file_lock, make_folder
 from lab.logs.config import BadConfig, Config, Receiver
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records
@@ -272,19 +270,12 @@ def find_receiver(name: str, config: Config) -> Receiver:
     return receiver
 
 
-@contextmanager
-def _alone(log: Any, reader: str) -> Iterator[None]:
+def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
     """Raises Usage if another process sends the same alerts to the same target."""
     file = bookmark_file(log, reader).with_suffix(".lock")
     make_folder(file.parent)
-    with open(file, "w", opener=opener) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Usage(
-                f"another `lab {reader.replace(' ', ' --to ')}` already sends the alerts of {log}"
-            ) from None
-        yield
+    command = f"lab {reader.replace(' ', ' --to ')}"
+    return file_lock(file, Usage(f"another `{command}` already sends the alerts of {log}"))
 
 
 def _collected(

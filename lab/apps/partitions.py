@@ -4,12 +4,12 @@ partition 0   ──●──●───●──►     each record has the ti
 partition 1   ────●┄┄┄┄○──►     records may be on their way: they have their time, and nobody sees them yet
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from lab.engine.records.feeds import Feed, Positions, join_records
+from lab.engine.records.feeds import Feed, PartitionRecords, Positions
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,6 @@ class Partition:
     off_ms: int = 0
 
 
-@dataclass(frozen=True)
-class Run:
-    """`lab.engine.records.feeds.Records`: the records of one partition from an offset on."""
-
-    name: str
-    source: int
-    start: int
-    values: Sequence[bytes]
-    log_time: np.ndarray
-
-    @property
-    def data(self) -> bytes:
-        return join_records(self.values)
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        yield from zip(self.places(range(len(self.values))), self.values)
-
-    def places(self, lines: Sequence[int]) -> list[str]:
-        return [f"{self.name}/{self.source}:{self.start + line}" for line in lines]
-
-
 class Partitions(Feed):
     """A log of partitions, and the feed by which the engine reads it; records hold no line ends.
 
@@ -59,8 +38,6 @@ class Partitions(Feed):
     >>> log.ends_before(2_000, log.starts(), log.ends())
     {0: 1, 1: 0}
     """
-
-    divisible = False
 
     def __init__(self, name: str, count: int):
         self.name, self.partitions = name, [Partition() for _ in range(count)]
@@ -105,16 +82,11 @@ class Partitions(Feed):
 
         return {number: before(number, end) for number, end in ends.items()}
 
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
-
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Run]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         for number, (start, end) in ranges.items():
             if records := self.partitions[number].records[start:end]:
                 earlier = [record.log_time for record in self.partitions[number].records[:start]]
                 times = np.array([record.log_time for record in records], np.int64)
                 times = np.maximum.accumulate(np.maximum(times, max([floor, *earlier])))
-                yield Run(self.name, number, start, [record.value for record in records], times)
+                values = [record.value for record in records]
+                yield PartitionRecords(self.name, number, range(start, end), values, times)

@@ -119,7 +119,7 @@ def replay(
 
 
 def read_rules(path: Path | str) -> list[str]:
-    """The rules of a file: a JSON list of them, or one JSON or plain rule per line. Raises BadRule."""
+    """The rules of a file: a JSON list of objects and sentences, or a rule in any form per line. Raises BadRule."""
     text = Path(path).read_text("utf-8", errors="surrogateescape").removeprefix("\ufeff").strip()
     if not text.startswith("["):
         return [line for line in text.splitlines() if line.strip()]
@@ -130,7 +130,7 @@ def read_rules(path: Path | str) -> list[str]:
         )
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadRule(f"{path} is not a JSON list of rules: {error}") from None
-    return [json.dumps(rule) for rule in rules]
+    return [rule if isinstance(rule, str) else json.dumps(rule) for rule in rules]
 
 
 def check_rules(rules: Rules, schema: Schema) -> RuleBook:

@@ -27,10 +27,10 @@ ATTEMPTS = 4  # at a task: else the loss of a worker ends the engine; on a clust
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
 
-def raise_if_failed(engine) -> None:
-    """Raises the error that ended the engine's query, if there is one."""
-    if not engine.query.isActive:
-        raise engine.query.exception() or RuntimeError("the query ended by itself")
+def raise_if_ended(query) -> None:
+    """Raises the error that ended a query of Spark's, if it has ended."""
+    if not query.isActive:
+        raise query.exception() or RuntimeError("the query ended by itself")
 
 
 # -- lab run -----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def _serve(
                 say("note", clock)
             started = last = time.monotonic()
             while not stopped.wait(REPORT_S):
-                raise_if_failed(engine)
+                raise_if_ended(engine.query)
                 new, now = notes.read(), time.monotonic()
                 if new:
                     _tell(new, new["records"] / (now - last), notes.report.held, notes.lag(), say)

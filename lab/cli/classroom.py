@@ -58,9 +58,5 @@ that writes the file that they give to you. Right answers in it are checked agai
         "folder", type=Path, help="folder with the files hand-in-….jsonl, also in subfolders"
     )
     command.add_argument(
-        "--out",
-        type=Path,
-        default=Path("class.html"),
-        metavar="FILE",
-        help="the page to write (%(default)s)",
+        "--out", type=Path, default=Path("class.html"), metavar="FILE", help="the page to write (%(default)s)"
     )

@@ -19,10 +19,11 @@ SETTINGS = Settings()
 LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
 LOG_OPTIONS |= {"dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
 RULES_FORMAT = """\
-A rule is JSON or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
+A rule is JSON, a sentence, or plain text (id, state, keys, unique, field, function, operator, limit, minutes):
 
   {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["payeeId"], "aggregateFieldName": "paymentAmount",
    "aggregatorFunctionType": "SUM", "limitOperatorType": "GREATER", "limit": 50, "window": "20m"}
+  1: SUM(paymentAmount) per payeeId over 20 min > 50, at most 1 per 1 h, severity high, title "Too much"
   1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)
 """
 

@@ -1,6 +1,7 @@
 """`lab alerts`, `lab export`, `lab notify` and `lab latency`: show, store and send alerts, and show their latency."""
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 
 from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_from_options
 from lab.logs.config import load_config
@@ -19,6 +20,21 @@ def add_commands(commands) -> None:
     _export(commands)
     _notify(commands)
     _latency(commands)
+
+
+def _offset(text: str) -> Positions:
+    try:
+        return parse_positions(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _start(text: str) -> Positions | str:
+    return text if text == "saved" else _offset(text)
+
+
+def _add_start(command: ArgumentParser, help: str, type: Callable = _offset, metavar: str = "OFFSET") -> None:
+    command.add_argument("--from", dest="start", type=type, metavar=metavar, help=help)
 
 
 def _alerts(commands) -> None:
@@ -41,18 +57,9 @@ examples:
     )
     add_logs_options(command, ALERTS)
     command.add_argument("--follow", action="store_true", help="show new alerts until Ctrl-C")
-    command.add_argument(
-        "--from",
-        dest="start",
-        type=_start,
-        metavar="OFFSET|saved",
-        help="start at an offset of the log (0: the oldest), or where the last `--from saved` ended",
-    )
+    help = "start at an offset of the log (0: the oldest), or where the last `--from saved` ended"
+    _add_start(command, help, _start, "OFFSET|saved")
     command.add_argument("--json", action="store_true", help="print one JSON object per line, as in the log")
-
-
-def _start(text: str) -> Positions | str:
-    return text if text == "saved" else _offset(text)
 
 
 def _export(commands) -> None:
@@ -80,13 +87,7 @@ Started again, it continues where it stopped or was killed. An alert that comes 
         "--to", type=database_url, required=True, metavar="URL", help="sqlite:///FILE, or postgresql://…"
     )
     command.add_argument("--follow", action="store_true", help="also write new alerts, until Ctrl-C")
-    command.add_argument(
-        "--from",
-        dest="start",
-        type=_offset,
-        metavar="OFFSET",
-        help="start at an offset of the log (where it stopped; at first, the oldest)",
-    )
+    _add_start(command, "start at an offset of the log (where it stopped; at first, the oldest)")
 
 
 def _notify(commands) -> None:
@@ -123,20 +124,7 @@ accept a message, the command sends it again until it does: each alert arrives a
     )
     add_logs_options(command, ALERTS)
     command.add_argument("--to", required=True, metavar="NAME", help="a target of lab.toml")
-    command.add_argument(
-        "--from",
-        dest="start",
-        type=_offset,
-        metavar="OFFSET",
-        help="start at an offset of the log (where it stopped; at first, the end)",
-    )
-
-
-def _offset(text: str) -> Positions:
-    try:
-        return parse_positions(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
+    _add_start(command, "start at an offset of the log (where it stopped; at first, the end)")
 
 
 def _latency(commands) -> None:

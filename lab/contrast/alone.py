@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import LOW_PART, ROW
 from lab.engine.records.columns import Columns
 from lab.engine.records.decode import decode_records
@@ -199,5 +198,5 @@ def at_once(data: bytes) -> Columns:
 
 def _compiled(store: RouteStore, columns: Columns) -> Alerts:
     columns["keyGroup"] = np.zeros(len(columns["time"]), np.int64)
-    _, found = store.evaluate(columns, 0, Settings.max_out_of_orderness_ms, 0)
+    _, found = store.evaluate(columns, 0, 0)
     return dict(zip(columns["id"][found[:, ROW]].tolist(), found[:, LOW_PART].tolist()))

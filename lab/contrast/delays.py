@@ -22,6 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lab.apps.run import raise_if_ended
 from lab.contrast.parts import FilePerAppend
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.contrast.windows import Event, compare, crossing
@@ -95,9 +96,8 @@ def race_sliding(
     >>> race_sliding(spark, [1_000, 5_000])[1].slide_ms  # doctest: +SKIP
     1000
     """
-    outs: dict[int, dict[Key, int]] = {
-        slide: {} for slide in (0, *slides_ms)
-    }  # 0: the engine; pair -> when it was out
+    # 0: the engine; pair -> when it was out
+    outs: dict[int, dict[Key, int]] = {slide: {} for slide in (0, *slides_ms)}
     with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
         logs = FileLogs(Path(name, "logs"))
         logs.create()
@@ -113,12 +113,12 @@ def race_sliding(
         player.start()
         _warm_up(query, engine.query, logs)
         _plant(player, seconds)
-        slow_ms = min(
-            SLOW_BATCHES * _batch_ms(query), SLOW_MS
-        )  # on a busy machine results come batches later
+        # on a busy machine results come batches later
+        slow_ms = min(SLOW_BATCHES * _batch_ms(query), SLOW_MS)
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
         player.stop()
-        _raise_if_ended([query, engine.query])
+        raise_if_ended(query)
+        raise_if_ended(engine.query)
         frauds = _frauds(logs.log("events").read())
         for alert in map(Alert.from_json, logs.log("alerts").read()):
             group: Any = dict(alert.group or ())
@@ -172,17 +172,12 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
     """Waits until the query's micro-batches and the engine's cuts are short."""
     give_up = time.monotonic() + WARM_UP_S
     while time.monotonic() < give_up:
-        _raise_if_ended([query, engine])
+        raise_if_ended(query)
+        raise_if_ended(engine)
         cuts = len(logs.log("stats").newest(NEWEST_KIB))
         if min(len(query.recentProgress), cuts) >= WARM_UP_BATCHES:
             return
         time.sleep(0.2)
-
-
-def _raise_if_ended(queries: Sequence[StreamingQuery]) -> None:
-    for query in queries:
-        if not query.isActive:
-            raise query.exception() or RuntimeError("a query ended by itself")
 
 
 def _plant(player: Player, seconds: float) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from lab.contrast.alone import VALUE, at_once, parse_rule
 from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows.statefiles import StateFile, StateFiles, files_to_merge, first_seq, stores_table
 from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
@@ -25,7 +24,7 @@ def state_file_writes(
     lines: Sequence[bytes], text: str, batches: int, rewrite: bool
 ) -> list[tuple[int, int]]:
     """(bytes written, files kept) after each micro-batch of the engine's state files, or if all were written anew each time."""
-    rule, late_ms = parse_rule(text), Settings.max_out_of_orderness_ms
+    rule = parse_rule(text)
     chain: list[StateFile] = []
     found = []
     with TemporaryDirectory(prefix="lab-steps-") as folder:
@@ -36,10 +35,10 @@ def state_file_writes(
         ):
             columns = at_once(b"\n".join(lines[first:end]))
             columns["keyGroup"] = np.zeros(end - first, np.int64)
-            store.evaluate(columns, first_seq(batch_id), late_ms, 0)
+            store.evaluate(columns, first_seq(batch_id), 0)
             taken, level = (len(chain), 0) if rewrite else files_to_merge(chain, end - first)
             since = chain[len(chain) - taken].first if taken else batch_id
-            rows = stores_table([(0, *store.export(first_seq(since), first_seq(batch_id + 1), late_ms))])
+            rows = stores_table([(0, *store.export(first_seq(since), first_seq(batch_id + 1)))])
             chain = [*chain[: len(chain) - taken], files.write(batch_id, since, level, rows)]
             found.append((chain[-1].bytes, len(chain)))
     return found

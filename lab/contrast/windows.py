@@ -121,9 +121,8 @@ class WindowResults:
 
     windows: list[Window]
     over: list[Window]
-    delay_ms: (
-        int | None
-    )  # from the event that completes the fraud to the report; None: no report, or no fraud
+    # from the event that completes the fraud to the report; None: no report, or no fraud
+    delay_ms: int | None
 
 
 def compare(

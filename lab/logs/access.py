@@ -4,8 +4,11 @@ New files are readable by their owner only, whatever the umask. A folder with th
 team: new files in it get the permissions that its group has on the folder.
 """
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 GROUP, SET_GROUP_ID = 0o070, stat.S_ISGID
@@ -31,6 +34,32 @@ def make_folder(folder: Path | str) -> None:
 def opener(path: str, flags: int) -> int:
     """An `opener` for `open`: only the user, or the team, can read and write a new file."""
     return os.open(path, flags, 0o600 | _of_group(os.path.dirname(path)) & 0o060)
+
+
+@contextmanager
+def file_lock(path: Path, busy: Exception | None = None) -> Iterator[None]:
+    """Exclusive use of a file's lock, which a process that dies lets go of. Waits for it, or raises `busy` if another one has it.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "lock")
+    >>> with file_lock(path), file_lock(path, ValueError("taken")):
+    ...     pass
+    Traceback (most recent call last):
+    ValueError: taken
+    """
+    with open(path, "ab", opener=opener) as lock:
+        if not hasattr(fcntl, "flock"):  # in a browser, which has one process
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            assert busy
+            raise busy from None
+        try:
+            yield
+        finally:  # closing does not unlock if a process was forked meanwhile
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 class NotTrusted(PermissionError):

@@ -150,9 +150,8 @@ class KafkaLog:
 
     @cached_property
     def _producer(self) -> Producer:
-        Partitions(
-            self.cluster, self.topic
-        ).numbers()  # raises with the reason: a producer would retry for ever
+        # raises with the reason: a producer would retry for ever
+        Partitions(self.cluster, self.topic).numbers()
         return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:

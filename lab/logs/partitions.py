@@ -147,9 +147,8 @@ class Reader:
         settings = {**READING, "queued.max.messages.kbytes": queue_kb, "group.id": cluster.group}
         self._settings = {**cluster.librdkafka, **settings}
         self._consumer = Consumer(self._settings)
-        self._next: dict[
-            int, int
-        ] = {}  # partition -> the offset that comes next, of `_waiting` or the consumer
+        # partition -> the offset that comes next, of `_waiting` or the consumer
+        self._next: dict[int, int] = {}
         self._waiting: dict[int, list[Message]] = {}
         self._ended: dict[int, int] = {}  # partition -> the end that the consumer has reached
 

@@ -5,14 +5,12 @@
 A writer may die between any two steps. The next one finds complete appends, followed by bytes that it truncates.
 """
 
-import fcntl
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from lab.logs.access import make_folder, opener
+from lab.logs.access import file_lock, make_folder, opener
 from lab.logs.index import AppendRow, Batch, Index, OtherBatch, write_at
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
@@ -62,17 +60,8 @@ class Writer:
         with suppress(FileNotFoundError), self._locked():
             pass
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with open(self._folder / "lock", "ab", opener=opener) as lock:
-            if not hasattr(fcntl, "flock"):  # in a browser, which has one process
-                yield
-                return
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:  # closing does not unlock if a process was forked meanwhile
-                fcntl.flock(lock, fcntl.LOCK_UN)
+    def _locked(self) -> AbstractContextManager[None]:
+        return file_lock(self._folder / "lock")
 
     def _mended(self) -> SegmentsSnapshot:
         """Removes lines without a row and, after a power failure, rows without lines; returns the log."""

@@ -12,7 +12,6 @@ The broker keeps running when the process that started it ends. `running_broker`
 """
 
 import base64
-import fcntl
 import json
 import os
 import re
@@ -32,7 +31,7 @@ from pathlib import Path
 
 import psutil
 
-from lab.logs.access import make_folder, opener, read_trusted
+from lab.logs.access import file_lock, make_folder, opener, read_trusted
 from lab.machine import jars, ports
 from lab.machine.java import find_java
 
@@ -143,7 +142,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
     """
     folder = _resolved(folder)
     make_folder(folder)
-    with _one_at_a_time(folder):
+    with file_lock(folder / "start.lock"):
         if broker := status(folder):
             if port in (0, broker.port):
                 _wait(broker, 0)
@@ -276,13 +275,6 @@ def _class_path() -> list[str]:
     folder = Path(spark.origin).parent / "jars" if spark and spark.origin else Path()
     binding = [jar for name in LOG_BINDING for jar in sorted(folder.glob(f"{name}*.jar"))]
     return ["-cp", os.pathsep.join(map(str, [*binding, *jars.fetch_jars("broker")]))]
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    with (folder / "start.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _format(folder: Path, program: str, class_path: list[str]) -> None:

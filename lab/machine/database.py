@@ -8,7 +8,6 @@ The server keeps running when the process that started it ends. It refuses to ru
 `analyst` edits rules, `reader` only reads them.
 """
 
-import fcntl
 import os
 import pwd
 import secrets
@@ -24,6 +23,7 @@ from urllib.parse import quote
 
 import psutil
 
+from lab.logs.access import file_lock
 from lab.machine import jars, ports
 
 HOST, PORT = ports.HOST, 5433  # 5432 is what a PostgreSQL of the system's own takes
@@ -137,8 +137,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Database:
     folder = _resolved(folder)
     programs_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "start.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(folder / "start.lock"):
         if running := status(folder):
             if port in (0, running.port):
                 return running

@@ -65,9 +65,7 @@ def check_memory() -> Iterator[Check]:
     import psutil
 
     free = psutil.virtual_memory().available
-    yield rate_free_space(
-        "memory", free, f"{free / GIB:.1f} GiB free", enough=3, least=1, fix="close other programs"
-    )
+    yield rate_free_space("memory", free, f"{free / GIB:.1f} GiB free", enough=3, fix="close other programs")
 
 
 def check_disk() -> Iterator[Check]:
@@ -81,9 +79,7 @@ def check_disk() -> Iterator[Check]:
             + ("TMPDIR" if name == "temporary files" else "LAB_CACHE")
             + " elsewhere"
         )
-        yield rate_free_space(
-            name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, least=1, fix=fix
-        )
+        yield rate_free_space(name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, fix=fix)
 
 
 def check_shared_memory() -> Iterator[Check]:

@@ -93,11 +93,11 @@ def _commit() -> str:
         return ""
 
 
-def rate_free_space(name: str, free: int, found: str, enough: int, least: int, fix: str) -> Check:
-    """How good `free` bytes are where `enough` GiB are comfortable and less than `least` will not do."""
+def rate_free_space(name: str, free: int, found: str, enough: int, fix: str) -> Check:
+    """How good `free` bytes are where `enough` GiB are comfortable and less than one will not do."""
     if free >= enough * GIB:
         return Check(name, "ok", found)
-    state = "warning" if free >= least * GIB else "problem"
+    state = "warning" if free >= GIB else "problem"
     return Check(name, state, found, f"{enough} GiB are comfortable: {fix}")
 
 

@@ -79,11 +79,6 @@ def copy_jar(jar: Path, folder: Path) -> None:
         os.replace(shutil.copy(jar, beside), folder / jar.name)
 
 
-def present_jars(group: str) -> list[Path]:
-    """The group's jars if all of them are in the cache, otherwise an empty result."""
-    return [] if missing_jars(group) else fetch_jars(group)
-
-
 def missing_jars(group: str) -> dict[str, str]:
     """The group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
     if group not in GROUPS:

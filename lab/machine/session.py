@@ -55,8 +55,6 @@ class SparkFailed(RuntimeError):
 def session(
     master: str | None = None,
     *,
-    app: str = "lab",
-    driver_memory: str = "2g",
     conf: dict[str, str] | None = None,
     log: Path | None = None,
     object_store: bool = False,
@@ -80,9 +78,7 @@ def session(
     groups = ("s3",) if object_store else ()
     with _lock:
         if SparkContext._gateway is None:
-            _started = _start(
-                master, {"spark.app.name": app, "spark.driver.memory": driver_memory}, conf, log, groups
-            )
+            _started = _start(master, conf, log, groups)
         _sessions += 1
     try:
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
@@ -106,13 +102,7 @@ def python_of_workers(conf: dict[str, str]) -> str:
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _start(
-    master: str | None,
-    settings: dict[str, str],
-    conf: dict[str, str],
-    log: Path | None,
-    groups: Sequence[str],
-) -> ExitStack:
+def _start(master: str | None, conf: dict[str, str], log: Path | None, groups: Sequence[str]) -> ExitStack:
     """Starts Java and, in it, Spark; returns the exit stack that ends both."""
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -121,7 +111,8 @@ def _start(
         master = master or LOCAL
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
-        settings = _everywhere() | settings | ({"spark.master": master} if master else {})
+        settings = _everywhere() | {"spark.app.name": "lab", "spark.driver.memory": "2g"}
+        settings |= {"spark.master": master} if master else {}
         if master:
             local = master.startswith("local")
             if local and "SPARK_LOCAL_IP" not in os.environ:
@@ -231,8 +222,8 @@ def _everywhere() -> dict[str, str]:
 
 
 def _on_this_machine(scratch: str, groups: Sequence[str]) -> dict[str, str]:
-    more = [jar for group in groups for jar in jars.fetch_jars(group)]
-    class_path = ":".join(map(str, jars.fetch_jars("filesystem") + jars.present_jars("kafka") + more))
+    groups = ("filesystem", *(() if jars.missing_jars("kafka") else ("kafka",)), *groups)
+    class_path = ":".join(str(jar) for group in groups for jar in jars.fetch_jars(group))
     return {
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": HOST,

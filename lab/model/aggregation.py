@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from lab.model.aggregates import AGGREGATES, Exact, round_half_even
+from lab.model.conditions import quote_text
 from lab.model.filters import json_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, is_true, when_text
@@ -90,8 +91,9 @@ class Aggregation:
         return f"{self.function}{self.describe_of()}{per} over {duration_words(self.window_ms)}{without}"
 
     def describe_of(self) -> str:
-        """What it is of, in brackets."""
-        of = ", ".join(self.unique) or self.field or "events"
+        """What it is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event."""
+        field = self.field and (quote_text(self.field) if self.field.lower() == "events" else self.field)
+        of = ", ".join(self.unique) or field or "events"
         where = f" where {when_text(self.where)}" if self.where else ""
         return f"({of}{where})"
 

@@ -123,13 +123,14 @@ class Reader:
 
 
 def quote_value(value: str | int | Decimal) -> str:
-    """A value as it is when that cannot be misread, else as a JSON string."""
+    """A value as it is when that cannot be misread, else in quotes."""
     text = plain_text(value)
-    return (
-        text
-        if re.fullmatch(r"[\w.-]+", text)
-        else escape_control_characters(json.dumps(text, ensure_ascii=False))
-    )
+    return text if re.fullmatch(r"[\w.-]+", text) else quote_text(text)
+
+
+def quote_text(text: str) -> str:
+    """A text in quotes, as JSON has it: whatever is in it, it is one token that reads back as the text."""
+    return escape_control_characters(json.dumps(text, ensure_ascii=False))
 
 
 def example_conditions(schema: Schema) -> str:

@@ -30,6 +30,7 @@ from lab.model.attributes import (
     read_title,
     read_window_ms,
 )
+from lab.model.conditionreader import EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.jsontext import BadRecord
 from lab.model.rule import Rule
@@ -65,8 +66,8 @@ COUNT_WORDS = {"COUNT": "COUNT", "COUNT_WITH_RESET": "COUNT_WITH_RESET"}
 COUNT_WORDS |= {f"{word}_FLINK": function for word, function in COUNT_WORDS.items()}
 OPERATOR_ALIASES = {symbol: name for name, symbol in SYMBOLS.items()}
 OPERATOR_ALIASES |= {"GT": "GREATER", "LT": "LESS"}
-_SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
-
+SENTENCE = re.compile(r"\s*(?P<id>[0-9]{1,19})(?:\s+(?P<state>[A-Za-z]{1,9}))?\s*:(?P<rule>.*)", re.DOTALL)
+SENTENCE_EXAMPLE = f"7: {EXAMPLE}"
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
         text = jsontext.read_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
         if jsontext.is_object(text):
             given = jsontext.read_object(text)
-        elif sentence := _SENTENCE.match(text):
+        elif sentence := SENTENCE.match(text):
             given = _read_words(sentence, schema)
         else:
             given = _read_plain(text)
@@ -125,7 +126,9 @@ def _read_plain(text: str) -> dict[str, Any]:
     cells = [re.sub(r"^\((.*)\)$", r"\1", cell.strip()).strip() for cell in text.split(",")]
     if len(cells) > len(_PLAIN_CELLS) or not re.fullmatch("[+-]?[0-9]{1,30}", cells[0]):
         example = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
-        raise BadRule(f"{short_json(text)} is neither a JSON object nor plain text such as {example}")
+        raise BadRule(
+            f"{short_json(text)} is neither a JSON object, nor a sentence such as {SENTENCE_EXAMPLE}, nor plain text such as {example}"
+        )
     given: dict = {name: cell for name, cell in zip(_PLAIN_CELLS, cells, strict=False) if cell}
     if given.get("ruleState", "").upper() == "CONTROL":
         raise BadRule(

@@ -18,12 +18,7 @@ from lab.model.jsonschema import (
     label_properties,
     word_schema,
 )
-from lab.model.rules import (
-    CONTROLS,
-    MAX_KEYS,
-    OPERATORS,
-    STATES,
-)
+from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
 from lab.model.schema import Schema
 from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
 

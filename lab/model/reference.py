@@ -68,9 +68,8 @@ class Reference:
         self.heard = 0  # the log time that has been reached; of a log that is not live its newest event time
         self.waits: list[Wait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
-        self.reset: dict[
-            tuple[int, tuple], int
-        ] = {}  # rule id, group -> arrival of the event at which it fired
+        # rule id, group -> arrival of the event at which it fired
+        self.reset: dict[tuple[int, tuple], int] = {}
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 

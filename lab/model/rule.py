@@ -21,7 +21,7 @@ from lab.model.aggregation import (
     given_only,
     operator_symbol,
 )
-from lab.model.conditions import quote_value
+from lab.model.conditions import quote_text, quote_value
 from lab.model.filters import Filter, filter_text, filter_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, when_text
@@ -194,7 +194,15 @@ class Rule:
         return given_only(attributes)
 
     def describe(self, limit: str | None = None) -> str:
-        """The rule in plain English; `limit`: how its limit is written there."""
+        """The rule as one sentence, which `lab.model.sentence` reads back; `limit`: how its limit is written there."""
+        severity = f", severity {self.severity}" if self.severity else ""
+        title = f", title {quote_text(self.title)}" if self.title else ""
+        labels = f", labels {self.describe_labels()}" if self.labels else ""
+        event = f", with {', '.join(self.event_fields)} of the event" if self.event_fields else ""
+        return f"{self.summarize(limit)}{severity}{title}{labels}{event}"
+
+    def summarize(self, limit: str | None = None) -> str:
+        """What it alerts at, how often, and what follows: `describe` without what its alerts carry."""
         where = f" where {filter_text(self.filter)}" if self.filter else ""
         per = f"{where} per {', '.join(self.keys)}" if self.keys else where
         first, *more = self.conditions
@@ -210,6 +218,10 @@ class Rule:
         """How often it alerts in words, such as `1 per 10 min`; "" if that is not limited."""
         return f"{self.at_most} per {duration_words(self.per_ms)}" if self.at_most else ""
 
+    def describe_labels(self) -> str:
+        """Its labels in words, such as `team = "fraud"`; "" if it has none."""
+        return ", ".join(f"{name} = {quote_text(value)}" for name, value in self.labels)
+
     def _repr_html_(self) -> str:
         return rules_table([self])
 
@@ -220,15 +232,25 @@ def alerted_marker(rule_id: int, joined: int) -> str:
 
 
 def rule_in_english(rule: Rule) -> str:
-    """A rule in plain English, its limit as people write numbers.
+    """A rule as one sentence, its limit as people write numbers.
 
-    >>> rule_in_english(Rule(1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000))
-    'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5'
+    >>> of = (1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000)
+    >>> rule_in_english(Rule(*of, severity="high"))
+    'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5, severity high'
     """
-    return rule.describe(f"{Decimal(plain_text(rule.limit)):,f}")
+    return rule.describe(_limit_in_english(rule))
+
+
+def summary_in_english(rule: Rule) -> str:
+    """`rule_in_english` without what its alerts carry, for tables and where an alert is explained."""
+    return rule.summarize(_limit_in_english(rule))
+
+
+def _limit_in_english(rule: Rule) -> str:
+    return f"{Decimal(plain_text(rule.limit)):,f}"
 
 
 def rules_table(rules: list[Rule]) -> str:
     """Rules for a notebook."""
-    rows = [(rule.rule_id, rule.version, rule.state, rule_in_english(rule)) for rule in rules]
+    rows = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in rules]
     return html_table(("rule", "version", "state", "alerts when"), rows)

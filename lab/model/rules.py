@@ -26,7 +26,7 @@ from lab.model.messages import (
     build_message,
     parse_message,
 )
-from lab.model.rule import Route, Rule, rule_in_english, rules_table
+from lab.model.rule import Route, Rule, rule_in_english, rules_table, summary_in_english
 from lab.model.schema import Schema
 from lab.model.words import expected_message
 
@@ -52,6 +52,7 @@ __all__ = [
     "operator_symbol",
     "parse_message",
     "rule_in_english",
+    "summary_in_english",
 ]
 MAX_RULES = 20_000
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
@@ -63,7 +64,7 @@ def rule_message(
     field: str | None,
     function: str,
     operator: str,
-    limit: float,
+    limit: float | str,
     window: str,
     **more: Any,
 ) -> dict[str, Any]:

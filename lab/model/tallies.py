@@ -158,13 +158,13 @@ class Tallies:
         many = [(route_name(route), tally) for route, tally in self.by_route.items() if tally.loses]
         return sorted(many, key=lambda each: -each[1].lost)
 
-    def warnings(self, at_most: int = WARNINGS) -> Iterator[str]:
+    def warnings(self) -> Iterator[str]:
         """A sentence for each of these, of many only for the first ones."""
         losing = self.losing()
-        for name, tally in losing[:at_most]:
+        for name, tally in losing[:WARNINGS]:
             yield tally.warning(name)
-        if len(losing) > at_most:
-            yield f"{len(losing) - at_most:,} more routes lost more than 1 % of their events"
+        if len(losing) > WARNINGS:
+            yield f"{len(losing) - WARNINGS:,} more routes lost more than 1 % of their events"
 
 
 def record_example(

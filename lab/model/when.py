@@ -6,7 +6,6 @@
 A comparison with null is false, whichever it is, and nothing negates a whole condition: so null never passes by accident.
 """
 
-import json
 import operator as compare
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 from lab.model.clock import Clock
-from lab.model.conditions import quote_value
+from lab.model.conditions import quote_text, quote_value
 from lab.model.field import Value
-from lab.model.words import escape_control_characters, plain_text
+from lab.model.words import plain_text
 
 RELATIONS = {
     "=": compare.eq,
@@ -181,15 +180,10 @@ def when_text(when: When) -> str:
             alone = are_networks(operand) and len(operand) == 1
             return f"{field} {operator} {listed}" if alone else f"{field} {operator} ({listed})"
         case Comparison(field, operator, operand):
-            return (
-                f"{field} {operator} {_quoted(operand) if isinstance(operand, str) else plain_text(operand)}"
-            )
-
-
-def _quoted(text: str) -> str:
-    """In quotes, as without them it may be the name of a field, today or when the schema has one more."""
-    return escape_control_characters(json.dumps(text, ensure_ascii=False))
+            # a text in quotes, as without them it may be the name of a field, today or when the schema has one more
+            value = quote_text(operand) if isinstance(operand, str) else plain_text(operand)
+            return f"{field} {operator} {value}"
 
 
 def _in_list(value: int | str | Decimal) -> str:
-    return _quoted(value) if isinstance(value, str) and value.lower() == "null" else quote_value(value)
+    return quote_text(value) if isinstance(value, str) and value.lower() == "null" else quote_value(value)

@@ -107,7 +107,8 @@ class WhenReader(Reader):
         return when
 
     def _comparison(self) -> Comparison:
-        if self.next.is_word("not") and self.after(1).kind in ("word", "sign"):
+        negates = self.next.is_word("not") and self.next.text not in self.schema.names
+        if negates and self.after(1).kind in ("word", "sign"):
             either = "write field not in (…), field not startsWith …, field != …, field is not null"
             raise self.refuse(f"not stands beside the comparison: {either}")
         if self.next.kind != "word":

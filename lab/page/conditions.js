@@ -100,8 +100,11 @@ const sortedValues = (field, values) => [...new Set(values)].sort(field.numeric 
 const visible = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (sign) =>
   sign < " " ? JSON.stringify(sign).slice(1, -1) : `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-/** A value as it is when that cannot be misread, else as a JSON string. */
+/** A text in quotes, as JSON has it: whatever is in it, it is one token that reads back as the text. */
+const inQuotes = (text) => visible(JSON.stringify(text));
+
+/** A value as it is when that cannot be misread, else in quotes. */
 function written(field, value) {
   const text = field.numeric ? plain(value, field.scale) : value;
-  return /^[\p{L}\p{N}_.-]+$/u.test(text) ? text : visible(JSON.stringify(text));
+  return /^[\p{L}\p{N}_.-]+$/u.test(text) ? text : inQuotes(text);
 }

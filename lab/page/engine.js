@@ -171,7 +171,7 @@ class Engine {
     const several = conditions.length > 1 ? `,"conditions":[${conditions.map(toldJson).join(",")}]` : "";
     const event = rule.eventFields.length ? `,"event":${jsonOf(rule.eventFields.map((name) => ({ name, json: columns.json(schema.byName.get(name), row) })))}` : "";
     const json = `{"alertId":${quoted(id)},"ruleId":${rule.id},"ruleVersion":${rule.version},"key":${quoted(key)},"group":${group},${toldJson(first).slice(1, -1)}` +
-      `${several}${rule.said}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
+      `${several}${saidJson(rule)}${event},"eventId":${columns.idJson(row)},"eventTime":${time}}`;
     return { json, ruleId: String(rule.id), version: rule.version, key, conditions: several ? conditions.map((told) => ({ ...told, operator: SYMBOLS[told.operator] })) : [], aggregate: first.aggregate, operator: SYMBOLS[first.operator], limit: first.limit, eventId: columns.idText(row), eventTime: Number(time), last: this.past.end - columns.rows + row };
   }
 }

@@ -2,7 +2,6 @@
 "use strict";
 
 room.messages = new Map(); // rule id -> the attributes of the message that made it what it is
-const CARRIED = ["severity", "title", "labels", "eventFields"]; // which no sentence says
 
 /** The attributes of a new rule to begin with. */
 function proposal() {
@@ -63,7 +62,7 @@ function openForm(title, given) {
     const [{ of, operator, limit }] = rule.conditions;
     for (const part of parts) part.hidden = !rule.isPlain;
     more.hidden = rule.isPlain;
-    then = meaning({ ...rule, when: null }).slice(meaning({ ...rule, when: null, atMost: null, action: null }).length);
+    then = meaning({ ...rule, when: null }).slice(summary({ ...rule, when: null, atMost: null, action: null }).length);
     if (!rule.isPlain) return;
     controls.function.value = of.function;
     fit();
@@ -88,8 +87,7 @@ function openForm(title, given) {
   function judge() {
     let rule = null;
     try {
-      const carried = CARRIED.filter((name) => has(given, name)).map((name) => [name, given.get(name)]);
-      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema), ...carried]));
+      text = jsonText(new Map([["ruleId", controls.id.value.trim()], ["ruleState", controls.state.value], ...readSentence(controls.sentence.value, schema)]));
       ({ rule } = readMessage(text, schema));
       const before = room.rules.find((each) => each.id === String(rule.id));
       verdict.replaceChildren(said(before ? say("{meaning} · replaces rule {id} version {version}", { ...before, meaning: meaning(rule) }) : meaning(rule), "good"));

@@ -51,7 +51,7 @@ function readWords(text, [head, id, state], schema) {
 function readPlain(text) {
   const cells = text.split(",").map((cell) => cell.trim().replace(/^\((.*)\)$/s, "$1").trim());
   if (cells.length > CELLS.length || !/^[+-]?\d{1,30}$/.test(cells[0]))
-    throw new Bad(`${shown(text)} is neither a JSON object, nor a sentence such as 7: SUM(amount) over 1 h > 500, nor plain text such as 1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)`);
+    throw new Bad(`${shown(text)} is neither a JSON object, nor a sentence such as 7: SUM(amount) per userId over 1 h > 500, nor plain text such as 1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)`);
   const given = new Map(CELLS.map((name, n) => [name, cells[n]]).filter(([, cell]) => cell));
   for (const name of ["groupingKeyNames", "unique"]) if (given.has(name)) given.set(name, given.get(name).split("&").map((part) => part.trim()));
   return given;
@@ -93,8 +93,8 @@ function readRule(given, id, state, schema) {
   const joined = ["and", "or"].find((name) => has(given, name)) ?? null;
   const rule = { id, state, version: 0, keys, filter, absence, conditions: [own, ...(joined ? readMore(given, joined, schema) : [])], joined, when: readTruth("when", given, schema) };
   Object.assign(rule, has(given, "atMost") ? inside("atMost", given.get("atMost"), ["alerts", "per"], readAtMost) : { atMost: null, perMs: 0 });
-  Object.assign(rule, has(given, "action") || has(given, "ttl") ? readAction(given, keys) : { action: null, ttlMs: null });
-  rule.said = readSaid(given);
+  Object.assign(rule, has(given, "action") || has(given, "ttl") ? { action: readAction(given.get("action"), keys), ttlMs: 1000 * seconds("ttl", given.get("ttl")) } : { action: null, ttlMs: null });
+  Object.assign(rule, { severity: readSeverity(given.get("severity")), title: readTitle(given.get("title")), labels: readLabels(given.get("labels")) });
   rule.eventFields = fewFieldNames(given, "eventFields", schema);
   rule.aggregations = distinct(rule.conditions.flatMap(({ of, base }) => (base ? [of, base] : [of])));
   rule.isPlain = rule.conditions.length === 1 && !(own.of.where || own.of.excludes || own.base || absence);
@@ -240,24 +240,37 @@ function readFilter(wanted, schema) {
 
 // -- what follows an alert, and what it carries ---------------------------------------------------------------------------
 
-function readAction(given, keys) {
-  const action = given.get("action");
+function readAction(action, keys) {
   if (!ACTIONS.includes(action)) throw new Bad(expected("action", action, `one of ${ACTIONS.join(", ")}`));
-  if (action !== "notify" && !keys.length) throw new Bad(expected("action", action, "notify: without groupingKeyNames it would be for everybody"));
-  return { action, ttlMs: 1000 * seconds("ttl", given.get("ttl")) };
+  if (action !== "notify" && !keys?.length) throw new Bad(expected("action", action, "notify: without groupingKeyNames it would be for everybody"));
+  return action;
+}
+
+function readSeverity(severity = null) {
+  if (severity !== null && !SEVERITIES.includes(severity)) throw new Bad(expected("severity", severity, `one of ${SEVERITIES.join(", ")}`));
+  return severity;
+}
+
+const isSaid = (text) => typeof text === "string" && length(text) <= MOST_SAID && !/^ | $/.test(text) && text.isWellFormed();
+
+function readTitle(title = null) {
+  if (title !== null && !(isSaid(title) && title)) throw new Bad(expected("title", title, `a text of 1 to ${MOST_SAID} characters, ${AROUND}`));
+  return title;
+}
+
+/** Labels with their texts, by name. */
+function readLabels(given) {
+  const labels = given ?? new Map();
+  if (!(labels instanceof Map) || labels.size > MOST_LABELS) throw new Bad(expected("labels", labels, `an object of at most ${MOST_LABELS} texts, such as {"team": "fraud"}`));
+  for (const [name, text] of labels) {
+    if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(name)) throw new Bad(expected("labels", name, "names of 1 to 64 letters, digits and _ . -, the first a letter or _"));
+    if (!isSaid(text)) throw new Bad(expected(`labels.${name}`, text, `a text of at most ${MOST_SAID} characters, ${AROUND}`));
+  }
+  return [...labels].sort(([one], [other]) => byCodePoint(one, other));
 }
 
 /** What each alert of a rule carries for its readers, as it stands in its JSON. */
-function readSaid(given) {
-  const severity = given.get("severity") ?? null, title = given.get("title") ?? null, labels = given.get("labels") ?? new Map();
-  const isSaid = (text) => typeof text === "string" && length(text) <= MOST_SAID && !/^ | $/.test(text) && text.isWellFormed();
-  if (severity !== null && !SEVERITIES.includes(severity)) throw new Bad(expected("severity", severity, `one of ${SEVERITIES.join(", ")}`));
-  if (title !== null && !(isSaid(title) && title)) throw new Bad(expected("title", title, `a text of 1 to ${MOST_SAID} characters, ${AROUND}`));
-  if (!(labels instanceof Map) || labels.size > MOST_LABELS) throw new Bad(expected("labels", labels, `an object of at most ${MOST_LABELS} texts, such as {"team": "fraud"}`));
-  for (const [name, value] of labels) {
-    if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(name)) throw new Bad(expected("labels", name, "names of 1 to 64 letters, digits and _ . -, the first a letter or _"));
-    if (!isSaid(value)) throw new Bad(expected(`labels.${name}`, value, `a text of at most ${MOST_SAID} characters, ${AROUND}`));
-  }
-  const sorted = [...labels].sort(([one], [other]) => byCodePoint(one, other)).map(([name, value]) => `${quoted(name)}:${quoted(value)}`);
-  return (severity ? `,"severity":${quoted(severity)}` : "") + (title ? `,"title":${quoted(title)}` : "") + (sorted.length ? `,"labels":{${sorted.join(",")}}` : "");
+function saidJson({ severity, title, labels }) {
+  const pairs = labels.map(([name, text]) => `${quoted(name)}:${quoted(text)}`);
+  return (severity ? `,"severity":${quoted(severity)}` : "") + (title ? `,"title":${quoted(title)}` : "") + (pairs.length ? `,"labels":{${pairs.join(",")}}` : "");
 }

@@ -49,7 +49,7 @@ class Past {
 /** What the page shows of the window behind the alert at event `last`, whose value was `aggregate`: see lab.widgets.alertwindow. */
 function windowBehind({ past, schema, book }, { ruleId, last, aggregate }) {
   const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, arrived = rule && !rule.absence ? past.window(rule, last) : [];
-  const about = { meaning: rule && meaning(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
+  const about = { meaning: rule && summary(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
   if (!arrived.length) return about;
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));
   const isWhere = of.where ? truthOf(of.where, columns) : () => true, counts = (number) => needed.every((field) => columns.valid[field.number][past.rowOf(number)]) && isWhere(past.rowOf(number));

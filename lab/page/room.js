@@ -92,7 +92,7 @@ function show(told) {
   const last = room.letters.length && translated(room.letters.at(-1).reason);
   byId("said").replaceChildren(...(last ? [said(say("{count} of {all} records are dead letters, the last: {reason}", { count: number(letters), all: number(counts.records), reason: last }), many ? "warning" : "")] : []));
   drawRate(told);
-  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.meaning), alertsOf(rule.id, told)]));
+  ruleTable.set("rows", told.rules.map((rule) => [rule.id, `${rule.id} v${rule.version}`, rule.state, visible(rule.summary), alertsOf(rule.id, told)]));
   if (told.alerts.length) showAlerts();
   showButtons();
 }
@@ -196,7 +196,7 @@ function chooseAlert(key) {
   const alert = room.alerts.find((each) => alertKey(each) === key), rule = room.rules.find((each) => each.id === alert?.ruleId);
   if (!alert) return;
   const several = alert.conditions.map((each) => [say("condition"), each.aggregate === null || each.limit === null ? say("no value") : valueText(each)]);
-  const rows = [[say("rule"), rule ? rule.meaning : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
+  const rows = [[say("rule"), rule ? rule.summary : say("{id}, which is gone", { id: alert.ruleId })], [say("group"), alert.key], ...(several.length ? several : [[say("value"), valueText(alert)]]), [say("event"), alert.eventId], [say("event time (UTC)"), utc(alert.eventTime)]];
   beside(say("Alert of rule {id}", { id: alert.ruleId }), openWindow(alert), make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, visible(value))])), make("p", { class: "lab-soft" }, say("The alert as JSON:")), make("pre", {}, alert.json));
 }
 

@@ -1,6 +1,8 @@
 // A rule as one sentence, read into the attributes of a message, and written out of a rule. lab.model.sentence, lab.model.rule.
 //
-// sentence:    (condition [joined] | absence) ["," "when" when] ["," "at" "most" number "per" duration] ["," "then" action "for" duration]
+// sentence:    (condition [joined] | absence) {"," clause}          each clause once, in any order
+// clause:      "when" when | "at" "most" number "per" duration | "then" action "for" duration | "severity" severity
+//              | "title" text | "labels" label "=" text {"," label "=" text} | "with" field {"," field} "of" "the" "event"
 // condition:   aggregation operator limit          limit: number | [number "×"] aggregation ["÷" number] ["+" | "-" number]
 // aggregation: function "(" ("events" | field {"," field}) ["where" when] ")" ["where" filter] ["per" field {"," field}]
 //              "over" duration ["without the current event"]          filter and per: of the first condition
@@ -9,6 +11,9 @@
 
 const SENTENCE = new RegExp(`^[${BLANKS}]*([0-9]{1,19})(?:[${BLANKS}]+([A-Za-z]{1,9}))?[${BLANKS}]*:`);
 const UNITS_OF_SENTENCE = { s: "s", min: "m", m: "m", h: "h", d: "d" };
+// the first word of a clause, and the attribute that it gives
+const CLAUSES = { when: "when", at: "atMost", then: "action", severity: "severity", title: "title", labels: "labels", with: "eventFields" };
+const OF_CLAUSES = "when, at most, then, severity, title, labels or with";
 
 /** The attributes of a rule, without id and state, as a message has them. Throws a Bad, which says where, and what would be right. */
 function readSentence(text, schema) {
@@ -23,7 +28,7 @@ function readSentence(text, schema) {
     reader.take();
     add(reader.rest(rule));
   }
-  if (reader.next.kind !== "end") throw reader.refuse("expected and, or, a comma with when or then, or the end");
+  if (reader.next.kind !== "end") throw reader.refuse(`expected and, or, a comma and ${OF_CLAUSES}, or the end`);
   return rule;
 }
 
@@ -37,11 +42,11 @@ class SentenceReader extends WhenReader {
   absence() {
     this.take();
     this._sign("(", "what is not to come stands as NO(events), or as NO(events where …)");
-    this._words(["events"], ", as in NO(events)");
+    this._words("expected events, as in NO(events)", "events");
     const of = [["absence", true], ["aggregatorFunctionType", "COUNT"], ...this._insideBrackets(), ...this._ofRoute()];
-    this._words(["within"], ", how long, and after, such as within 10 min after");
+    this._words("expected within, how long, and after, such as within 10 min after", "within");
     of.push(["window", this.duration()]);
-    this._words(["after"], ", as in within 10 min after");
+    this._words("expected after, as in within 10 min after", "after");
     return of;
   }
 
@@ -64,6 +69,7 @@ class SentenceReader extends WhenReader {
       this.mostValues = Infinity;
       of.push(["filter", whenText(this.condition())]);
       this.mostValues = MOST_VALUES;
+      if (!this.next.isWord("per", "over", "within")) this.refuseRest();
     }
     if (this.next.isWord("per")) {
       this.take();
@@ -78,17 +84,17 @@ class SentenceReader extends WhenReader {
       throw this.refuse(`expected a function with what it is of, as in SUM(amount) per userId over 1 h > 500; there are ${Object.keys(LAYOUT.running).join(", ")}`, name);
     this._sign("(", `${called} and what it is of stand as ${called}(…)`);
     const of = [["aggregatorFunctionType", called], ...this._of(called), ...this._insideBrackets(), ...(first ? this._ofRoute() : [])];
-    this._words(["over"], " and a window, such as over 10 min");
+    this._words("expected over and a window, such as over 10 min", "over");
     of.push(["window", this.duration()]);
     if (this.next.isWord("without")) {
-      this._words(["without", "the", "current", "event"]);
+      this._words("expected without the current event", "without", "the", "current", "event");
       of.push(["excludeCurrent", true]);
     }
     return of;
   }
 
   _of(called) {
-    if (this.next.isWord("events") && !this.schema.byName.has("events")) {
+    if (LAYOUT.running[called].of === "events" && this.next.isWord("events")) {
       this.take();
       return [];
     }
@@ -98,18 +104,20 @@ class SentenceReader extends WhenReader {
     return [["aggregateFieldName", names[0]]];
   }
 
-  /** Fields with commas between them; one before `when`, `at` or `then` is not theirs. */
+  /** Fields with commas between them; the first word of a clause is none of them, unless it is a field. */
   _names() {
-    const names = [this._name()];
-    while (this.next.isSign(",") && !this.after(1).isWord("when", "at", "then")) {
+    const names = [this._name()], isField = (token) => this.schema.byName.has(token.text) || !token.isWord(...Object.keys(CLAUSES));
+    while (this.next.isSign(",") && isField(this.after(1))) {
       this.take();
-      names.push(this._name());
+      const name = this._name();
+      if (names.includes(name)) throw this.refuse("expected each field once", this.last);
+      names.push(name);
     }
     return names;
   }
 
   _name() {
-    if (this.next.kind !== "word") throw this.refuse("expected the name of a field");
+    if (!this.next.isValue) throw this.refuse("expected the name of a field");
     return this.field(this.take(), this.schema).name;
   }
 
@@ -174,29 +182,77 @@ class SentenceReader extends WhenReader {
     return [[how, conditions]];
   }
 
-  /** What follows a comma: `when`, `at most` or `then`. */
+  /** The clause that follows a comma. */
   rest(rule) {
-    if (this.next.isWord("when") && !rule.has("when")) {
-      this.take();
-      return [["when", whenText(this.condition())]];
-    }
-    if (this.next.isWord("at") && this.after(1).isWord("most") && !rule.has("atMost")) {
-      this._words(["at", "most"]);
-      const alerts = this._whole("how many alerts");
-      this._words(["per"], " and a duration, such as per 10 min");
-      return [["atMost", new Map([["alerts", alerts], ["per", this.duration()]])]];
-    }
-    if (this.next.isWord("then") && !rule.has("action")) {
-      this.take();
-      const action = this.take().text;
-      this._words(["for"], " and how long, such as for 24 h");
-      return [["action", action], ["ttl", this.duration()]];
-    }
-    throw this.refuse("expected when and a condition, at most and how often, or then and an action");
+    const first = this.take(), clause = first.text.toLowerCase();
+    if (first.kind !== "word" || !Object.hasOwn(CLAUSES, clause)) throw this.refuse(`expected ${OF_CLAUSES} after the comma`, first);
+    if (rule.has(CLAUSES[clause])) throw this.refuse(`${first.text} is given twice`, first);
+    return this[`_${clause}`](rule);
   }
 
-  _words(words, also = "") {
-    for (const word of words) if (!this.take().isWord(word)) throw this.refuse(`expected ${words.join(" ")}${also}`, this.last);
+  _when() { return [["when", whenText(this.condition())]]; }
+
+  _at() {
+    this._words("expected at most and how often, such as at most 1 per 10 min", "most");
+    const alerts = this._whole("how many alerts");
+    this._words("expected per and a duration, such as per 10 min", "per");
+    return [["atMost", new Map([["alerts", alerts], ["per", this.duration()]])]];
+  }
+
+  _then(rule) {
+    const action = this.take();
+    this._check(action, () => readAction(action.text, rule.get("groupingKeyNames")));
+    this._words("expected for and how long, such as for 24 h", "for");
+    return [["action", action.text], ["ttl", this.duration()]];
+  }
+
+  _severity() {
+    const severity = this.take(), said = severity.text.toLowerCase();
+    this._check(severity, () => readSeverity(said));
+    return [["severity", said]];
+  }
+
+  _title() {
+    const title = this.take();
+    if (title.kind !== "quoted") throw this.refuse('expected the title in quotes, such as title "Too much"', title);
+    this._check(title, () => readTitle(title.text));
+    return [["title", title.text]];
+  }
+
+  /** Names with texts; after a comma the first word of a clause is none of them, unless = follows it. */
+  _labels() {
+    const labels = new Map(), goesOn = () => this.next.isSign(",") && (this.after(2).isSign("=") || !this.after(1).isWord(...Object.keys(CLAUSES)));
+    while (!labels.size || goesOn()) {
+      if (labels.size) this.take();
+      const name = this.take();
+      if (name.kind !== "word" || !this.next.isSign("=")) throw this.refuse('expected a name, = and a text, such as team = "fraud"', name);
+      this.take();
+      const text = this._one(name);
+      if (labels.has(name.text)) throw this.refuse("expected each label once", name);
+      this._check(name, () => readLabels(new Map([...labels, [name.text, ""]])));
+      this._check(text, () => readLabels(new Map([[name.text, text.text]])));
+      labels.set(name.text, text.text);
+    }
+    if (this.next.isValue) throw this.refuse("expected a comma or the end; a text with blanks goes in quotes");
+    return [["labels", labels]];
+  }
+
+  _with() {
+    const names = this._names();
+    this._words("expected of the event after the fields, as in with ip of the event", "of", "the", "event");
+    return [["eventFields", names]];
+  }
+
+  /** Refuses at the token what `read` refuses. */
+  _check(token, read) {
+    try { read(); } catch (error) { throw error instanceof Bad ? this.refuse(error.message, token) : error; }
+  }
+
+  _words(reason, ...words) {
+    for (const word of words) {
+      const token = this.take();
+      if (!token.isWord(word)) throw this.refuse(reason, token);
+    }
   }
 
   _sign(sign, reason) {
@@ -213,9 +269,10 @@ function durationText(ms) {
   return `${ms / 1000 / size} ${unit === "m" ? "min" : unit}`;
 }
 
-/** What an aggregation is of, in brackets. */
+/** What an aggregation is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event. */
 function ofText({ unique, field, where }) {
-  return `(${unique.join(", ") || field || "events"}${where ? ` where ${whenText(where)}` : ""})`;
+  const of = field && (field.toLowerCase() === "events" ? inQuotes(field) : field);
+  return `(${unique.join(", ") || of || "events"}${where ? ` where ${whenText(where)}` : ""})`;
 }
 
 function aggregationText(of, per = "") {
@@ -228,8 +285,15 @@ function conditionText(condition, per, number = limitText(condition.limit)) {
   return `${aggregationText(of, per)} ${SYMBOLS[operator]} ${base ? multiple() : number}`;
 }
 
-/** A rule in plain English, its limit as people write numbers. */
+/** A rule as one sentence, which reads back as the same rule, its limit as people write numbers. */
 function meaning(rule) {
+  const severity = rule.severity ? `, severity ${rule.severity}` : "", title = rule.title ? `, title ${inQuotes(rule.title)}` : "";
+  const labels = rule.labels.length ? `, labels ${rule.labels.map(([name, text]) => `${name} = ${inQuotes(text)}`).join(", ")}` : "";
+  return `${summary(rule)}${severity}${title}${labels}${rule.eventFields.length ? `, with ${rule.eventFields.join(", ")} of the event` : ""}`;
+}
+
+/** The same without what its alerts carry, for tables and where an alert is explained. */
+function summary(rule) {
   const where = rule.filter ? ` where ${whenText(rule.filter)}` : "", per = `${where}${rule.keys.length ? ` per ${rule.keys.join(", ")}` : ""}`;
   const [first, ...more] = rule.conditions, alone = rule.absence && `NO${ofText(first.of)}${per} within ${durationText(first.of.windowMs)} after`;
   const told = alone || [conditionText(first, per, thousands(limitText(first.limit))), ...more.map((each) => conditionText(each))].join(` ${rule.joined} `);

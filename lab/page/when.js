@@ -78,7 +78,7 @@ class WhenReader extends Reader {
   }
 
   _comparison() {
-    if (this.next.isWord("not") && ["word", "sign"].includes(this.after(1).kind))
+    if (this.next.isWord("not") && !this.schema.byName.has(this.next.text) && ["word", "sign"].includes(this.after(1).kind))
       throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field != …, field is not null");
     if (this.next.kind !== "word") throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
     const name = this.take();
@@ -194,7 +194,7 @@ class WhenReader extends Reader {
 function whenText(when) {
   if (when.all) return when.all.map((part) => (part.any ? `(${whenText(part)})` : whenText(part))).join(" and ");
   if (when.any) return when.any.map(whenText).join(" or ");
-  const { clock, operator, operand } = when, inQuotes = (text) => visible(JSON.stringify(text));
+  const { clock, operator, operand } = when;
   const field = clock ? { name: `${clock.shows}(${when.field.name}${clock.zone === "UTC" ? "" : `, ${written({}, clock.zone)}`})`, numeric: true, scale: 0 } : when.field;
   if (operand === undefined) return `${field.name} ${operator}`;
   if (operand.other) return `${field.name} ${operator} ${operand.other.name}`;

@@ -102,6 +102,6 @@ function tell() {
   postMessage({
     kind: "state", counts: { ...engine.counts, ...fates }, held: engine.held, bytes: engine.memory.memory.buffer.byteLength, perSecond, now: Date.now(), ended: state.ended,
     progress: state.file ? Math.min(state.file.at / state.file.size, 1) : null, fired: engine.fired, suppressed: engine.suppressed, alerts: state.alerts.splice(0), letters: state.letters.splice(0),
-    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, meaning: meaning(rule) })),
+    rules: engine.book.sorted().map((rule) => ({ id: String(rule.id), version: rule.version, state: rule.state, summary: summary(rule) })),
   });
 }

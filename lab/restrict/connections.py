@@ -27,8 +27,8 @@ class Connections:
     ended
     """
 
-    def __init__(self, strangers: int = STRANGERS, of_a_client: int = OF_A_CLIENT):
-        self._strangers, self._of_a_client = strangers, of_a_client
+    def __init__(self, strangers: int = STRANGERS):
+        self._strangers = strangers
         self._open: defaultdict[bytes, dict[Address, Transport]] = defaultdict(dict)
         self._owners: dict[Address, bytes] = {}
 
@@ -37,7 +37,7 @@ class Connections:
         self._owners[address] = owner
         own = self._open[owner]
         own[address] = transport
-        if len(own) > (self._of_a_client if owner else self._strangers):
+        if len(own) > (OF_A_CLIENT if owner else self._strangers):
             oldest = next(iter(own))
             self._owners.pop(oldest)
             own.pop(oldest).abort()

@@ -13,7 +13,7 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -68,11 +68,11 @@ def invalid_reason(question: Any) -> str:
 
 
 class Enforcer(Thread):
-    """Follows a restriction log in its own thread. `log`: the restriction log; `clock`: ms since the epoch, for tests."""
+    """Follows a restriction log in its own thread. `log`: the restriction log."""
 
-    def __init__(self, log, clock: Callable[[], int] = now_ms):
+    def __init__(self, log):
         super().__init__(daemon=True, name="enforcer")
-        self._log, self._clock, self._stopping = log, clock, Event()
+        self._log, self._stopping = log, Event()
         self._restrictions, self.ready = Restrictions(), Event()
         self.read_at, self.bad, self.error = 0, 0, ""
 
@@ -83,7 +83,7 @@ class Enforcer(Thread):
                 with closing(self._log.tail()) as tail:
                     while not self._stopping.wait(POLL_S if self.ready.is_set() else 0):
                         self._take(tail.read())
-                        self.read_at, self.error = self._clock(), ""
+                        self.read_at, self.error = now_ms(), ""
                         self.ready.set()
             except Exception as error:  # noqa: BLE001  (continues with what it knows, and reports the error)
                 self.error = str(error)
@@ -106,14 +106,14 @@ class Enforcer(Thread):
         if why := invalid_reason(event):
             return {"allowed": False, "refused": why}
         if found := max(
-            self._restrictions.against(event, self._clock()), key=lambda each: each.until, default=None
+            self._restrictions.against(event, now_ms()), key=lambda each: each.until, default=None
         ):
             return {"allowed": False} | restriction_answer(found)
         return {"allowed": True}
 
     def in_force(self) -> list[Restriction]:
         """The restrictions in force, the one that lasts longest first."""
-        now = self._clock()
+        now = now_ms()
         return [each for each in self._restrictions.all() if each.in_force(now)]
 
 
@@ -130,17 +130,13 @@ def restriction_answer(restriction: Restriction) -> dict[str, Any]:
 
 
 def web_service(
-    enforcer: Enforcer,
-    tokens: Sequence[str],
-    rate: float = RATE,
-    connections: Connections | None = None,
+    enforcer: Enforcer, tokens: Sequence[str], rate: float = RATE, connections: Connections | None = None
 ) -> FastAPI:
     """The web service for a started enforcer. It answers clients that have one of the tokens."""
     app = FastAPI(title="lab restrict", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Limits, tokens=tokens, rate=rate, connections=connections or Connections())
-    app.add_middleware(
-        TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]
-    )  # pages of other sites cannot ask
+    # pages of other sites cannot ask
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
 
     @app.post("/may")
     async def may(request: Request) -> JSONResponse:

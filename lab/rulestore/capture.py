@@ -33,12 +33,8 @@ from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_
 
 WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
-GONE = (
-    DBAPIError,
-    PostgresError,
-    KafkaException,
-    NoBroker,
-)  # errors of a database or broker that may come back
+# errors of a database or broker that may come back
+GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)
 
 
 class Capture:

@@ -1,9 +1,6 @@
 """What a row of the table `rules` must be: constraints that reject what the engine would reject, as far as the row alone shows it."""
 
-from sqlalchemy import (
-    Column,
-    func,
-)
+from sqlalchemy import Column, func
 from sqlalchemy.sql.expression import ColumnElement
 
 from lab.model.aggregates import AGGREGATES

@@ -2,15 +2,7 @@
 
 import secrets
 
-from sqlalchemy import (
-    DDL,
-    CheckConstraint,
-    Engine,
-    Inspector,
-    event,
-    inspect,
-    text,
-)
+from sqlalchemy import DDL, CheckConstraint, Engine, Inspector, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
 
 from lab.rulestore.constraints import ADDED, CHECKS, POSTGRESQL_CHECKS, SQLITE_CHECKS

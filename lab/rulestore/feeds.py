@@ -5,13 +5,13 @@ with TableFeed(store, place) as feed:    holds a lock: one feed at a time for a 
     feed.confirm(position)              the log has them: the next feed continues after it
 """
 
-import fcntl
 import hashlib
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol, Self
 
+from lab.logs.access import file_lock
 from lab.rulestore.store import Change, RuleStore
 
 LOOK_S = 0.02  # how often the table is polled
@@ -39,12 +39,8 @@ class TableFeed:
 
     def __enter__(self) -> Self:
         name = hashlib.blake2b(self._place.encode(), digest_size=4).hexdigest()
-        lock = self._open.enter_context(Path(f"{self._store.url.database}.{name}.capture").open("w"))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._open.close()
-            raise Busy(f"another capture feeds {self._place} from {self._store}: stop it first") from None
+        busy = Busy(f"another capture feeds {self._place} from {self._store}: stop it first")
+        self._open.enter_context(file_lock(Path(f"{self._store.url.database}.{name}.capture"), busy))
         self._given = self._store.position(self._place) or 0
         return self
 

@@ -114,9 +114,8 @@ class ReplicationFeed:
             end = commit_end(message.payload)
             inside, self._end = end is None, end or self._end
         if not found and time.monotonic() > self._told_at + FEEDBACK_S:
-            self._tell(
-                max(self._end, self._cursor.wal_end)
-            )  # no transaction is open: the messages were not about this publication
+            # no transaction is open: the messages were not about this publication
+            self._tell(max(self._end, self._cursor.wal_end))
         return found
 
     def confirm(self, position: int) -> None:

@@ -57,11 +57,7 @@ def by_rendezvous(key_groups: int, parallelism: int) -> list[int]:
     return list(map(winner, range(key_groups)))
 
 
-PLACEMENTS: dict[str, Placement] = {
-    "modulo": by_modulo,
-    "ranges": by_range,
-    "rendezvous": by_rendezvous,
-}
+PLACEMENTS: dict[str, Placement] = {"modulo": by_modulo, "ranges": by_range, "rendezvous": by_rendezvous}
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_r
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
-from lab.engine.windows.statefiles import NAME, FileGone, StateFile, StateFiles
+from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named_files
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, key_groups_of, mixed
-from lab.model.rules import Rule, rule_in_english
+from lab.model.rules import Rule, summary_in_english
 from lab.model.schema import Schema
 from lab.model.words import html_table
 from lab.state.placement import by_range
@@ -103,7 +103,7 @@ class State:
         )
 
     def _repr_html_(self) -> str:
-        rules = [(rule.rule_id, rule.version, rule.state, rule_in_english(rule)) for rule in self.rules]
+        rules = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in self.rules]
         tables = html_table(("rule", "version", "state", "meaning"), rules), html_table(COLUMNS, self.table())
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
@@ -133,8 +133,8 @@ class Reader:
                     raise
 
     def _read(self, checkpoint: Path | str, done: int) -> None:
-        names = filter(None, map(NAME.fullmatch, self.files.folder.names()))
-        merged = any(int(name[2]) <= self.epoch < int(name[1]) <= done for name in names)
+        files = named_files(self.files.folder.names())
+        merged = any(file.first <= self.epoch < file.last <= done for file in files)
         if self.epoch > done or merged:
             why = "was not saved yet" if self.epoch > done else "has been merged with later ones"
             raise ValueError(f"checkpoint {checkpoint}: epoch {self.epoch} {why}; the last one is {done}")
@@ -162,9 +162,8 @@ def _not_taken_back(rows: pa.Table) -> pa.Table:
     """The events among a route's rows; some rows take back the event before with their key, time and id."""
     if STATE not in rows.column_names:
         return rows
-    rows = rows.sort_by(
-        "seq"
-    )  # of a group it is the order of arrival; of groups of different tasks it means nothing
+    # of a group it is the order of arrival; of groups of different tasks it means nothing
+    rows = rows.sort_by("seq")
     same = [name for name in rows.column_names if name in ("time", "id") or name.startswith("key:")]
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     last = numbered.group_by(same).aggregate([("row", "max")])["row_max"].combine_chunks()

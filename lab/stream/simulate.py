@@ -185,12 +185,6 @@ def live_burst(kind: str, rate_per_s: float) -> PlantedBurst:
     return PlantedBurst(kind, 0, SPIKE_MS, count, total)
 
 
-def live_bursts(every_ms: int = 10_000) -> Iterator[PlantedBurst]:
-    """An endless iterator of short bursts for a live stream, one kind after the other."""
-    for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
-        yield PlantedBurst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
-
-
 class Payments:
     """Generates the scripts of payments: ordinary ones and bursts."""
 
@@ -253,7 +247,7 @@ def payments(seed: int, events: int | None, **settings) -> Iterator[Event]:
     """Payments in the spirit of the Flink demo: amounts 5.00-20.00, types CSH and CRD.
 
     `settings` are those of `labelled_payments`; `events=None` is endless. `bursts` come in order of `at_ms` and
-    may be endless too, see `live_bursts`.
+    may be endless too.
     """
     return (event for event, _ in labelled_payments(seed, events, **settings))
 

@@ -26,10 +26,8 @@ MOST_WRONG = 10_000  # lines of a hand-in that cannot be read; what comes after 
 MOST_CHECKED = 200  # right answers of a hand-in that are checked again
 LAST = 1 << 33  # s since the epoch: 2242
 TEXTS = ("learner", "name", "exercise", "state", "said", "answer", "replay")
-CONFIRMED, UNCHECKED = (
-    "confirmed",
-    "unchecked",
-)  # of a right answer: checked again; the learner's file says so
+# of a right answer: checked again; the learner's file says so
+CONFIRMED, UNCHECKED = "confirmed", "unchecked"
 NOT_CONFIRMED = "the file says right, but the answer in it is wrong"
 
 

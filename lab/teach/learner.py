@@ -24,11 +24,7 @@ BROWSER_SLOWER, WATCH = 5, 4  # times; the number of a tool of sys.monitoring
 DEEP, MOST = 20, 10_000  # levels and entries of an answer
 MAX_SHOWN = 120  # characters of an answer
 AS_IT_IS = (type(None), type(...), bool, int, float, str, bytes, Decimal, Fraction)
-BASES: tuple[tuple[type, Callable], ...] = (
-    (int, int.__int__),
-    (float, float.__float__),
-    (str, str.__str__),
-)
+BASES: tuple[tuple[type, Callable], ...] = ((int, int.__int__), (float, float.__float__), (str, str.__str__))
 ARRAYS = ("numpy", "pandas")
 VIEWS = (type({}.keys()), type({}.values()))
 

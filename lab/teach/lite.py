@@ -43,7 +43,7 @@ PYODIDE_FILES = (
 RECORDING = str(RECORDED.relative_to(ROOT))
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 SHOWN = {  # of JupyterLab: all cells are in the page, so that widgets stay as they are when it is scrolled
-    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}
 }
 LEXERS = "_css_builtins|_lilypond_builtins|_mapping|_scheme_builtins|css|data|html|javascript|jvm|lilypond|lisp|markup|perl|python|ruby|shell"
 ABSENT = re.compile(  # of wheels: what no lesson reads
@@ -117,10 +117,8 @@ $links
 def main(site: Path) -> None:
     """Builds the site, and says how large it is."""
     parts = site.with_name(f"{site.name}-parts")
-    for folder in (
-        site,
-        parts / "site",
-    ):  # into a folder that is not empty, JupyterLite writes the address of a host
+    # into a folder that is not empty, JupyterLite writes the address of a host
+    for folder in (site, parts / "site"):
         shutil.rmtree(folder, ignore_errors=True)
     pyodide = parts / "site" / "static" / "pyodide"
     pyodide.mkdir(parents=True)
@@ -134,7 +132,7 @@ def main(site: Path) -> None:
     (parts / "site" / "overrides.json").write_text(json.dumps(SHOWN))
     (parts / "site" / "jupyter-lite.json").write_text(json.dumps(_settings(names), indent=1))
     _run(
-        _tool("jupyter"),
+        ROOT / "build" / "tools" / "bin" / "jupyter",
         "lite",
         "build",
         "--contents",
@@ -284,10 +282,6 @@ def _settings(names: list[str]) -> dict:
     kernel = {"disablePyPIFallback": True, "loadPyodideOptions": {"packages": names}}
     data = {"appName": "Rules lab", "exposeAppInBrowser": True, "litePluginSettings": {KERNEL: kernel}}
     return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
-
-
-def _tool(name: str) -> str:
-    return str(ROOT / "build" / "tools" / "bin" / name)
 
 
 def _run(*command: str | Path, cwd: Path | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lab.apps.report import Report
-from lab.apps.run import raise_if_failed
+from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
@@ -56,14 +56,7 @@ class Rehearsed:
 
 
 def rehearse(
-    spark: SparkSession,
-    plan: Sequence[Planned],
-    seconds: float,
-    *,
-    rate: float = 200,
-    settings: Settings | None = None,
-    seed: int = 1,
-    **player: Any,
+    spark: SparkSession, plan: Sequence[Planned], seconds: float, *, rate: float = 200, **player: Any
 ) -> Rehearsed:
     """Plays payments through an engine on file logs in a temporary folder, and sends the plan's messages when they are due.
 
@@ -76,15 +69,14 @@ def rehearse(
     with TemporaryDirectory(prefix="lab-rehearsal-") as folder, ExitStack() as stack:
         logs = FileLogs(Path(folder))
         logs.create()
-        settings = settings or Settings(key_groups=8, parallelism=1)
-        engine = start(spark, logs, Path(folder, "checkpoint"), settings)
+        engine = start(spark, logs, Path(folder, "checkpoint"), Settings(key_groups=8))
         stack.callback(engine.stop)
         watch, report = _Watch(logs, engine), Report(logs.log("stats"))
         waiting = sorted(plan, key=lambda planned: planned[0])
         while waiting and waiting[0][0] <= 0:
             watch.publish(waiting.pop(0)[1])
         watch.until(START_S)
-        stream = Player(settings.schema.name, logs.log("events"), rate, every_s=0.1, seed=seed, **player)
+        stream = Player("payments", logs.log("events"), rate, every_s=0.1, **player)
         stack.callback(stream.stop)
         stream.start()
         warm, at_rest = time.monotonic() + WARM_S, AT_REST_S * rate
@@ -119,7 +111,7 @@ class _Watch:
         self._unanswered.update(self._logs.log("control").publish([message], [""]))
 
     def read(self) -> None:
-        raise_if_failed(self._engine)
+        raise_if_ended(self._engine.query)
         for ack in map(json.loads, self._acks.read()):
             self._unanswered.discard(ack["place"])
             self.answers.append(Answer(ack["logTime"], now_ms(), ack))

@@ -15,17 +15,8 @@ from lab.model.language import PLACEHOLDER
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
-WITH_WORDS = {
-    "PANELS",
-    "BURSTS",
-    "KINDS",
-    "UNITS",
-    "STAGES",
-    "STEPS",
-    "BUTTONS",
-    "HELP",
-    "LOOKS",
-}  # tables, said key by key
+# tables, said key by key
+WITH_WORDS = {"PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"}
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
     "short_json",
@@ -43,6 +34,7 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
     *(
         "model/conditions",
         "model/sentence",
+        "model/conditionreader",
         "model/whenreader",
         "model/clock",
         "model/filters",
@@ -69,12 +61,9 @@ PARTS = (  # what these modules put together out of values
     *("write {network}", "rule {rules} (route {name})", "{rule} and {count} more", "{count} duplicates"),
     *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "text"),
     *("attribute", "schema", "name"),
-    *("{part}, 1 to {count} characters", "expected without the current event"),
-    *(
-        "{problem}: line {line} column {column} (char {place})",
-        "Expecting value",
-        "Extra data",
-    ),  # Python's, of JSON
+    "{part}, 1 to {count} characters",
+    # Python's, of JSON
+    *("{problem}: line {line} column {column} (char {place})", "Expecting value", "Extra data"),
     *(
         "Expecting property name enclosed in double quotes",
         "Expecting ',' delimiter",

@@ -27,11 +27,8 @@ LEFT_OUT = ("When you are done", "Where this comes from")
 FENCE, HEADING, LIST = "```", re.compile(r"(#+) (.*)"), re.compile(r"([-*]|\d+\.) ")
 ENTRY = re.compile(r"\n(?=[-*] |\d+\. )")
 SENTENCE = re.compile(r".*?[.:?!](?=\s|$)")
-LINES, LETTERS, SMALL = (
-    14,
-    76,
-    0.62,
-)  # that a slide holds, that a line holds; a picture's line beside one of text
+# that a slide holds, that a line holds; a picture's line beside one of text
+LINES, LETTERS, SMALL = 14, 76, 0.62
 WIDTH, HEIGHT = 1366, 768
 MORE = " (more)"
 

@@ -38,7 +38,6 @@ PAGE_REASONS = (  # why the page refuses a rule, a record or a file, where the k
     "not one JSON object: a mistake at character {number}",
     "line of {size} bytes, at most {most} are allowed",
     "message of {size} bytes, at most {most} are allowed",
-    "{text} is neither a JSON object, nor a sentence such as {sentence}, nor plain text such as {plain}",
     "{attribute}: {count} fields, expected at most {most}",
     'an object such as {"aggregatorFunctionType": "COUNT", "window": "10m", ...}',
     "window and windowMinutes differ, expected one of them or the same in both",

@@ -11,7 +11,7 @@ from lab.model.aggregation import WHERE, operator_symbol
 from lab.model.alerts import Alert, id_text, utc_text
 from lab.model.filters import filter_condition
 from lab.model.language import say
-from lab.model.rules import Rule, rule_in_english
+from lab.model.rules import Rule, summary_in_english
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent, aggregate_of
 from lab.model.times import duration_words
@@ -89,7 +89,7 @@ class AlertWindow(widgets.VBox):
         elif rule.absence:
             gone = say(
                 "{rule}: after event {event} of group {group} none came in time.",
-                rule=rule_in_english(rule),
+                rule=summary_in_english(rule),
                 **of_event,
             )
         else:
@@ -186,7 +186,7 @@ def _text(value: object) -> str:
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
     """Explains the picture and any difference from what the engine saw."""
     of_window = {
-        "rule": rule_in_english(rule),
+        "rule": summary_in_english(rule),
         "count": len(events),
         "window": duration_words(rule.window_ms),
     }

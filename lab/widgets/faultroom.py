@@ -167,14 +167,7 @@ def draw_partitions(drill: Drill) -> str:
                 else "running"
             )
             parts.append(
-                _record(
-                    LEFT + CELL * at,
-                    y,
-                    _shown(name, record.value),
-                    _times(name, record),
-                    state,
-                    batch,
-                )
+                _record(LEFT + CELL * at, y, _shown(name, record.value), _times(name, record), state, batch)
             )
         first = max(len(records) - SHOWN, 0)
         parts += [_crash(LEFT + CELL * (of[row] - first), y) for of in drill.kills if of[row] >= first]

@@ -15,12 +15,13 @@ from lab.model.language import say, translated
 from lab.widgets.look import CSS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
+EVERY_S = 0.5
 State = tuple[str, str]  # kind, text
 SILENT = "No sign of the kernel for {seconds} s: it is busy or has stopped. The page shows its last state."
 
 
 class Pulse(anywidget.AnyWidget):
-    """Calls `refresh` functions every `every_s` and shows what `state` says; the browser notices when that ends.
+    """Calls `refresh` functions twice a second and shows what `state` says; the browser notices when that ends.
 
     >>> pulse = Pulse([], lambda: (GOOD, "running"))
     >>> pulse.tick()
@@ -36,11 +37,9 @@ class Pulse(anywidget.AnyWidget):
     kind = traitlets.Unicode(WARNING).tag(sync=True)
     patience_s = traitlets.Int(5).tag(sync=True)
 
-    def __init__(
-        self, refresh: Sequence[Callable[[], object]], state: Callable[[], State], every_s: float = 0.5
-    ):
+    def __init__(self, refresh: Sequence[Callable[[], object]], state: Callable[[], State]):
         super().__init__(text=say("not started"), silent=say(SILENT))
-        self._refresh, self._state, self._every_s = refresh, state, every_s
+        self._refresh, self._state = refresh, state
         self._task: asyncio.Task | None = None
 
     def tick(self) -> None:
@@ -66,7 +65,7 @@ class Pulse(anywidget.AnyWidget):
     async def _beat(self) -> None:
         while True:
             self.tick()
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(EVERY_S)
 
     def stop(self) -> None:
         """Stops the beats; the last state stays visible."""

@@ -18,7 +18,16 @@ from lab.apps.backtest import Past
 from lab.model.conditions import quote_value
 from lab.model.hints import condition_hints
 from lab.model.language import say, translated
-from lab.model.rules import BadRule, Rule, RuleBook, parse_message, rule_in_english, rule_message
+from lab.model.messages import SENTENCE_EXAMPLE
+from lab.model.rules import (
+    BadRule,
+    Rule,
+    RuleBook,
+    parse_message,
+    rule_in_english,
+    rule_message,
+    summary_in_english,
+)
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
 from lab.widgets.look import sentence_html
@@ -29,7 +38,6 @@ from lab.widgets.table import Table
 if TYPE_CHECKING:
     from lab.apps.studio import Studio
 
-EXAMPLE = "1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
 SHOWN_ABSENT = 2  # values that never occurred
 MAX_ID = (1 << 63) - 1
 BACKTEST_EVERY = 4  # updates
@@ -92,7 +100,7 @@ class RuleDesk(Part):
     def _make_controls(self) -> None:
         self.form = RuleForm(self.schema, self._form_changed)
         self.text = widgets.Textarea(
-            placeholder=say("{text}   or JSON: {json}", text=EXAMPLE, json='{"ruleId": 1, …}'),
+            placeholder=say("{text}   or JSON: {json}", text=SENTENCE_EXAMPLE, json='{"ruleId": 1, …}'),
             rows=5,
             description=say("text"),
         )
@@ -141,7 +149,7 @@ class RuleDesk(Part):
                 str(r.rule_id),
                 f"{r.rule_id} v{r.version}",
                 r.state,
-                rule_in_english(r),
+                summary_in_english(r),
                 self._alerts_of(r.rule_id),
             ]
             for r in self.book.sorted()
@@ -197,10 +205,8 @@ class RuleDesk(Part):
     def _propose(self) -> None:
         """A new rule to begin with: the next free id, and what the schema offers."""
         ids = self.schema.id_fields
-        roles = (
-            self.schema.time_field,
-            ids[-1],
-        )  # of several fields that are the id, the others are as a device and its number
+        # of several fields that are the id, the others are as a device and its number
+        roles = (self.schema.time_field, ids[-1])
         kinds = ("long", "string", "boolean")
         keys = [field.name for field in self.schema.fields if field.name not in roles and field.type in kinds]
         message = rule_message(self._free_id(), keys[:1], None, "COUNT", ">", 10, "1m")

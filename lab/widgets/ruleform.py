@@ -11,15 +11,15 @@ import traitlets
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
+from lab.model.conditionreader import TIMES
 from lab.model.conditions import BadConditions, example_conditions
 from lab.model.filters import filter_text, filter_value
 from lab.model.language import say
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.sentence import TIMES, read_at_most, read_limit, read_more
+from lab.model.sentence import read_at_most, read_labels_text, read_limit, read_more
 from lab.model.whenreader import EXAMPLES as WHEN_EXAMPLES
 from lab.model.whenreader import parse_filter, parse_when
-from lab.widgets.labels import labels_text, read_labels
 
 CONTEXT = 80  # characters shown around a mistake
 SEES = "which events the rule sees at all: {examples}"
@@ -131,8 +131,9 @@ class RuleForm(widgets.VBox):
             options=[(say("none"), ""), *zip(SEVERITIES, SEVERITIES)], description=say("severity")
         )
         self.title = widgets.Text(description=say("title"), placeholder=say("what an alert means"))
-        self.labels = widgets.Text(description=say("labels"), placeholder="team=fraud, queue=night")
+        self.labels = widgets.Text(description=say("labels"), placeholder='team = fraud, desk = "2, left"')
         self.labels.tooltip = say("each alert carries severity, title and labels")
+        self.labels_said = widgets.HTML()
         self.event_fields = OrderedToggles(
             say("alerts tell"), say("alerts carry this field of their event"), schema.names, roles
         )
@@ -169,7 +170,7 @@ class RuleForm(widgets.VBox):
         name, what, when, within = (widgets.HBox(pair) for pair in pairs)
         rare = [self.where, self.where_said, self.exclude, self.absence, self.more, self.more_said]
         rare += [self.at_most, self.at_most_said, self.title, widgets.HBox((self.severity, self.labels))]
-        rare += [self.event_fields]
+        rare += [self.labels_said, self.event_fields]
         self.rare = widgets.VBox(rare, layout={"display": "none"})
         self.rare.add_class("lab-form")
         self.say_more = widgets.ToggleButton(description=say("Say more"), icon="chevron-down")
@@ -217,7 +218,7 @@ class RuleForm(widgets.VBox):
             return
         for said in (
             *(self.filter_said, self.where_said, self.limit_said, self.more_said),
-            *(self.when_said, self.at_most_said),
+            *(self.when_said, self.at_most_said, self.labels_said),
         ):
             said.value = ""
         self._filling = True
@@ -237,7 +238,7 @@ class RuleForm(widgets.VBox):
             self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
-            self.labels.value, self.event_fields.value = labels_text(rule.labels), rule.event_fields
+            self.labels.value, self.event_fields.value = rule.describe_labels(), rule.event_fields
             texts = (
                 self.where,
                 self.more,
@@ -269,6 +270,9 @@ class RuleForm(widgets.VBox):
         at_most = self._read(self.at_most, self.at_most_said, read_at_most)
         if at_most is None:
             at_most = {"atMost": self.at_most.value.strip() or None}
+        labels = self._read(self.labels, self.labels_said, read_labels_text)
+        if labels is None:
+            labels = {"labels": self.labels.value.strip() or None}
         limit: dict = {"limit": _number(self.limit.value)}
         if "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES):
             limit = self._read(self.limit, self.limit_said, read_limit) or {"limit": self.limit.value}
@@ -293,7 +297,7 @@ class RuleForm(widgets.VBox):
             "ttl": self.ttl.value if self.action.value else None,
             "severity": self.severity.value or None,
             "title": self.title.value.strip(" ") or None,
-            "labels": read_labels(self.labels.value) or None,
+            **labels,
             "eventFields": list(self.event_fields.value) or None,
         }
         if TYPES[self.function.value] == "unique":

@@ -96,10 +96,7 @@ class TuningScope(widgets.VBox):
             for lane, case in self._cases.items()
         }
         return lanes(
-            rows,
-            {},
-            x=say("{unit} since the first event of the case", unit=say(self._unit)),
-            height=HEIGHT,
+            rows, {}, x=say("{unit} since the first event of the case", unit=say(self._unit)), height=HEIGHT
         )
 
     def _after(self, lane: str, time: int) -> float:

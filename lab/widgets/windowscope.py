@@ -15,12 +15,7 @@ from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence_htm
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
 # events are below 0, the lanes one above the other
-LANE_TOP = {
-    "per event": 1,
-    "sliding": 2.1,
-    "tumbling": 2.6,
-    "session": 3.05,
-}
+LANE_TOP = {"per event": 1, "sliding": 2.1, "tumbling": 2.6, "session": 3.05}
 TOP = 3.4
 NOTHING = "No window of that length exceeds the limit: there is nothing to see."
 FALSE_ALERT = "No window of that length exceeds the limit, but a session does, because it may last longer: a false alert."
@@ -136,11 +131,7 @@ class WindowScope(widgets.VBox):
         fig = self.figure
         quiet = {"mode": "lines+markers", "line": {"color": BLUE, "width": 1.5, "dash": "dot"}}
         # where one ends
-        quiet["marker"] = {
-            "symbol": "line-ns",
-            "size": 8,
-            "line": {"color": BLUE, "width": 1.5},
-        }
+        quiet["marker"] = {"symbol": "line-ns", "size": 8, "line": {"color": BLUE, "width": 1.5}}
         over = {"mode": "lines", "line": {"color": RED, "width": 4}}
         fig.add_scatter(name=say("window"), hoverinfo="text", **quiet)
         fig.add_scatter(name=say("window over the limit"), hoverinfo="text", **over)
@@ -159,13 +150,7 @@ class WindowScope(widgets.VBox):
         )
         ticks = {
             "tickvals": [-0.25, 0.5, 1.7, 2.6, 3.05],
-            "ticktext": [
-                say("events"),
-                say("per event"),
-                say("sliding"),
-                say("tumbling"),
-                say("session"),
-            ],
+            "ticktext": [say("events"), say("per event"), say("sliding"), say("tumbling"), say("session")],
         }
         fig.update_layout(yaxis=ticks | {"range": [-0.6, TOP], "showgrid": False, "zeroline": False})
         fig.update_layout(

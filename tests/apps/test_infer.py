@@ -114,10 +114,7 @@ def test_seconds_ms_us_ns_and_iso_are_told_apart_and_said(value, unit):
     assert made.schema.field(made.schema.time_field) == Field("createdAt", "time", unit=unit)
     assert made.schema.parse(json.dumps({"id": 1, "createdAt": value}).encode())[
         "createdAt"
-    ] // 1000 * 1000 in (
-        1714525200000,
-        1714557600000,
-    )
+    ] // 1000 * 1000 in (1714525200000, 1714557600000)
     if unit == "s":
         assert f"{value} is 2024-05-01 01:00:00." in made.toml()
 

@@ -56,8 +56,7 @@ def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
 
 
 @pytest.mark.parametrize(
-    "batches, key_groups, parallelism",
-    [(1, 1, 1), (1, 16, 2), (7, 4, 2), (7, 16, 1), (100, 4, 1)],
+    "batches, key_groups, parallelism", [(1, 1, 1), (1, 16, 2), (7, 4, 2), (7, 16, 1), (100, 4, 1)]
 )
 def test_alerts_do_not_depend_on_how_the_log_is_cut(batches, key_groups, parallelism, spark):
     events, rules = paths("logins")
@@ -240,6 +239,12 @@ def test_rules_are_a_json_list_or_one_per_line_with_every_digit(text, tmp_path):
     first, second = read_rules(tmp_path / "rules")
     assert json.loads(first) == {"ruleId": 1, "ruleState": "PAUSE"}
     assert str(json.loads(second, parse_float=str)["limit"]) == "0.12345678901234567890"
+
+
+def test_a_rule_in_a_json_list_may_be_a_sentence(tmp_path):
+    sentence = '7: COUNT(events) per payeeId over 1 h > 9, title "Too \\"much\\""'
+    (tmp_path / "rules").write_text(json.dumps([{"ruleId": 1, "ruleState": "DELETE"}, sentence]))
+    assert read_rules(tmp_path / "rules")[1] == sentence
 
 
 def test_a_list_that_is_not_json_is_a_bad_rule(tmp_path):

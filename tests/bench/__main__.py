@@ -105,9 +105,8 @@ class Bench:
         cases = self._cases()
         *others, textbook = cases.values()
         self._measure(others)
-        self._measure(
-            [textbook]
-        )  # in turns with it the engine's workers would idle until their memory is taken
+        # in turns with it the engine's workers would idle until their memory is taken
+        self._measure([textbook])
         runs = cases["three rules"].runs
         alerts = {run.alerts for run in runs + cases["two tasks"].runs} | {self.duckdb_alerts}
         assert len(alerts) == 1, f"Spark and DuckDB differ in their alerts: {alerts}"

@@ -33,7 +33,6 @@ from lab.model.times import HOUR_MS, MINUTE_MS
 from tests.bench.data import PAYEE, Rough, rule
 
 BATCH = 20_000  # events
-LATE_MS = 5 * MINUTE_MS
 NEVER = 10**15  # a limit that nothing reaches
 BENEFICIARIES = 1_000
 SETTINGS = Settings(key_groups=1)
@@ -112,7 +111,7 @@ def cost(load: Load) -> float:
             started = time.process_time()
             for envelope in route(MicroBatch([batch]), ledger, [], SETTINGS)[0]:
                 store = stores[envelope.store]
-                _, found = store.evaluate(envelope.columns, first, LATE_MS, 0)
+                _, found = store.evaluate(envelope.columns, first, 0)
                 alert_lines(store, envelope.columns, found, first)
             if first >= load.events // 2:
                 seconds += time.process_time() - started
@@ -154,10 +153,7 @@ def series(events: int) -> dict[str, tuple[str, dict[str, list[Point]]]]:
                 for function in ("SUM", "MAX", "VARIANCE")
             },
         ),
-        "keys": (
-            "keys",
-            {"SUM": [(keys, replace(base, keys=keys)) for keys in (1, 100, 10_000, 100_000)]},
-        ),
+        "keys": ("keys", {"SUM": [(keys, replace(base, keys=keys)) for keys in (1, 100, 10_000, 100_000)]}),
         "rules": (
             "rules of a route",
             {

@@ -28,12 +28,7 @@ class Payments:
 
     @classmethod
     def make(
-        cls,
-        folder: Path,
-        events: int,
-        keys: int,
-        span_ms: int = 40 * DAY_MS,
-        rough: "Rough | None" = None,
+        cls, folder: Path, events: int, keys: int, span_ms: int = 40 * DAY_MS, rough: "Rough | None" = None
     ) -> "Payments":
         """`events` payments of `keys` payees to `keys` beneficiaries over `span_ms`: evenly and in order, or rough."""
         folder.mkdir(parents=True)
@@ -144,13 +139,8 @@ def same_window_rules(window: str) -> list[str]:
     return [rule(number, keys, window, 10**6) for number, keys in enumerate((PAIR, PAYEE, BENEFICIARY), 1)]
 
 
-FUNCTIONS = {
-    "SUM": 500,
-    "AVG": 19.99,
-    "MIN": 5.01,
-    "MAX": 19.99,
-    "COUNT": 20,
-}  # and limits that are rarely reached
+# and limits that are rarely reached
+FUNCTIONS = {"SUM": 500, "AVG": 19.99, "MIN": 5.01, "MAX": 19.99, "COUNT": 20}
 
 
 def hundred_rules() -> list[str]:

@@ -53,13 +53,13 @@ def files_kept(folder: Path, batches: int) -> dict[int, int]:
     """Micro-batches so far -> most state files that there were by then, while nothing expires; without Spark."""
     payments = Payments.make(folder, 200 * batches, 1000)
     settings = Settings(max_batch_records=payments.per_batch(batches))
-    kept, most = {}, 0
+    kept, most, done = {}, 0, 0
     with (
         tempfile.TemporaryDirectory(prefix="lab-bench-") as name,
         Stages(settings, logs_of(Path(name), payments, same_window_rules("90d"))) as stages,
     ):
         while stages.step():
-            most = max(most, json.loads(stages.out["stats"][-1])["files"])
-            if stages.batch_id & (stages.batch_id - 1) == 0:
-                kept[stages.batch_id] = most
-        return kept | {stages.batch_id: most}
+            most, done = max(most, json.loads(stages.out["stats"][-1])["files"]), stages.mark["number"] + 1
+            if done & (done - 1) == 0:
+                kept[done] = most
+        return kept | {done: most}

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 EVERYDAY = {
-    "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event"),
+    "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event")
 }
 SOAK = {
     "tests.bench --events 1000 --repeats 1 --against HEAD": (
@@ -30,8 +30,7 @@ SOAK = {
 
 
 @pytest.mark.parametrize(
-    "command",
-    [*EVERYDAY, *(pytest.param(command, marks=pytest.mark.soak) for command in SOAK)],
+    "command", [*EVERYDAY, *(pytest.param(command, marks=pytest.mark.soak) for command in SOAK)]
 )
 def test_it_runs(command):
     ran = subprocess.run(

@@ -93,12 +93,20 @@ def test_the_sentence_of_a_form_says_all_that_a_rule_can(opened):
     assert opened.get_by_label("function").input_value() == "UNIQUE_COUNT"
     opened.get_by_label("limit").fill("8")
     assert sentence.input_value().endswith("over 5 min > 8, when paymentAmount > 12.00, at most 2 per 1 h")
+    carried = 'severity high, title "It\'s, \\"much\\"", labels team = "fraud", with payeeId of the event'
+    sentence.fill(f"COUNT(events) per payeeId over 1 min > 10, {carried}")
+    opened.get_by_label("limit").fill("11")
+    assert sentence.input_value() == f"COUNT(events) per payeeId over 1 min > 11, {carried}"
+    opened.click("text=Publish")
+    opened.wait_for_selector("text=accepted rule 5 version 1: ACTIVE")
+    assert carried in opened.inner_text("#verdict")
+    assert "severity" not in opened.locator("#rules tr[data-key='5']").inner_text()
     more = "COUNT(events) per paymentType over 1 min > 2 × COUNT(events) over 1 h ÷ 60 and SUM(paymentAmount) over 1 min > 9"
     sentence.fill(more)
     assert opened.is_hidden("text=grouped by") and opened.is_visible("text=edit its sentence")
     opened.click("text=Publish")
-    opened.wait_for_selector("text=accepted rule 5 version 1: ACTIVE")
-    assert more in opened.inner_text("#rules tr[data-key='5']")
+    opened.wait_for_selector("text=accepted rule 5 version 2: ACTIVE")
+    assert more in opened.inner_text("#rules tr:has-text('5 v2')")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

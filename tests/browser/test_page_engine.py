@@ -101,6 +101,7 @@ def random_rule(rng: Random, rule_id: int) -> str:
         message["severity"] = rng.choice(["low", "critical", None])
         message["title"] = rng.choice(["Too much", 'é "\u2028" \U0001f600 \x7f', "x" * 200])
         message["labels"] = rng.choice([{"team": "fraud", "_a": "", "B.c-d": "é"}, {}, None])
+        message["eventFields"] = rng.choice([["paymentAmount", "payeeId"], [], None])
     return json.dumps(message)
 
 

@@ -170,6 +170,23 @@ def test_rules_wait_in_the_control_log_while_no_engine_runs(files, capsys):
     assert capsys.readouterr().out == "no rule is in force\n"
 
 
+def test_a_rule_is_typed_as_a_sentence_and_listed_as_the_sentence_that_it_is(files, capsys):
+    plain = "SUM(paymentAmount) per payeeId over 10 min > 60"
+    carries = (
+        f'{plain}, severity high, title "Too much", labels team = "fraud", with beneficiaryId of the event'
+    )
+    long = {"ruleId": 3, "ruleState": "ACTIVE", "aggregateFieldName": "COUNT", "limitOperatorType": ">"}
+    long |= {"limit": 9, "window": "1d", "title": "x" * 200, "labels": {"why": "y" * 200}}
+    for rule in (f"1: {plain}", f"2 pause: {carries}", json.dumps(long)):
+        assert main(["rules", "add", rule, "--timeout", "0"]) == OK
+    capsys.readouterr()
+    assert main(["rules", "list"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=3)[3] for line in lines[:2]] == [plain, carries] and len(lines) == 3
+    assert main(["rules", "backtest", f"1: {plain}", "events.jsonl", "--engine", "reference"]) == OK
+    assert capsys.readouterr().out.startswith(f"rule 1: {plain}\n")
+
+
 def test_a_rule_that_can_never_alert_is_sent_with_a_hint(files, capsys):
     never = "1,(active),(payeeId),,(COUNT),,(=),(0),(10)"
     store = ["--store", "sqlite:///rules.db"]

@@ -14,10 +14,11 @@ import lab
 from lab.cli.main import FAILED, OK, USAGE, main
 
 START = datetime(2024, 5, 1, 9, tzinfo=UTC)
+# `total` is in cents
 ROWS: list[dict] = [
     {"no": n, "sold_at": START + timedelta(seconds=n, microseconds=n), "shop": f"{n % 3:03}", "total": n * 25}
     for n in range(1, 61)
-]  # total: in cents
+]
 RULE = "1,(active),(shop),,(total),(SUM),(>),(100),(1)"
 
 

@@ -52,9 +52,8 @@ class Direct:
         self.book = RuleBook(schema)
         self.stores: dict[Route, RouteStore] = {}
         self.since: dict[Route, dict[int, int]] = {}
-        self.joined: dict[
-            int, tuple[Route, int]
-        ] = {}  # rule id -> its route, and a number of its own for when it joined
+        # rule id -> its route, and a number of its own for when it joined
+        self.joined: dict[int, tuple[Route, int]] = {}
         self.joinings = 0
         self.waiting: list[dict[str, Value]] = []
         self.seq, self.files = 0, 0
@@ -93,14 +92,15 @@ class Direct:
                 self.since[route] = {rule.rule_id: 0 for rule in rules}
             elif held.rules != rules:
                 if max(rule.widest_ms for rule in rules) > held.widest_ms:
-                    held.forget(self.newest - held.widest_ms - self.late_ms, self.late_ms)
+                    held.forget(self.newest - held.widest_ms - self.late_ms)
                 since = self.since[route]
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
                 held.change(fields, rules, since.keys() - self.since[route].keys())
 
     def _store(self, route: Route, fields: list[str], rules: tuple) -> RouteStore:
         self.files += 1
-        return RouteStore(self.folder / f"{self.files}", self.schema, route, fields, rules, self.key_groups)
+        path = self.folder / f"{self.files}"
+        return RouteStore(path, self.schema, route, fields, rules, self.key_groups, self.late_ms)
 
     def flush(self) -> None:
         """Evaluates what waits."""
@@ -111,7 +111,7 @@ class Direct:
             if not rows:
                 continue
             columns = self.columns([events[n] for n in rows], held)
-            fates, alerts = held.evaluate(columns, self.seq, self.late_ms, self.late_policy)
+            fates, alerts = held.evaluate(columns, self.seq, self.late_policy)
             self.seq += len(rows)
             self.counts.update(
                 FATES[fate] for fate in np.where(fates == WITHDRAWN, TAKEN_BACK, fates).tolist()
@@ -196,7 +196,10 @@ class Direct:
             new.newest[:] = old.newest
             bounds = np.linspace(0, self.seq, parts + 1).astype(int).tolist()
             for first, end in pairwise(bounds):
-                new.load(*old.export(first, end, self.late_ms), self.since[route], self.late_ms)
+                events, resets = old.export(first, end)
+                pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
+                own = np.flatnonzero([seq >= self.since[route][rule] for rule, seq in pairs])
+                new.load(events, {name: values[own] for name, values in resets.items()})
             shared.forget(old.path)
             self.stores[route] = new
 
@@ -410,7 +413,7 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
                 direct.flush()
                 for held in direct.stores.values():
                     if rng.random() < 0.1:
-                        held.compact(direct.late_ms, coming=rng.choice([0, 8]))
+                        held.compact(coming=rng.choice([0, 8]))
                 if rng.random() < lost:
                     direct.restart(rng.choice([1, 2, 3]))
         direct.flush()

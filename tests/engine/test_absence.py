@@ -2,29 +2,36 @@
 
 import json
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from lab.apps.columnpast import Past
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.waits import OPEN
 from lab.engine.loop.stages import Stages
 from lab.engine.loop.task import task_windows
-from lab.engine.windows.waits import OPEN, Waits
+from lab.engine.windows.waits import Waits
 from lab.model.messages import parse_message
-from lab.model.reference import Reference
+from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.schema import LOGINS
 from tests.model.test_absence import MINUTE, ORDER, SILENT, T0, event
+
+CHANGES = [
+    b'{"ruleId": 7, "ruleState": "PAUSE"}',
+    b'{"ruleId": 7, "ruleState": "DELETE"}',
+    b'{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}',
+]
 
 
 class Clocked(Stages):
     """Stages whose log has the time that it is told."""
 
-    def __init__(self, settings: Settings):
-        super().__init__(settings)
-        self.now = T0
-        self._clock["clock"] = lambda: self.now
-        self._begin()
+    now = T0
+
+    def _clock(self) -> int:
+        return self.now
 
     def log(self, log: str, line: bytes, at: int) -> None:
         self.now = at + 1
@@ -52,6 +59,49 @@ def test_it_is_told_though_nothing_comes(tasks, loses):
         stages.now += 9 * MINUTE
         stages.step()
         assert len(stages.out["alerts"]) == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed):
+    rng, at = random.Random(seed), T0
+    policy = rng.choice(LATE_POLICIES)
+    reference = Reference(LOGINS, late_policy=policy, max_out_of_orderness_ms=20_000)
+    settings = Settings(
+        LOGINS, late_policy=policy, max_out_of_orderness_ms=20_000, parallelism=rng.choice([1, 3])
+    )
+    with Clocked(settings) as stages:
+        for n in range(150):
+            at += rng.choice([1, 1, 1000, 20_000, 61_000])
+            if n < 2 or rng.random() < 0.05:
+                log, line = (
+                    "control",
+                    rng.choice([ORDER, SILENT] * 4 + CHANGES).replace(b"7", b"%d" % rng.choice([7, 8])),
+                )
+                reference.control(line, at)
+            else:
+                log, line = (
+                    "events",
+                    event(
+                        n,
+                        at - rng.choice([0, 0, 5_000, 40_000]),
+                        rng.choice(["order", "pay"]),
+                        rng.randrange(4),
+                    ),
+                )
+                reference.event(line, log_time=at)
+            stages.logs.log(log).append([line], at)
+            if rng.random() < 0.4:
+                stages.now = at + 1
+                stages.step()
+            if rng.random() < 0.1:
+                stages.lose_memory()
+        stages.now = at + 9 * MINUTE
+        stages.step()
+        reference.reach(stages.now)
+        found = [json.loads(line) for line in stages.out["alerts"]]
+    told = Counter((alert["alertId"], alert["logTime"]) for alert in found)
+    assert told == Counter((alert.alert_id, alert.log_time) for alert in reference.alerts)
+    assert len(told) == len(found) > 5
 
 
 def test_what_is_awaited_outlives_the_windows_in_its_file():
@@ -96,3 +146,14 @@ def test_what_has_ended_takes_no_room(tmp_path):
         assert isinstance(waits, Waits)
         assert np.count_nonzero(waits.arrays.entry[:, 0] & OPEN) == 7
         assert len(waits.arrays.entry) <= 2048
+
+
+def test_the_stats_log_counts_the_memory_of_what_is_awaited():
+    with Clocked(Settings(LOGINS)) as stages:
+        stages.log("control", ORDER, T0)
+        stages.log("events", event(1, 5), T0 + 10)
+        windows = task_windows(stages.job, 0).windows
+        stores = sum(store.bytes for store in windows.stores.values())
+        waits = sum(waits.bytes for waits in windows.awaiting)
+        assert waits > 0
+        assert json.loads(stages.out["stats"][-1])["memoryBytes"] == stores + waits

@@ -19,7 +19,7 @@ from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
 from lab.model.reference import evaluate_log
-from lab.model.rules import OPERATORS
+from lab.model.rules import OPERATORS, rule_message
 from lab.model.schema import Schema
 from tests.engine.direct import Direct, Entry
 from tests.examples import examples
@@ -41,16 +41,8 @@ MEASURED = [name for name, row in AGGREGATES.items() if row.of == "field"]
 
 
 def rule(rule_id: int, function: str, field: str, operator: str, limit: Decimal | str) -> Entry:
-    attributes = {
-        "ruleId": rule_id,
-        "ruleState": "ACTIVE",
-        "aggregateFieldName": field,
-        "aggregatorFunctionType": function,
-        "limitOperatorType": operator,
-        "limit": f"{limit:f}" if isinstance(limit, Decimal) else limit,
-        "window": "1h",
-    }
-    return "control", json.dumps(attributes).encode()
+    text = f"{limit:f}" if isinstance(limit, Decimal) else limit
+    return "control", json.dumps(rule_message(rule_id, [], field, function, operator, text, "1h")).encode()
 
 
 def event(number: int, field: str, value: int, scale: int = 0) -> Entry:

@@ -173,9 +173,8 @@ def test_a_twin_that_wakes_up_late_neither_fences_the_owner_nor_delivers(kafka):
     with pytest.raises(TakenOver, match="by the owner"):
         outlet_of(logs, check=taken_over)
     put(owner, cut_of(0))
-    answers = iter(
-        [None, taken_over]
-    )  # it slept in between: the owner is fenced, but the twin does not go on
+    # it slept in between: the owner is fenced, but the twin does not go on
+    answers = iter([None, taken_over])
 
     def check() -> None:
         if answer := next(answers):

@@ -2,7 +2,6 @@
 
 import json
 import os
-from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -46,7 +45,7 @@ class Engine:
         events, control = map(self.logs.feed, READ)
         planner = Planner(events, control, self.job.folder, self.job.settings)
         cuts = Cuts(self.job.folder, planner.beginning())
-        return epoch(self.job, planner, cuts, partial(self.logs.put, "test"))
+        return epoch(self.job, planner, cuts, self.logs.outlet("test").put)
 
     def log(self, entry: Entry) -> None:
         self.logs.log("events" if entry[0] == "event" else entry[0]).append([entry[1]])

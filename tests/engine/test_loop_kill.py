@@ -10,7 +10,6 @@ import signal
 import time
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: in
     planner = Planner(events, control, job.folder, job.settings)
     cuts = Cuts(job.folder, planner.beginning())
     for _ in count() if most is None else range(most):
-        with epoch(job, planner, cuts, partial(logs.put, "engine")) as running:
+        with epoch(job, planner, cuts, logs.outlet("engine").put) as running:
             for _ in range(rng.choice([1, 3, 10])):
                 if not running.step():
                     time.sleep(0.001)

@@ -13,6 +13,7 @@ from lab.engine.loop.stages import Entry, Stages
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
+from lab.model.rules import rule_message
 from lab.model.schema import LOGINS
 from lab.model.tallies import Tallies, route_name
 from tests.strategies import MINUTE, PAIRS, cuts, logs
@@ -92,15 +93,8 @@ def login(event_id: int, seconds: int, user: int = 1) -> Entry:
 
 
 def count_rule(operator: str, limit: int, window: str) -> Entry:
-    rule = {
-        "ruleId": 1,
-        "ruleState": "ACTIVE",
-        "groupingKeyNames": ["userId"],
-        "aggregatorFunctionType": "COUNT",
-    }
-    return "control", json.dumps(
-        rule | {"limitOperatorType": operator, "limit": limit, "window": window}
-    ).encode()
+    rule = rule_message(1, ["userId"], None, "COUNT", operator, limit, window)
+    return "control", json.dumps(rule).encode()
 
 
 @pytest.mark.parametrize("lose_memory", [False, True])
@@ -151,8 +145,11 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
 def test_an_aborted_first_batch_leaves_nothing_behind():
     log = [count_rule(">", 0, "1m"), login(1, 100)]
     with Stages(Settings(LOGINS)) as stages:
+        initial = stages.mark
         stages.batch(log)
-        stages.abort_all()
+        stages.lose_memory()
+        stages.out.clear()
+        stages.mark = initial  # nothing was committed: only shared memory and files remain
         stages.step()
         assert_same(stages, evaluate_log(LOGINS, log))
 

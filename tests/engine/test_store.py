@@ -219,4 +219,4 @@ def test_events_from_before_those_that_are_stored_are_an_error(tmp_path: Path):
     with pytest.raises(AssertionError, match="events come after those that are stored"):
         direct.flush()
     with pytest.raises(AssertionError, match="in order of seq"):
-        held.load(*held.export(0, 2, 5 * MINUTE), {}, 5 * MINUTE)
+        held.load(*held.export(0, 2))

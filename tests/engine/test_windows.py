@@ -134,9 +134,7 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
             before = stages.mark
             stages.batch(COUNTED[2:3])
         with there:
-            stages.batch_id -= 1
             stages.run(before, stages.mark)
-            stages.batch_id += 1
         with here:
             stages.batch(COUNTED[3:])
         with there:
@@ -149,11 +147,12 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
         stages.batch(COUNTED[:2])
         before = stages.mark
         stages.batch(COUNTED[2:3])
-        with Worker(), patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt):
-            stages.batch_id -= 1
-            with pytest.raises(KeyboardInterrupt):
-                stages.run(before, stages.mark)
-            stages.batch_id += 1
+        with (
+            Worker(),
+            patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            stages.run(before, stages.mark)
         with Worker():
             stages.batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
@@ -166,7 +165,6 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
             stages.batch(COUNTED[:2])
             before = stages.mark
             stages.batch(COUNTED[2:3])
-            stages.batch_id -= 1
             with (
                 patch.object(windowstate.RouteStore, "evaluate", side_effect=OSError("no space")),
                 pytest.raises(OSError),
@@ -174,7 +172,6 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
                 stages.run(before, stages.mark)
         with there:
             stages.run(before, stages.mark)
-            stages.batch_id += 1
         with here:
             stages.batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
@@ -195,10 +192,8 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
             statefiles._meta.cache_clear()  # each machine has processes of its own
             stages.batch([entry])
             for stages.job in machines[1:]:
-                stages.batch_id -= 1
                 statefiles._meta.cache_clear()
                 stages.run(before, stages.mark)
-                stages.batch_id += 1
         assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
 
 
@@ -211,7 +206,7 @@ def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has
         after = stages.mark
         for entry in log[3:]:
             stages.batch([entry])
-        stages.job, stages.batch_id = replace(stages.job, start=f"{stages.job.start}-before"), 1
+        stages.job = replace(stages.job, start=f"{stages.job.start}-before")
         with pytest.raises(statefiles.Overtaken, match="epoch 1: .* files of epoch 4 already"):
             stages.run(before, after)
 
@@ -240,9 +235,9 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
 
         def writes(*args):
             with Worker(), patch.object(statefiles.StateFiles, "write", write):
-                stages.job, stages.batch_id = replace(here, start=f"{here.start}-there"), 1
+                stages.job = replace(here, start=f"{here.start}-there")
                 stages.run(before, after)
-                stages.job, stages.batch_id = here, 2
+                stages.job = here
             return write(*args)
 
         with patch.object(statefiles.StateFiles, "write", writes):
@@ -261,7 +256,6 @@ def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alo
         stages.batch(COUNTED[3:])
         (note,) = shared.private_folder(stages.job.start).glob("*/lock")
         noted = note.read_text()
-        stages.batch_id = 1
         with pytest.raises(statefiles.Overtaken, match="epoch 1: .* epoch 2 already"):
             stages.run(before, after)
         assert note.read_text() == noted
@@ -298,11 +292,11 @@ def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
 
     held = RouteStore(tmp_path / "a", schema, route, [], rules, 1)
     for again in range(3):
-        fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 1000, 0)
+        fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 0)
         before = again > 0
         assert fates.tolist() == [2 * before] * events + [2, 2]
         assert held.arrays["size"][layout.TWINS] == (events if events > 64 else 0)
         if again == 0:
             held._make_room(events=5_000)
         else:
-            held.compact(1000)
+            held.compact()

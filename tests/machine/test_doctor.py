@@ -94,9 +94,7 @@ def test_worker_python_of_another_installation_is_a_warning_and_an_absent_one_a_
 
 def test_little_room_is_a_warning_and_hardly_any_a_problem():
     def state(free_gib):
-        return findings.rate_free_space(
-            "memory", int(free_gib * findings.GIB), "", enough=3, least=1, fix=""
-        ).state
+        return findings.rate_free_space("memory", int(free_gib * findings.GIB), "", enough=3, fix="").state
 
     assert [state(4), state(2), state(0.5)] == ["ok", "warning", "problem"]
 

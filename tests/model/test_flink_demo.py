@@ -117,11 +117,7 @@ def test_its_rules_alert_on_its_payments():
         engine.event(payment(number, number, "5.0", beneficiary=1000 + number))
     assert [
         (alert.rule_id, alert.event_id - 9 * 10**18, str(alert.aggregate)) for alert in engine.alerts
-    ] == [
-        (1, 2, "20415939.54"),
-        (3, 2, "20415939.54"),
-        (4, 100, "100"),
-    ]
+    ] == [(1, 2, "20415939.54"), (3, 2, "20415939.54"), (4, 100, "100")]
     assert not engine.dead_letters
 
 

@@ -384,9 +384,12 @@ def test_a_bad_attribute_is_named_with_its_value_and_what_is_allowed(attributes,
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("", '"" is neither a JSON object nor plain text such as 1,(active),'),
-        ("[1]", "neither a JSON object nor plain text"),
-        ("1,(active),,,,,,,,", "neither a JSON object nor plain text"),
+        (
+            "",
+            '"" is neither a JSON object, nor a sentence such as 7: SUM(amount) per userId over 1 h > 500, nor',
+        ),
+        ("[1]", "neither a JSON object, nor a sentence"),
+        ("1,(active),,,,,,,,", "neither a JSON object, nor a sentence"),
         ("-1,(delete)", "ruleId: -1"),
         ("1,(control),x", "ruleState: no plain text for control, send"),
         ("1", "ruleState: nothing"),

@@ -7,9 +7,10 @@ import pytest
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS
 from lab.model.attributes import ACTIONS, SEVERITIES
+from lab.model.conditionreader import CLAUSES, EXAMPLE
 from lab.model.messages import ATTRIBUTES, CONTROLS, COUNT_WORDS, OPERATOR_ALIASES, STATES, parse_message
 from lab.model.rule import UNIT_SECONDS
-from lab.model.schema import PAYMENTS
+from lab.model.schema import LOGINS, PAYMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 QUOTED = set(re.findall(r"`([^`\n]+)`", PAGE))
@@ -40,6 +41,13 @@ def test_both_spellings_of_the_example_are_the_same_rule():
     [in_json] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     [in_text] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert parse_message(in_json, PAYMENTS).rule == parse_message(in_text.strip(), PAYMENTS).rule
+
+
+def test_each_clause_of_a_sentence_is_on_the_page_with_its_attribute():
+    rows = re.findall(rf"^\| `((?:{'|'.join(CLAUSES)}) [^`]+)` \| `(\w+)`", PAGE, re.MULTILINE)
+    assert {clause.split()[0]: attribute for clause, attribute in rows} == CLAUSES
+    rule = parse_message(f"1: {', '.join([EXAMPLE, *(clause for clause, _ in rows)])}", LOGINS).rule
+    assert rule and {*CLAUSES.values()} <= rule.to_dict().keys()
 
 
 @pytest.mark.parametrize("change", re.findall(r'`(\{"ruleId".*?\})`', PAGE))

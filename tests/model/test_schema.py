@@ -63,8 +63,7 @@ def test_a_byte_order_mark_and_blanks_before_the_object_are_fine(start):
 
 @given(
     st.fixed_dictionaries(
-        {"eventId": longs, "eventTime": times},
-        optional={"userId": longs, "action": texts, "amount": amounts},
+        {"eventId": longs, "eventTime": times}, optional={"userId": longs, "action": texts, "amount": amounts}
     )
 )
 def test_json_keeps_every_value_exactly(event):
@@ -136,9 +135,8 @@ def test_a_long_is_only_an_integer_literal_of_64_bits(literal):
 def test_a_million_digits_are_rejected_at_once():
     for name in ("payeeId", "paymentAmount", "paymentType"):
         assert reason(payment(**{name: "9" * 1_000_000})).startswith(f"{name}: 999")
-    assert (
-        type(parse_integer("9" * 1_000_000)) is Decimal
-    )  # int() would take half a minute, where Python allows it
+    # int() would take half a minute, where Python allows it
+    assert type(parse_integer("9" * 1_000_000)) is Decimal
 
 
 def test_an_integer_too_long_for_python_to_print_is_still_named():

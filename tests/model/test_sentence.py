@@ -1,22 +1,92 @@
 """Rules as sentences: what is written reads back, and what cannot be read says where."""
 
 import json
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.attributes import BadRule
+from lab.model.attributes import LABEL, BadRule
+from lab.model.conditionreader import CLAUSES, EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.messages import build_message, parse_message
-from lab.model.rule import Rule, rule_in_english
-from lab.model.schema import LOGINS
-from lab.model.sentence import EXAMPLE, read_limit, read_more, read_sentence
+from lab.model.rule import Rule, rule_in_english, summary_in_english
+from lab.model.schema import LOGINS, Field, Schema
+from lab.model.sentence import read_labels_text, read_limit, read_more, read_sentence
+from lab.model.words import UNSEEN
 from tests.strategies import rules
 
+# names of fields that are words of the language as well
+NAMES = (
+    *("events", "Events", "not", "when", "at", "then", "severity", "title", "labels", "with", "of", "the"),
+    *("per", "over", "where", "within", "without", "and", "or", "in", "is", "null", "hour", "no", "7", "-"),
+    *("a.b", "é", "SUM", "NO", "most", "event", "true", "x"),
+)
+IDS = (Field("id", "long"), Field("time", "time", unit="ms"))
+ODD = Schema(
+    "odd",
+    (*IDS, *(Field(name, "decimal(9,2)" if place % 2 else "string") for place, name in enumerate(NAMES))),
+    ("id",),
+    "time",
+)
+WORDS = (*CLAUSES, "at most 1 per 1 h", ", severity low", '" ', "null", "of the event", "\\")
+# sentences, the word at which each is refused, and what is said
+MISTAKES = (
+    ("", "", "expected a function"),
+    ("TOTAL(amount) over 1 h > 3", "TOTAL", "expected a function"),
+    ("SUM amount over 1 h > 3", "amount", "SUM and what it is of stand as SUM(…)"),
+    ("SUM(amont) over 1 h > 3", "amont", "did you mean amount?"),
+    ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
+    ("SUM(amount) over 1 week > 3", "week", "expected a duration in s, min, h or d"),
+    ("SUM(amount) per over 1 h > 3", "over", "unknown logins field"),
+    ("SUM(amount) where action = over 1 h > 3", "1", "goes in quotes"),
+    ("SUM(amount) over 1 h without current > 3", "current", "expected without the current event"),
+    ("SUM(amount) over 1 h is 3", "is", "expected one of = != > >= < <="),
+    ("SUM(amount) over 1 h > many", "many", "expected a limit, such as 500"),
+    (
+        "COUNT(events) over 1 h > 3 and COUNT(events) over 2 h > 3 or COUNT(events) over 1 d > 1",
+        "or",
+        "not by both",
+    ),
+    ("SUM(events) over 1 h > 3", "events", 'unknown logins field "events"'),
+    ("SUM(amount) per userId, ip, when ip is null", ",", "expected over and a window"),
+    ("SUM(amount) per userId, userId over 1 h > 3", "userId", "expected each field once"),
+    ("COUNT(events) over 1 h > 3, if amount > 3", "if", "expected when, at most, then"),
+    ("COUNT(events) over 1 h > 3 when amount > 3", "when", "a comma and when, at most, then"),
+    ("COUNT(events) over 1 h > 3, at 1 per 1 h", "1", "expected at most and how often"),
+    ("COUNT(events) over 1 h > 3, when ip is null, when ip is null", "when", "when is given twice"),
+    ("COUNT(events) over 1 h > 3, then block for 1 h", "block", "block_login, hold_payment, notify"),
+    ("COUNT(events) over 1 h > 3, then block_login for 1 h", "block_login", "without groupingKeyNames"),
+    ("COUNT(events) over 1 h > 3, severity urgent", "urgent", "expected one of low, medium, high"),
+    ("COUNT(events) over 1 h > 3, severity", "", "expected one of low, medium, high"),
+    ("COUNT(events) over 1 h > 3, title Too much", "Too", "expected the title in quotes"),
+    ('COUNT(events) over 1 h > 3, title ""', '""', "a text of 1 to 200 characters"),
+    ('COUNT(events) over 1 h > 3, title "x" y', "y", "expected and, or, a comma"),
+    ("COUNT(events) over 1 h > 3, labels", "", "expected a name, = and a text"),
+    ("COUNT(events) over 1 h > 3, labels team", "team", "expected a name, = and a text"),
+    ("COUNT(events) over 1 h > 3, labels 2nd = x", "2nd", "names of 1 to 64 letters"),
+    ("COUNT(events) over 1 h > 3, labels team = ", "", "expected a value for team"),
+    (
+        "COUNT(events) over 1 h > 3, labels team = night shift",
+        "shift",
+        "a text with blanks goes in quotes",
+    ),
+    ('COUNT(events) over 1 h > 3, labels team = " x"', '" x"', "without blanks before and after it"),
+    ("COUNT(events) over 1 h > 3, labels a = x, a = y", "a", "expected each label once"),
+    ("COUNT(events) over 1 h > 3, labels a = x, b", "b", "expected a name, = and a text"),
+    ("COUNT(events) over 1 h > 3, with", "", "expected the name of a field"),
+    ("COUNT(events) over 1 h > 3, with ipp of the event", "ipp", "did you mean ip?"),
+    ("COUNT(events) over 1 h > 3, with ip, ip of the event", "ip", "expected each field once"),
+    ("COUNT(events) over 1 h > 3, with ip of event", "event", "expected of the event after the fields"),
+    ("COUNT(events) over 1 h > 3, with ip", "", "expected of the event after the fields"),
+    ("SUM(amount) over 1 h > MIN(amount) over 1 d + much", "much", "expected a number, such as 500"),
+    ("COUNT(events) over 1 h > 2 × SUM(amount) over 1 d ÷ 1.5", "1.5", "expected a whole number"),
+)
 
-def read(text: str) -> Rule:
-    return build_message(read_sentence(text, LOGINS) | {"ruleId": 1, "ruleState": "ACTIVE"}, LOGINS).rule
+
+def read(text: str, schema: Schema = LOGINS) -> Rule:
+    return build_message(read_sentence(text, schema) | {"ruleId": 1, "ruleState": "ACTIVE"}, schema).rule
 
 
 @given(rules(absence=True))
@@ -25,10 +95,99 @@ def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
         rule = parse_message(message, LOGINS).rule
     except BadRule:
         return
-    silent = {"severity": None, "title": None, "labels": (), "rule_id": 1, "state": "ACTIVE"}
-    rule = Rule(**{name: getattr(rule, name) for name in Rule.__dataclass_fields__} | silent)
-    assert read(rule.describe()) == rule
+    assert parse_message(f"{rule.rule_id} {rule.state}: {rule.describe()}", LOGINS).rule == rule
+    rule = replace(rule, rule_id=1, state="ACTIVE")
     assert read(rule_in_english(rule)) == rule
+    silent = replace(rule, severity=None, title=None, labels=(), event_fields=())
+    assert read(rule.summarize()) == read(summary_in_english(rule)) == silent
+
+
+def texts(least: int = 0):
+    """What a title or a label may be: any text without blanks around it."""
+    any_text = st.text(min_size=least, max_size=200) | st.sampled_from(WORDS)
+    return any_text.filter(lambda text: text == text.strip(" "))
+
+
+@given(
+    title=st.none() | texts(1),
+    labels=st.dictionaries(
+        st.from_regex(LABEL, fullmatch=True) | st.sampled_from([*CLAUSES]), texts(), max_size=16
+    ),
+)
+@example("'\"\\\n\u2028\x1b\u202e", {"title": '", labels a = "', "when": "\r\n"})
+def test_whatever_a_title_or_a_label_is_the_sentence_is_one_line_that_reads_back(title, labels):
+    rule = replace(read(EXAMPLE), title=title, labels=tuple(sorted(labels.items())))
+    sentence = rule.describe()
+    assert read(sentence) == rule
+    assert len(sentence.splitlines()) == 1 and not UNSEEN.search(sentence)
+
+
+@st.composite
+def odd_rules(draw):
+    """A rule on events whose fields are called like the words around them."""
+    name, names = (
+        st.sampled_from(NAMES),
+        st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=3),
+    )
+    of = draw(
+        st.sampled_from(["COUNT", "SUM", "COUNT_WITH_RESET"]).flatmap(
+            lambda function: st.fixed_dictionaries(
+                {"aggregatorFunctionType": st.just(function), "aggregateFieldName": name}
+            )
+        )
+        | st.fixed_dictionaries({"aggregatorFunctionType": st.just("UNIQUE_COUNT"), "unique": names})
+        | st.just({"aggregatorFunctionType": "COUNT"})
+    )
+    conditions = st.one_of(
+        st.builds("{} is null and {} is not null".format, name, name),
+        st.builds("{} = {}".format, name, name),
+        st.builds('{} not in ("per", 7)'.format, name),
+        st.builds("{} != 7 or {} in (7, 8)".format, name, name),
+    )
+    given = {"ruleId": 1, "ruleState": "ACTIVE", "window": "1m", "limitOperatorType": ">", "limit": 1} | of
+    given |= {"groupingKeyNames": draw(names), "eventFields": draw(st.none() | names)}
+    given |= {"filter": draw(st.none() | conditions | st.dictionaries(name, st.just("7"), max_size=3))}
+    return given | {each: draw(st.none() | conditions) for each in ("where", "when")}
+
+
+@given(odd_rules())
+def test_a_rule_reads_back_whatever_fields_are_called(given):
+    try:
+        rule = build_message(given, ODD).rule
+    except BadRule:
+        return
+    assert read(rule.describe(), ODD) == rule
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_of_any_name_stands_wherever_a_field_does(name):
+    given = {"ruleId": 1, "ruleState": "ACTIVE", "window": "1m", "limitOperatorType": ">", "limit": 1}
+    given |= {"aggregatorFunctionType": "COUNT", "aggregateFieldName": name, "eventFields": ["id", name]}
+    given |= {"groupingKeyNames": ["id", name], "filter": {name: "7"}, "where": f"{name} is not null"}
+    for more in ({}, {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": ["id", name]}):
+        rule = build_message(given | more | {"when": f"id > 5 or {name} not in (7)"}, ODD).rule
+        assert read(rule.describe(), ODD) == rule
+
+
+def test_count_of_events_counts_every_event_also_where_a_field_is_called_so():
+    assert read("COUNT(events) over 1 h > 3", ODD).field is None
+    assert read('COUNT("events") over 1 h > 3', ODD).field == "events"
+
+
+def test_clauses_come_in_any_order_and_in_any_case():
+    clauses = [
+        'Labels team = fraud, when = "2, x"',
+        "WITH ip of the event",
+        'title "Too much"',
+        "severity HIGH",
+    ]
+    clauses += ["then notify for 24 h", "at most 1 per 10 min", "when amount > 5"]
+    ordered, reverse = (read(", ".join([EXAMPLE, *of])) for of in (clauses, clauses[::-1]))
+    assert ordered == reverse
+    assert ordered.describe() == (
+        f"{EXAMPLE}, when amount > 5.00, at most 1 per 10 min, then notify for 1 d, severity high, "
+        'title "Too much", labels team = "fraud", when = "2, x", with ip of the event'
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,31 +206,7 @@ def test_people_write_a_little_otherwise(text):
     assert read(rule.describe()) == rule
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong", "reason"),
-    [
-        ("", "", "expected a function"),
-        ("TOTAL(amount) over 1 h > 3", "TOTAL", "expected a function"),
-        ("SUM amount over 1 h > 3", "amount", "SUM and what it is of stand as SUM(…)"),
-        ("SUM(amont) over 1 h > 3", "amont", "did you mean amount?"),
-        ("SUM(amount, userId) over 1 h > 3", ")", "SUM takes one field"),
-        ("SUM(amount) over 1 week > 3", "week", "expected a duration in s, min, h or d"),
-        ("SUM(amount) per over 1 h > 3", "over", "unknown logins field"),
-        ("SUM(amount) where action = over 1 h > 3", "1", "goes in quotes"),
-        ("SUM(amount) over 1 h without current > 3", "current", "expected without the current event"),
-        ("SUM(amount) over 1 h is 3", "is", "expected one of = != > >= < <="),
-        ("SUM(amount) over 1 h > many", "many", "expected a limit, such as 500"),
-        (
-            "COUNT(events) over 1 h > 3 and COUNT(events) over 2 h > 3 or COUNT(events) over 1 d > 1",
-            "or",
-            "not by both",
-        ),
-        ("COUNT(events) over 1 h > 3, if amount > 3", "if", "expected when and a condition"),
-        ("COUNT(events) over 1 h > 3 when amount > 3", "when", "expected and, or, a comma with when"),
-        ("SUM(amount) over 1 h > MIN(amount) over 1 d + much", "much", "expected a number, such as 500"),
-        ("COUNT(events) over 1 h > 2 × SUM(amount) over 1 d ÷ 1.5", "1.5", "expected a whole number"),
-    ],
-)
+@pytest.mark.parametrize(("text", "wrong", "reason"), MISTAKES)
 def test_what_cannot_be_read_says_where(text, wrong, reason):
     with pytest.raises(BadConditions) as error:
         read_sentence(text, LOGINS)
@@ -89,9 +224,16 @@ def test_a_message_may_be_a_sentence_after_the_id_and_a_mistake_keeps_its_place(
         parse_message("7 asleep: SUM(amount) per userId over 1 h > 500", LOGINS)
 
 
+def test_a_text_of_labels_is_read_by_itself():
+    labels = read_labels_text('team = fraud, desk = "2, \\"left\\""', LOGINS)
+    assert labels == {"labels": {"team": "fraud", "desk": '2, "left"'}}
+    with pytest.raises(BadConditions, match='expected a name, = and a text.* \\(at "desk", character 15\\)'):
+        read_labels_text("team = fraud, desk", LOGINS)
+
+
 @given(st.text(alphabet="SUMcount()events,over 1hd>=×÷andor.:'\"\\2 ", max_size=80))
 def test_any_text_is_read_or_refused(text):
-    for reader in (read_sentence, read_more, read_limit):
+    for reader in (read_sentence, read_more, read_limit, read_labels_text):
         try:
             json.dumps(reader(text, LOGINS))
         except BadConditions:

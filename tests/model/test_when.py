@@ -12,15 +12,7 @@ from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import LOGINS, Schema
-from lab.model.when import (
-    RELATIONS,
-    AllOf,
-    AnyOf,
-    Comparison,
-    Other,
-    is_true,
-    when_text,
-)
+from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Other, is_true, when_text
 from lab.model.whenreader import MAX_BRACKETS, MAX_COMPARISONS, MAX_VALUES, parse_when
 from tests.strategies import WHENS
 

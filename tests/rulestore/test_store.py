@@ -271,7 +271,7 @@ def assert_is_of_today(store: RuleStore) -> None:
     store.put(WITH_WHEN, by="cy")
     assert [row["when_condition"] for row in store.rows()] == [None, "payeeId > 7"]
     rules = [parse_message(change_to_message(change, "s"), PAYMENTS).rule for change in store.last_changes()]
-    assert [rule.describe().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
+    assert [rule.summarize().partition(", when ")[2] for rule in rules] == ["", "payeeId > 7"]
     assert (rules[1].severity, rules[1].title, rules[1].labels) == ("high", "Too much", (("team", "fraud"),))
     with pytest.raises(DatabaseError, match="labels is an object"):
         edit(store, update(RULES).values(labels=["fraud"]))

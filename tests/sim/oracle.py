@@ -31,9 +31,8 @@ def effective_order(shop: Shop) -> list[tuple]:
     """
     order: list[tuple] = []
     newest: dict[tuple[str, int], int] = {}
-    seen: list[
-        tuple[int, int, dict]
-    ] = []  # of each batch: its cut, its newest log time, how many records each source had
+    # of each batch: its cut, its newest log time, how many records each source had
+    seen: list[tuple[int, int, dict]] = []
     start = shop.beginning()
     latest: dict[tuple[str, int], int] = {}  # log time of the records before, of each source
     for end, there in shop.planned():

@@ -99,9 +99,8 @@ class Shop:
     settings: Settings
     sink: Sink
     epoch: int = 0
-    begun: Mark = field(
-        default_factory=lambda: {"events": {}, "control": {}}
-    )  # where the driver's first cut began
+    # where the driver's first cut began
+    begun: Mark = field(default_factory=lambda: {"events": {}, "control": {}})
     # of each cut: how many records each source had when it was planned
     had: list[dict[tuple[str, int], int]] = field(default_factory=list)
     lingering: list[Suspended] = field(default_factory=list)

@@ -139,9 +139,8 @@ class Simulation:
             settings = replace(self.shop.settings, parallelism=parallelism)
             # a start is as this version's or an older one's
             loops = self.shop.loop and parallelism == 1 and not self.until_read and self.shop.epoch % 4 != 3
-            again = (
-                self.was_put_back and not self.shop.sink.once
-            )  # topics may get what no batch that they tell of has
+            # topics may get what no batch that they tell of has
+            again = self.was_put_back and not self.shop.sink.once
             try:
                 self.driver = Driver(self.shop, settings, self.until_read, loops)
             except CheckpointPutBack:

@@ -154,11 +154,11 @@ def a_file_is_named_by_its_last_batch_alone():
 def the_horizon_is_that_of_all_key_groups():
     held = RouteStore._held
 
-    def mutated(self, event, late_ms):
+    def mutated(self, event):
         before = self.newest.copy()
         self.newest[:] = before.max()
         try:
-            return held(self, event, late_ms)
+            return held(self, event)
         finally:
             self.newest[:] = before
 
@@ -195,14 +195,14 @@ def a_file_that_another_machine_removed_stops_the_engine():
 
 @mutant
 def what_a_window_that_grows_forgets_depends_on_its_key_group():
-    with patch.object(RouteStore, "forget", lambda self, before_ms, late_ms: self.compact(late_ms)):
+    with patch.object(RouteStore, "forget", lambda self, before_ms: self.compact()):
         yield
 
 
 @mutant
 def a_key_group_that_forgot_everything_remembers_its_newest_time():
-    def mutated(self, before_ms, late_ms):
-        self.compact(late_ms, before_ms=before_ms)
+    def mutated(self, before_ms):
+        self.compact(before_ms=before_ms)
 
     with patch.object(RouteStore, "forget", mutated):
         yield

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from lab.apps.partitions import Record as Logged
-from lab.apps.partitions import Run
-from lab.engine.records.feeds import Feed, LogLost, Positions
+from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 
 EXPIRED = Logged(0, b"")  # before anybody could read it
 
@@ -15,7 +14,7 @@ class SimFeed(Feed):
     """`feeds.Feed`: some sources of records in memory. `at_once`: how many records a run has."""
 
     def __init__(self, logs: "SimLogs", name: str):
-        self.logs, self.name, self.divisible = logs, name, False
+        self.logs, self.name = logs, name
         self.ahead = 0
 
     @property
@@ -49,13 +48,7 @@ class SimFeed(Feed):
             for number, end in ends.items()
         }
 
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
-
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Run]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         for number, (start, _) in ranges.items():
             if start < self.starts()[number]:
                 raise LogLost(f"{self.name}/{number} begins at {self.starts()[number]}, not at {start}")
@@ -68,7 +61,8 @@ class SimFeed(Feed):
                 times = np.array([record.log_time for record in records], np.int64)
                 times = np.maximum.accumulate(np.maximum(times, newest[number]))
                 newest[number] = int(times[-1])
-                yield Run(self.name, number, start, [record.value for record in records], times)
+                values = [record.value for record in records]
+                yield PartitionRecords(self.name, number, range(start, at[number]), values, times)
 
 
 class SimLogs:

@@ -6,14 +6,7 @@ from math import lcm
 
 import pytest
 
-from lab.state.placement import (
-    PLACEMENTS,
-    by_range,
-    compare,
-    moves,
-    round_robin,
-    union,
-)
+from lab.state.placement import PLACEMENTS, by_range, compare, moves, round_robin, union
 
 STEPS = [(3, 4), (4, 2), (2, 5), (5, 6), (8, 7)]
 

@@ -9,18 +9,19 @@ import pytest
 from lab.model.schema import SCHEMAS
 from lab.model.times import HOUR_MS, MINUTE_MS
 from lab.stream import logins, simulate
-from lab.stream.simulate import MAX_DISORDER_MS, PlantedBurst
+from lab.stream.simulate import MAX_DISORDER_MS, SPIKE_MS, SPIKES, PlantedBurst
+
+
+def live_bursts(every_ms: int = 10_000):
+    """An endless iterator of short bursts, one kind after the other."""
+    for number, (kind, (count, total)) in enumerate(itertools.cycle(SPIKES.items()), start=1):
+        yield PlantedBurst(kind, number * every_ms, min(SPIKE_MS, every_ms), count, total)
+
 
 STREAMS = {
-    "payments": lambda seed: simulate.payments(
-        seed, 5_000, rate_per_s=50, bursts=simulate.live_bursts(5_000)
-    ),
+    "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=live_bursts(5_000)),
     "logins": lambda seed: logins.logins(
-        seed,
-        5_000,
-        rate_per_s=1,
-        users=300,
-        planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)],
+        seed, 5_000, rate_per_s=1, users=300, planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)]
     ),
 }
 each_stream = pytest.mark.parametrize("name", STREAMS)
@@ -65,7 +66,7 @@ def test_the_stream_keeps_its_rate():
 
 
 def test_generators_may_be_endless():
-    assert len(list(itertools.islice(simulate.payments(1, None, bursts=simulate.live_bursts()), 100))) == 100
+    assert len(list(itertools.islice(simulate.payments(1, None, bursts=live_bursts()), 100))) == 100
     assert len(list(itertools.islice(logins.logins(1, None), 100))) == 100
 
 
@@ -117,11 +118,7 @@ def test_nothing_ordinary_happens_in_a_lull():
 
 
 def test_live_spikes_come_in_turn():
-    kinds = {
-        label.kind
-        for _, label in simulate.labelled_payments(1, 20_000, bursts=simulate.live_bursts())
-        if label
-    }
+    kinds = {label.kind for _, label in simulate.labelled_payments(1, 20_000, bursts=live_bursts()) if label}
     assert kinds == set(simulate.BURSTS)
 
 

@@ -79,10 +79,7 @@ def test_the_history_the_answers_and_the_reason_are_told_and_drawn():
     [
         (lambda memory, event, width, late: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (lambda memory: [], "raised TypeError"),
-        (
-            lambda memory, event, width, late: 5,
-            "gave 5; expected a list of events, or None for a duplicate",
-        ),
+        (lambda memory, event, width, late: 5, "gave 5; expected a list of events, or None for a duplicate"),
         (lambda memory, event, width, late: [7], "gave a list with 7 in it"),
         (lambda *given: again(*given), "called itself without end"),
     ],

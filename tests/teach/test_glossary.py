@@ -26,11 +26,7 @@ NEEDED = (
     ),
     *("COUNT_FLINK", "dead letter", "state", "watermark", "checkpoint", "task"),
 )
-SYNONYMS = {
-    ("key", "grouping keys"),
-    ("control stream", "control log"),
-    ("p50", "p90", "p99", "p99.9"),
-}
+SYNONYMS = {("key", "grouping keys"), ("control stream", "control log"), ("p50", "p90", "p99", "p99.9")}
 TITLES = [path.read_text().splitlines()[0].removeprefix("# ") for path in LESSONS]
 
 

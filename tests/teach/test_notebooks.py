@@ -46,9 +46,10 @@ for process in psutil.Process().children(recursive=True):
         pass  # it has ended
 left
 """
+# takes more than 5 s
 LONG = re.compile(
     r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
-)  # > 5 s
+)
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
 IN_THE_BROWSER = ("00-start-here", "07-live")  # tests/browser runs these whole
 # an everyday run has fewer events and seconds, and one Java; `make soak` runs what learners get

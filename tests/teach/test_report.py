@@ -49,10 +49,7 @@ def test_those_with_most_trouble_come_first(handed_in):
     assert [learner.name for learner in learners] == ["b2", "Ada"]
     assert [
         (name, tries, solved, tried) for name, tries, solved, tried, _ in hardest_exercises(learners)
-    ] == [
-        ("3.1", 4, 2, 2),
-        ("8.1", 1, 0, 1),
-    ]
+    ] == [("3.1", 4, 2, 2), ("8.1", 1, 0, 1)]
 
 
 def test_the_page_needs_nothing_else_and_runs_no_code(handed_in):

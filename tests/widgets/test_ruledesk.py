@@ -3,6 +3,7 @@
 import gzip
 import json
 from functools import cache
+from html import escape
 
 import pytest
 from hypothesis import example, given
@@ -404,12 +405,28 @@ def test_a_rule_that_says_more_is_typed_as_a_sentence_and_stays_what_it_is_in_th
     assert rule and rule.describe() == words.replace("10 min", "20 min")
 
 
+def test_a_sentence_says_what_alerts_carry_and_the_table_only_when_they_come():
+    desk = RuleDesk(LOGINS)
+    when = "COUNT(events) per userId over 10 min >= 5, at most 1 per 1 h"
+    carried = 'severity high, title "Too, much", labels desk = "2, left", team = "fraud", with ip, country of the event'
+    desk.text.value = f"7: {when}, {carried}"
+    assert (desk.form.severity.value, desk.form.title.value) == ("high", "Too, much")
+    assert desk.form.labels.value == 'desk = "2, left", team = "fraud"'
+    assert desk.form.event_fields.value == ("ip", "country")
+    assert escape(f"{when}, {carried}") in desk.said.value
+    desk.form.labels.value = "team = web"
+    assert escape('labels team = "web"') in desk.said.value
+    desk.publish.click()
+    assert desk.table.rows == [["7", "7 v1", "ACTIVE", when]]
+
+
 @pytest.mark.parametrize(
     ("control", "text", "wrong"),
     [
         ("where", "contry = KR", "contry"),
         ("more", "and COUNT(events) over 1 week > 3", "week"),
         ("limit", "5 × COUNT(evnts) over 1 h", "evnts"),
+        ("labels", "team = fraud, desk", "desk"),
     ],
 )
 def test_a_mistake_in_the_words_of_a_condition_is_marked_and_nothing_is_published_instead(

@@ -51,9 +51,8 @@ def test_the_fraud_of_the_story_straddles_an_edge_so_only_the_tumbling_windows_m
 
 
 def test_sliding_windows_miss_a_fraud_that_lasts_longer_than_w_less_s():
-    seen = compare(
-        account_payments(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110
-    )  # as lesson 3 suggests
+    # as lesson 3 suggests
+    seen = compare(account_payments(), 17 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS, 110)
     assert {lane: what.delay_ms for lane, what in seen.items()} == {
         "tumbling": None,
         "sliding": None,

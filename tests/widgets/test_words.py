@@ -30,7 +30,7 @@ SHOWN = (
 )
 RULES = {
     "1 per 10 min",
-    "team=fraud, queue=night",
+    'team = fraud, desk = "2, left"',
     "and UNIQUE_COUNT(ip) over 1 d >= 3",
     "or SUM(amount) over 1 h > 500",
     "MIN(amount) over 10 min + 5",

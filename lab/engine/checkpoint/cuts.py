@@ -215,18 +215,13 @@ def is_left(folder: Durable, after: int, lease: str) -> bool:
 def is_closed(folder: Durable, lease: str) -> bool:
     """Whether the start with the lease has closed the newest epoch to tasks."""
     names = folder.names()[-1:]
-    return any(
-        record.get("closed") == lease
-        for name in names
-        for record in _records(folder.read(name) or b"", f"{folder}/{name}")[0][:1]
-    )
+    return any(record.get("closed") == lease for name in names for record in _read(folder, name)[:1])
 
 
 def last_lease(folder: Durable) -> str:
     """The lease of the last attempt at the newest epoch; "" if there is none."""
     for name in reversed(folder.names()[-2:]):
-        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
-        if records:
+        if records := _read(folder, name):
             return max(map(_lease, records))
     return ""
 
@@ -234,10 +229,9 @@ def last_lease(folder: Durable) -> str:
 def last_saved(folder: Durable) -> Mark | None:
     """The mark at the end of the newest epoch whose state file is there; None before the first."""
     for name in reversed(folder.names()[-2:]):
-        where = f"{folder}/{name}"
-        records, _ = _records(folder.read(name) or b"", where)
+        records = _read(folder, name)
         if records and "saved" in records[-1]:
-            return _end(records, _epoch(name), where)
+            return _end(records, _epoch(name), f"{folder}/{name}")
     return None
 
 
@@ -245,7 +239,7 @@ def newest_cut_marks(folder: Durable) -> dict[int, Mark]:
     """The marks at the ends of the newest cuts, by number, and of the one before them."""
     found: dict[int, Mark] = {}
     for name in folder.names():
-        records, _ = _records(folder.read(name) or b"", f"{folder}/{name}")
+        records = _read(folder, name)
         if not records:
             continue
         number = records[0]["number"]
@@ -265,6 +259,10 @@ def newest_mark(folder: Durable) -> Mark | None:
             if found := record.get("cut", record.get("begin")):
                 return found
     return None
+
+
+def _read(folder: Durable, name: str) -> list[dict]:
+    return _records(folder.read(name) or b"", f"{folder}/{name}")[0]
 
 
 def _name(epoch: int) -> str:

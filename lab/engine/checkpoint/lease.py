@@ -11,7 +11,6 @@ clocks of the hosts must agree within a few seconds; that only one goes on does 
 import json
 import os
 import socket
-import time
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -38,8 +37,8 @@ def lease_holder(checkpoint: Durable) -> str:
 
 
 def check_lease(checkpoint: Durable, mine: str) -> None:
-    """Raises Fenced unless the lease of that name still counts."""
-    if (found := lease_holder(checkpoint)) != mine:
+    """Raises Fenced unless the lease of that name still counts; "": who has none may go on."""
+    if mine and (found := lease_holder(checkpoint)) != mine:
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
 
 
@@ -47,8 +46,7 @@ def age_s(checkpoint: Durable) -> float | None:
     """How long ago the lease that counts was renewed, infinite if it was given back; None if there never was one."""
     if not (name := lease_holder(checkpoint)):
         return None
-    renewed_ms = _read(checkpoint, name).get("renewed_ms")
-    return inf if renewed_ms is None else time.time() - renewed_ms / 1000
+    return _age_s(_read(checkpoint, name))
 
 
 class Lease:
@@ -95,10 +93,9 @@ class Lease:
 
     def _refuse_if_renewed(self, name: str) -> None:
         note = _read(self._checkpoint, name)
-        age_s = time.time() - note.get("renewed_ms", 0) / 1000
-        if age_s < LEASE_S:
+        if (wait_s := LEASE_S - _age_s(note)) > 0:
             raise CheckpointInUse(
-                f"{self._in_use(note)}; if that was killed, wait {LEASE_S - age_s:.0f} s and start again"
+                f"{self._in_use(note)}; if that was killed, wait {wait_s:.0f} s and start again"
             )
 
     def _in_use(self, note: dict) -> str:
@@ -139,6 +136,11 @@ class Lease:
 
 def _read(checkpoint: Durable, name: str) -> dict:
     return json.loads((checkpoint / FOLDER).read(name) or b"{}")
+
+
+def _age_s(note: dict) -> float:
+    """How long ago a lease was renewed, infinite if it was given back."""
+    return (now_ms() - note.get("renewed_ms", -inf)) / 1000
 
 
 def _who(note: dict) -> str:

@@ -105,10 +105,8 @@ def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
                 fired = tell(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
                 fired = tell(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
         else:
-            alerts[fired, ROW] = row
-            alerts[fired, RULE] = rule
-            alerts[fired, IN_GROUP] = g
-            alerts[fired, CONDITION] = SUPPRESSED
+            measure = measure_of(rules, rules.condition[first, MEASURES])
+            write_alert(alerts, fired, row, rule, g, SUPPRESSED, measure)
             fired += 1
     return fired
 
@@ -137,16 +135,21 @@ def tell(rules, c, which, rule, number, row, g, alerts, fired):
     a = rules.condition[c, which]
     if a == NOTHING or rules.measured[a, 3] == 0:
         return fired
-    measure = measure_of(rules, a)
-    alerts[fired, ROW] = row
-    alerts[fired, RULE] = rule
-    alerts[fired, IN_GROUP] = g
-    alerts[fired, CONDITION] = number
-    alerts[fired, HIGH_PART] = measure.high
-    alerts[fired, LOW_PART] = measure.low
-    alerts[fired, PART] = measure.part
-    alerts[fired, PARTS] = measure.parts
+    write_alert(alerts, fired, row, rule, g, number, measure_of(rules, a))
     return fired + 1
+
+
+@bare
+def write_alert(alerts, at, row, rule, g, condition, measure):
+    """Fills a row of `alerts`."""
+    alerts[at, ROW] = row
+    alerts[at, RULE] = rule
+    alerts[at, IN_GROUP] = g
+    alerts[at, CONDITION] = condition
+    alerts[at, HIGH_PART] = measure.high
+    alerts[at, LOW_PART] = measure.low
+    alerts[at, PART] = measure.part
+    alerts[at, PARTS] = measure.parts
 
 
 @bare

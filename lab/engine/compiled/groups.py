@@ -44,18 +44,22 @@ RUN = 64  # events of one time and group, after which a hash table tells which i
 
 
 @bare
-def key_hash(store, key, i):
-    h = np.uint64(store.size[SALT])
+def key_place(table, rows, first, salt, key, i):
+    """The place in a hash table of the row whose columns from `first` on are the key in row `i`, or where it would be."""
+    h = np.uint64(salt)
     for k in range(key.shape[1]):
         h = mixed(h, key[i, k])
-    return h
+    last = len(table) - 1
+    place = np.int64(h & np.uint64(last))
+    while table[place] != NOTHING and not has_key(rows, table[place], first, key, i):
+        place = (place + 1) & last
+    return place
 
 
 @bare
-def has_key(store, g, key, i):
-    """Whether the key of group `g` is that in row `i`."""
+def has_key(rows, row, first, key, i):
     for k in range(key.shape[1]):
-        if store.group[g, KEY + k] != key[i, k]:
+        if rows[row, first + k] != key[i, k]:
             return False
     return True
 
@@ -63,11 +67,7 @@ def has_key(store, g, key, i):
 @bare
 def group_place(store, key, i):
     """The place in the table of groups of the one with the key in row `i`, or where it would be."""
-    last = len(store.table) - 1
-    place = np.int64(key_hash(store, key, i) & np.uint64(last))
-    while store.table[place] != NOTHING and not has_key(store, store.table[place], key, i):
-        place = (place + 1) & last
-    return place
+    return key_place(store.table, store.group, KEY, store.size[SALT], key, i)
 
 
 @bare
@@ -118,24 +118,13 @@ def touch(store, batch, first, end):
 @bare
 def count_new(store, key, seen):
     """How many groups rows of keys would add; `seen`: an empty hash table, at least twice as large as there are rows."""
-    last, new = len(seen) - 1, 0
+    new = 0
     for i in range(len(key)):
-        if store.table[group_place(store, key, i)] != NOTHING:
-            continue
-        place = np.int64(key_hash(store, key, i) & np.uint64(last))
-        while seen[place] != NOTHING and not same_key(key, seen[place], i):
-            place = (place + 1) & last
-        new += seen[place] == NOTHING
-        seen[place] = i
+        if store.table[group_place(store, key, i)] == NOTHING:
+            place = key_place(seen, key, 0, store.size[SALT], key, i)
+            new += seen[place] == NOTHING
+            seen[place] = i
     return new
-
-
-@bare
-def same_key(key, i, j):
-    for k in range(key.shape[1]):
-        if key[i, k] != key[j, k]:
-            return False
-    return True
 
 
 @bare
@@ -312,9 +301,9 @@ def load(store, batch, seq, reach):
 
 
 @bare
-def load_resets(store, key, key_group, rule_id, seq, rows):
+def load_resets(store, key, key_group, rule_id, seq):
     """Restores where rules were reset, for the groups that still hold events."""
-    for row in rows:
+    for row in range(len(key)):
         groups = store.size[GROUPS]
         g = group_of(store, key_group[row], key, row)
         if g < groups:
@@ -324,12 +313,8 @@ def load_resets(store, key, key_group, rule_id, seq, rows):
 @bare
 def index_groups(store):
     """Fills the hash table of groups, after its size changed."""
-    last = len(store.table) - 1
     for g in range(store.size[GROUPS]):
-        place = np.int64(key_hash(store, store.group[:, KEY:], g) & np.uint64(last))
-        while store.table[place] != NOTHING:
-            place = (place + 1) & last
-        store.table[place] = g
+        store.table[group_place(store, store.group[:, KEY:], g)] = g
 
 
 @bare

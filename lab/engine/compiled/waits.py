@@ -12,18 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.engine.compiled.aggregates import mixed
+from lab.engine.compiled.groups import key_place
 from lab.engine.compiled.layout import NOTHING, bare
 
 # columns of Arrays.entry; AT: when it was heard of; TIME: of a GONE one the seq of the event; OLDER: the one before of the group; FROM: where its text begins
 FLAGS, SEQ, AT, TIME, ID, OLDER, KEY_GROUP, FROM, KEY = range(9)
-OPEN, MARK, LIVE, GONE, LEFT = (
-    1,
-    2,
-    4,
-    8,
-    16,
-)  # LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
+# LIVE: AT is a log time, not an event time; LEFT: it was OPEN until its event was taken back
+OPEN, MARK, LIVE, GONE, LEFT = 1, 2, 4, 8, 16
 ENTRIES, HEAD, FIRST_OPEN, TEXT, SALT = range(5)  # places in Arrays.size; no entry before FIRST_OPEN is OPEN
 STORED_LATE = 1  # the fates up to this one are those of stored events
 TAKEN_BACK, WITHDRAWN = 4, 6  # the fates of records that took an event back
@@ -58,27 +53,6 @@ class Rows(NamedTuple):
 
 
 @bare
-def group_slot(arrays, key, i, first):
-    """The place in the table of the group in row `i`, or where it would be; `first`: its first column of `key`."""
-    h = np.uint64(arrays.size[SALT])
-    for k in range(arrays.entry.shape[1] - KEY):
-        h = mixed(h, key[i, first + k])
-    last = len(arrays.table) - 1
-    place = np.int64(h & np.uint64(last))
-    while arrays.table[place] != NOTHING and not has_key(arrays, arrays.table[place], key, i, first):
-        place = (place + 1) & last
-    return place
-
-
-@bare
-def has_key(arrays, e, key, i, first):
-    for k in range(arrays.entry.shape[1] - KEY):
-        if arrays.entry[e, KEY + k] != key[i, first + k]:
-            return False
-    return True
-
-
-@bare
 def follow(arrays, rows, window_ms, passed):
     """Takes events in; fills `passed` with the entries that one came too late for, and returns how many."""
     found = 0
@@ -86,7 +60,7 @@ def follow(arrays, rows, window_ms, passed):
         gone = rows.fate[i] == TAKEN_BACK or rows.fate[i] == WITHDRAWN
         if not gone and (rows.fate[i] > STORED_LATE or not (rows.starts[i] or rows.ends[i])):
             continue
-        place = group_slot(arrays, rows.key, i, 0)
+        place = key_place(arrays.table, arrays.entry, KEY, arrays.size[SALT], rows.key, i)
         e = np.int64(arrays.table[place])
         known = e >= arrays.size[HEAD]
         flags = 0
@@ -183,6 +157,7 @@ def keep(arrays, kept):
 @bare
 def copy(old, new, kept):
     """Copies the entries that are kept to an empty place, and has that find them."""
+    key = old.entry[:, KEY:]
     for e in range(old.size[ENTRIES]):
         if not kept[e]:
             continue
@@ -195,7 +170,7 @@ def copy(old, new, kept):
         for b in range(old.entry[e, FROM], end):
             new.text[new.size[TEXT]] = old.text[b]
             new.size[TEXT] += 1
-        place = group_slot(new, old.entry, e, KEY)
+        place = key_place(new.table, new.entry, KEY, new.size[SALT], key, e)
         new.entry[n, OLDER] = new.table[place]
         new.table[place] = n
 

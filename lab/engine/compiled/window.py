@@ -12,7 +12,7 @@ time order (`lab.engine.compiled.groups`), and each distinct aggregate of the ru
 import numpy as np
 
 from lab.engine.compiled.aggregates import COUNT_SINCE, enter, has_values, measured
-from lab.engine.compiled.conditions import judge_conditions, keep_measure
+from lab.engine.compiled.conditions import begin_anew, judge_conditions, keep_measure, write_alert
 from lab.engine.compiled.groups import (
     group_of,
     group_place,
@@ -21,38 +21,26 @@ from lab.engine.compiled.groups import (
     link,
     look_ahead,
     older_neighbour,
-    reset,
     touch,
 )
 from lab.engine.compiled.layout import (
     ALERTED,
     COMPARED,
-    CONDITION,
     EXCLUDES,
-    GROUP,
     GROUPS,
-    HIGH_PART,
-    IN_GROUP,
     KIND,
     LANES,
-    LOW_PART,
     NEWEST,
     NOTHING,
-    PART,
-    PARTS,
-    RESET,
     RESETS,
     RETURNS,
-    ROW,
     RULE,
-    RULE_ID,
     SEQ,
     START,
     TAKES_BACK,
     TIME,
     VALUES,
     WIDTH,
-    N,
     bare,
 )
 from lab.engine.compiled.limits import fire, search
@@ -175,12 +163,12 @@ def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     if is_compared:
         keep_measure(rules, a, measure)
     if is_counted:
-        fired = alert(store, rules, batch, a, running, j, measure, row, alerts, fired)
+        fired = alert(store, rules, batch, a, g, j, measure, row, alerts, fired)
     return fired
 
 
 @bare
-def alert(store, rules, batch, a, running, j, measure, row, alerts, fired):
+def alert(store, rules, batch, a, g, j, measure, row, alerts, fired):
     """Writes an alert for each rule that the measure at event `j` fires and whose `when` is true of it, in row `row` of the batch.
 
     A rule that counts since it fired begins anew.
@@ -188,19 +176,11 @@ def alert(store, rules, batch, a, running, j, measure, row, alerts, fired):
     less, upto = search(rules, a, measure)
     end = may_alert(rules, batch, row, alerts, fired, fire(rules, a, less, upto, alerts[:, RULE], fired))
     for k in range(fired, end):
-        alerts[k, ROW] = row
-        alerts[k, IN_GROUP] = store.event[j, GROUP]
-        alerts[k, CONDITION] = 0
-        alerts[k, HIGH_PART] = measure.high
-        alerts[k, LOW_PART] = measure.low
-        alerts[k, PART] = measure.part
-        alerts[k, PARTS] = measure.parts
-    if end > fired and store.size[RETURNS]:
-        store.event[j, VALUES] |= ALERTED
-    if end > fired and rules.aggregate[a, KIND] == COUNT_SINCE:
-        running[RESET] = store.event[j, SEQ]
-        running[N] = 0
-        reset(store, rules.aggregate[a, RULE_ID], store.event[j, GROUP], store.event[j, SEQ])
+        write_alert(alerts, k, row, alerts[k, RULE], g, 0, measure)
+    if end > fired:
+        if store.size[RETURNS]:
+            store.event[j, VALUES] |= ALERTED
+        begin_anew(store, rules, a, g, j)
     return end
 
 

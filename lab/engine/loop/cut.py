@@ -101,8 +101,7 @@ class Planner:
         `due`: a log time after which there is a cut, be it of nothing, as something that has not come is to be told. `start` also
         when the logs do not answer (ConnectionError), unless they have not answered yet, or with `upto`.
         """
-        if self.held:
-            lease.check_lease(self.checkpoint, self.held)
+        lease.check_lease(self.checkpoint, self.held)
         try:
             end = self._latest(start, limit, upto, due)
         except ConnectionError:

@@ -92,14 +92,6 @@ class FileLogs:
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
             self.log(name).put(writer, number, b"".join(map(_unpressed, values)), of)
 
-    def put(self, writer: str, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
-        """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
-
-        Raises OtherBatch if a log has another cut of its number.
-        """
-        for name, (_, lines) in output.items():
-            self.log(name).put(writer, cut.number, join_lines(lines), batch_fingerprint(cut.end), again)
-
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
         return FileOutlet(self, writer)
@@ -135,8 +127,13 @@ class FileOutlet:
     writer: str
 
     def put(self, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
-        """Appends what comes of a cut."""
-        self.logs.put(self.writer, cut, output, again)
+        """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
+
+        Raises OtherBatch if a log has another cut of its number.
+        """
+        for name, (_, lines) in output.items():
+            log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
+            log.put(self.writer, cut.number, join_lines(lines), fingerprint, again)
 
     def flush(self) -> None:
         """All is there."""

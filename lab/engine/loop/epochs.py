@@ -32,13 +32,7 @@ class Epoch:
     """A running epoch, see `epoch`."""
 
     def __init__(
-        self,
-        job: Job,
-        planner: Planner,
-        cuts: Cuts,
-        state: WindowState,
-        windows: Windows,
-        deliver: Deliver,
+        self, job: Job, planner: Planner, cuts: Cuts, state: WindowState, windows: Windows, deliver: Deliver
     ):
         self.job, self.planner, self.cuts = job, planner, cuts
         self._state, self._windows, self._deliver = state, windows, deliver
@@ -63,6 +57,14 @@ class Epoch:
             return False
         self.carry_out(self.cuts.add(end), frozenset())
         return True
+
+    def repeat(self) -> None:
+        """Carries out the cuts that earlier attempts left."""
+        taken = list(self.cuts.taken)
+        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
+        for cut in taken:
+            self.carry_out(cut, again)
+        self._resumed = now_ms()
 
     def carry_out(self, cut: Cut, again: Again) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
@@ -90,11 +92,7 @@ def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[
     state = task_windows(job, 0)
     with state.epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
-        taken = list(cuts.taken)
-        again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
-        for cut in taken:
-            running.carry_out(cut, again)
-        running._resumed = now_ms()
+        running.repeat()
         yield running
         cuts.end()
     cuts.saved()

@@ -42,17 +42,16 @@ class Stages:
         self.settings, self.logs = settings, logs or FileLogs(self.folder / "logs")
         self.out: dict[str, list[str]] = defaultdict(list)
         self._log_time = MAX_TIME  # of logs of its own, after any event; others have the real time
-        self._clock = {} if logs else {"clock": lambda: self._log_time + 1}
-        self._begin()
-
-    def _begin(self) -> None:
-        self.job = Job(
-            self.settings, self.logs, str(self.folder / "checkpoint"), f"{id(self)}-{next(_starts)}"
-        )
-        events, control = (FileFeed(self.logs.path(name), **self._clock) for name in READ)
-        self.planner = Planner(events, control, self.job.folder, self.settings)
+        clock = {} if logs else {"clock": self._clock}
+        start = f"{id(self)}-{next(_starts)}"
+        self.job = Job(settings, self.logs, str(self.folder / "checkpoint"), start)
+        events, control = (FileFeed(self.logs.path(name), **clock) for name in READ)
+        self.planner = Planner(events, control, self.job.folder, settings)
         self.mark: Mark = self.planner.initial()
-        self.batch_id = 0
+
+    def _clock(self) -> int:
+        """Of logs of its own."""
+        return self._log_time + 1
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +80,7 @@ class Stages:
         for lines in self.run(self.mark, end):
             for log, (_, values) in lines.items():
                 self.out[log] += values
-        self.mark, self.batch_id = end, self.batch_id + 1
+        self.mark = end
         return True
 
     def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
@@ -99,14 +98,6 @@ class Stages:
         """As if all workers had died: the next micro-batch finds only what is in files."""
         for note in shared.private_folder(self.job.start).glob("*/lock"):
             note.write_text("")
-
-    def abort_all(self) -> None:
-        """As if no micro-batch had been committed and the last one had died half way: only shared memory remains."""
-        self.lose_memory()
-        self.out.clear()
-        start = self.job.start
-        self._begin()
-        self.job = Job(self.settings, self.logs, self.job.checkpoint, start)
 
 
 def split_at_messages(entries: Sequence[Entry]) -> list[tuple[str, list[bytes]]]:

@@ -73,7 +73,8 @@ def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: Window
         del output["acks"]
     if stats.counts or state.low == 0:
         head = {"batch": number, "keyGroups": [state.low, state.high]}
-        line = stats.line(head, state.windows.stores.values(), state.chain)
+        windows = state.windows
+        line = stats.line(head, windows.stores.values(), windows.awaiting, state.chain)
         output["stats"] = [str(state.low)], [line]
     return {log: lines for log, lines in output.items() if lines[1]}
 
@@ -82,12 +83,9 @@ def evaluate_task_share(
     job: Job, task: int, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
 ) -> TaskOutput:
     """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
-    if job.lease:
-        lease.check_lease(job.folder, job.lease)
-    state, rules = (
-        task_windows(job, task),
-        ledger.load_ledger(job.folder, work.before, job.settings.schema)[0],
-    )
+    lease.check_lease(job.folder, job.lease)
+    state = task_windows(job, task)
+    rules = ledger.load_ledger(job.folder, work.before, job.settings.schema)[0]
     with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = answered(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)

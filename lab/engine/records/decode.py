@@ -32,9 +32,8 @@ class MicroBatch:
     dead_letters: list[str] = field(default_factory=list)
     bad: Counter[str] = field(default_factory=Counter)  # what was bad about them: kind -> how many
     records: int = 0
-    nan_as_null: Counter[str] = field(
-        default_factory=Counter
-    )  # field -> its values that were NaN or the like
+    # field -> its values that were NaN or the like
+    nan_as_null: Counter[str] = field(default_factory=Counter)
     like_seconds: int = 0  # events logged today and dated as if seconds had been taken for ms
 
 

@@ -51,9 +51,12 @@ class Records(Protocol):
 
 
 class Feed(Protocol):
-    """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself."""
+    """A log as the engine reads it. `divisible`: a source's range may be read in parts, each by itself.
 
-    divisible: bool
+    Unless a feed says otherwise its positions count records, and the log time of a record depends on those before it.
+    """
+
+    divisible: bool = False
 
     def clock(self) -> int:
         """A log time, ms: `ends`, if it is asked afterwards, misses nothing that was logged before."""
@@ -80,9 +83,11 @@ class Feed(Protocol):
 
     def size(self, source: int, start: int, end: int) -> int:
         """About how many records lie between two positions."""
+        return end - start
 
     def cut(self, source: int, start: int, end: int, records: int) -> int:
         """The position about `records` records after `start`, at most `end`, where a record begins."""
+        return min(end, start + max(records, 1))
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[Records]:
         """The records of ranges (source -> start, end)."""
@@ -139,6 +144,30 @@ class FileRecords:
             return []
         starts = np.append(0, np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1)
         return [self.log.place(self.start + int(starts[line])) for line in lines]
+
+
+@dataclass(frozen=True)
+class PartitionRecords:
+    """A run of records of one partition."""
+
+    topic: str
+    source: int
+    offsets: Sequence[int]
+    values: Sequence[bytes]
+    log_time: np.ndarray
+
+    @property
+    def data(self) -> bytes:
+        """One record a line, as far as that is possible; else nothing."""
+        return join_records(self.values)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(place, value) of each record."""
+        return zip(self.places(range(len(self.values))), self.values, strict=True)
+
+    def places(self, lines: Sequence[int]) -> list[str]:
+        """Topic, partition and offset of some records, counted from 0."""
+        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
 
 
 class FileFeed(Feed):

@@ -2,16 +2,15 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from lab.engine.records.feeds import Feed, LogLost, Positions, join_records
+from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 from lab.logs.cluster import Cluster
 from lab.logs.partitions import Partitions, Reader, topic_ends
 from lab.model.times import now_ms
@@ -22,34 +21,8 @@ COMMIT_S = 1.0
 AT_ONCE = 20_000  # records that are decoded at once
 
 
-@dataclass(frozen=True)
-class PolledRecords:
-    """Records of one partition, in order."""
-
-    topic: str
-    source: int
-    offsets: list[int]
-    values: list[bytes]
-    log_time: np.ndarray
-
-    @property
-    def data(self) -> bytes:
-        """One record a line, as far as that is possible; else nothing."""
-        return join_records(self.values)
-
-    def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(place, value) of each record."""
-        return zip(self.places(range(len(self.values))), self.values, strict=True)
-
-    def places(self, lines: Sequence[int]) -> list[str]:
-        """Topic, partition and offset of some records, counted from 0."""
-        return [f"{self.topic}/{self.source}:{self.offsets[line]}" for line in lines]
-
-
 class KafkaFeed(Feed):
     """A topic of a cluster. Raises NoBroker where nobody answers; `read` does after `patience_s`."""
-
-    divisible = False  # an effective log time depends on the records before it
 
     def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
         self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
@@ -90,21 +63,15 @@ class KafkaFeed(Feed):
         newest, now = self._partitions.newest(), now_ms()
         self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
 
-    def size(self, source: int, start: int, end: int) -> int:
-        return end - start
-
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
-        return min(end, start + max(records, 1))
-
-    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PolledRecords]:
+    def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:
         newest = dict.fromkeys(ranges, floor)
         came: defaultdict[int, tuple[list[int], list[bytes], list[int]]] = defaultdict(lambda: ([], [], []))
 
-        def polled(source: int) -> PolledRecords:
+        def polled(source: int) -> PartitionRecords:
             offsets, values, logged = came.pop(source)
             times = np.maximum.accumulate(np.maximum(logged, newest[source]))
             newest[source] = int(times[-1])
-            return PolledRecords(self.topic, source, offsets, values, times)
+            return PartitionRecords(self.topic, source, offsets, values, times)
 
         for source, messages in self._messages(ranges):
             offsets, values, logged = came[source]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BATCH_S = 600.0  # the first batches, in which Spark compiles its code, are shorter
 EPOCH_S = 2.0  # whoever runs an epoch again needs a little longer than that
-PAUSE_S = 0.003  # records gather before a cut
+GATHER_S = 0.003  # records gather before a cut
 REST_S = 0.02  # the loop waits so long for some before it looks whether to stop
 STOP = "stop"  # a file beside the shared memory: no cut comes after it
 
@@ -46,12 +46,12 @@ def run_loop(job: Job, batch: int) -> None:
     cuts = Cuts(job.folder, _before(job, planner, batch), job.lease)
 
     def check() -> None:
-        _check_lease(job)
+        lease.check_lease(job.folder, job.lease)
         cuts.check()
 
-    outlet, pause = _outlet(job, cuts.taken, check), PAUSE_S
+    outlet, pause = _outlet(job, cuts.taken, check), GATHER_S
     while not over():
-        _check_lease(job)
+        lease.check_lease(job.folder, job.lease)
         with epoch(job, planner, cuts, outlet.put) as running:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
@@ -59,7 +59,7 @@ def run_loop(job: Job, batch: int) -> None:
                 if running.wait(REST_S):
                     time.sleep(pause)
                     # what has come may be stamped later than the clock says it is
-                    pause = PAUSE_S if running.step() else min(2 * pause, REST_S)
+                    pause = GATHER_S if running.step() else min(2 * pause, REST_S)
                 job.logs.reached(mark_positions(cuts.mark["events"]))
             outlet.flush()
 
@@ -79,7 +79,7 @@ def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
 def finish_loop(job: Job, batch: int) -> None:
     """Carries out the cuts that an epoch has, ends it, and closes the loop: from now on the driver chooses the cuts."""
     alone = replace(job, settings=replace(job.settings, parallelism=1))
-    _check_lease(job)
+    lease.check_lease(job.folder, job.lease)
     if is_closed(job.folder / FOLDER, job.lease):
         return  # by another attempt
     planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
@@ -93,7 +93,7 @@ def rerun_planned_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
     [work] = _planner(job).works(begin, end)
     cut = Cut(work.number, begin, end)
-    outlet = _outlet(job, [cut], partial(_check_lease, job))
+    outlet = _outlet(job, [cut], partial(lease.check_lease, job.folder, job.lease))
     outlet.put(cut, run_single_task(job, work), frozenset())
     outlet.flush()
 
@@ -106,11 +106,6 @@ def _outlet(job: Job, taken: Sequence[Cut], check: Callable[[], None]) -> "FileO
 
 def _writer(job: Job) -> str:
     return job.engine[0] if job.engine else job.start
-
-
-def _check_lease(job: Job) -> None:
-    if job.lease:
-        lease.check_lease(job.folder, job.lease)
 
 
 _planners: dict[str, Planner] = {}  # of this worker, by start

@@ -13,17 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.compiled.layout import (
-    CONDITION,
-    HIGH_PART,
-    IN_GROUP,
-    LOW_PART,
-    PART,
-    PARTS,
-    ROW,
-    RULE,
-    SUPPRESSED,
-)
+from lab.engine.compiled import layout
 from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.compiled.window import WITHDRAWN
 from lab.engine.records.arrowjson import quote_json
@@ -60,7 +50,7 @@ def alert_lines(
     alerts = values[first]  # of each alert its first row
     if not len(alerts):
         return [], []
-    present, which = np.unique(alerts[:, RULE], return_inverse=True)
+    present, which = np.unique(alerts[:, layout.RULE], return_inverse=True)
     rules = [store.rules[row] for row in present.tolist()]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
@@ -72,9 +62,9 @@ def alert_lines(
     aggregates = _aggregates(store, alerts[mine], plain_rules, (np.cumsum(is_plain) - 1)[which[mine]])
     if len(mine) < len(alerts):
         aggregates, of_rule[2] = _of_conditions(store, values, first, mine, aggregates, of_rule[2])
-    event_time, log_time = (pa.array(columns[name][alerts[:, ROW]]) for name in ("time", LOG_TIME))
+    event_time, log_time = (pa.array(columns[name][alerts[:, layout.ROW]]) for name in ("time", LOG_TIME))
     event_time = _text(event_time)
-    event_id, json_id = _ids(store, columns, alerts[:, ROW])
+    event_id, json_id = event_ids(store, columns, alerts[:, layout.ROW])
     keys, hashes, groups = _groups(store, columns, alerts, rules, which)
     live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
@@ -96,7 +86,7 @@ def withdrawn_lines(
         return [], []
     texts, groups = group_texts(store, columns, store.route.keys, rows)
     keys = [cut_key(text) for text in texts.to_pylist()]
-    ids, times, logged = json_ids(store, columns, rows), columns["time"][rows], columns[LOG_TIME][rows]
+    ids, times, logged = event_ids(store, columns, rows)[1], columns["time"][rows], columns[LOG_TIME][rows]
     lines = [
         f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
         + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
@@ -109,9 +99,9 @@ def withdrawn_lines(
 
 def first_rows(alerts: np.ndarray) -> np.ndarray:
     """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
-    rule_and_row = alerts[:, (ROW, RULE)]
+    rule_and_row = alerts[:, (layout.ROW, layout.RULE)]
     begins = np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)]
-    return np.flatnonzero(begins & (alerts[:, CONDITION] != SUPPRESSED))
+    return np.flatnonzero(begins & (alerts[:, layout.CONDITION] != layout.SUPPRESSED))
 
 
 def _after_aggregate(
@@ -136,10 +126,10 @@ def _of_conditions(
     written, after = np.empty(len(first), object), limits.to_pylist()
     written[mine] = aggregates.to_pylist()
     for number, (start, end) in enumerate(pairwise([*first.tolist(), len(values)])):
-        rule = store.rules[int(values[start, RULE])]
+        rule = store.rules[int(values[start, layout.RULE])]
         if rule.is_plain:
             continue
-        found = {int(row[CONDITION]): row for row in values[start:end]}
+        found = {int(row[layout.CONDITION]): row for row in values[start:end]}
         measures = [
             (
                 _exact(found.get(2 * place), each.aggregation, store),
@@ -162,10 +152,10 @@ def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) ->
     if row is None or of is None:
         return None
     scale = measure_scale(of, store.schema)
-    high, low, part, parts = row[HIGH_PART:].tolist()
+    measure = row[layout.HIGH_PART :].tolist()
     if AGGREGATES[of.function].reported is Decimal:
-        return Decimal(join_halves(high, low)).scaleb(-scale, Context(prec=100))
-    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale
+        return Decimal(join_halves(*measure[:2])).scaleb(-scale, Context(prec=100))
+    return _fraction(measure, scale)
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -177,12 +167,7 @@ def _text(values: pa.Array) -> pa.Array:
     return values.cast(TEXT)
 
 
-def json_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> pa.Array:
-    """The ids of events as JSON."""
-    return _ids(store, columns, rows)[1]
-
-
-def _ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
+def event_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
     schema = store.schema
     if schema.numeric_id:
@@ -203,7 +188,7 @@ def _events(
     texts = np.full(len(alerts), "", object)
     for names in {rule.event_fields for rule in rules if rule.event_fields}:
         mine = np.flatnonzero(np.array([rule.event_fields == names for rule in rules])[which])
-        events = event_texts(store, columns, names, alerts[mine, ROW])
+        events = event_texts(store, columns, names, alerts[mine, layout.ROW])
         texts[mine] = [f',"event":{event}' for event in events.to_pylist()]
     return pa.array(texts, TEXT)
 
@@ -234,12 +219,12 @@ def _groups(
     orders = list(dict.fromkeys(rule.keys for rule in rules))
     order = np.array([orders.index(rule.keys) for rule in rules])[which]
     _, first, again = np.unique(
-        alerts[:, IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
+        alerts[:, layout.IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
     )
     keys, groups = np.empty(len(first), object), np.empty(len(first), object)
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
-        texts, jsons = group_texts(store, columns, names, alerts[first[mine], ROW])
+        texts, jsons = group_texts(store, columns, names, alerts[first[mine], layout.ROW])
         keys[mine] = [cut_key(text) for text in texts.to_pylist()]
         groups[mine] = jsons.to_pylist()
     hashes = pa.array([group_hash(group) for group in groups], TEXT)
@@ -292,21 +277,20 @@ def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which:
 def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
     if aggregate.reported is Decimal:
-        return _decimals(alerts[:, HIGH_PART], alerts[:, LOW_PART], scale)
-    low, part, parts = (alerts[:, column] for column in (LOW_PART, PART, PARTS))
+        return _decimals(alerts[:, layout.HIGH_PART], alerts[:, layout.LOW_PART], scale)
+    low, part, parts = (alerts[:, column] for column in (layout.LOW_PART, layout.PART, layout.PARTS))
     if aggregate.reported is exact_square_root:
-        measures = alerts[:, HIGH_PART:].tolist()
+        measures = alerts[:, layout.HIGH_PART :].tolist()
         roots = [millionths_of_root(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
         if max(roots) < SAFE:
             whole = np.array(roots, np.int64)
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
-    safe = (alerts[:, HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
+    safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
     if aggregate.reported is not round_half_even or scale > PLACES or not safe.all():
-        return pa.array(
-            [plain_text(aggregate.reported(value)) for value in exact_measures(alerts, scale)], TEXT
-        )
+        fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
+        return pa.array([plain_text(aggregate.reported(value)) for value in fractions], TEXT)
     whole, rest = np.divmod(part * factor, parts)
     whole += low * factor
     whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
@@ -331,7 +315,7 @@ def join_halves(high: int, low: int) -> int:
     return (high << 64) + low % (1 << 64)
 
 
-def exact_measures(alerts: np.ndarray, scale: int) -> Iterable[Fraction]:
-    """The measures of alerts."""
-    for high, low, part, parts in alerts[:, HIGH_PART:].tolist():
-        yield (join_halves(high, low) + Fraction(part, parts)) / 10**scale
+def _fraction(measure: list[int], scale: int) -> Fraction:
+    """What the columns of an alert from HIGH_PART on say."""
+    high, low, part, parts = measure
+    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import groups, layout, running
 from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
@@ -23,7 +24,7 @@ class StoreArrays:
     """`layout.Store` for the rules of a route, in arrays that grow.
 
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
-    `key_groups`: how many there are in all.
+    `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late.
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class StoreArrays:
         fields: list[str],
         rules: tuple[Rule, ...],
         key_groups: int,
+        late_ms: int = Settings.max_out_of_orderness_ms,
     ):
         self.path, self.schema, self.route, self.fields = path, schema, route, fields
-        self.key_groups = key_groups
+        self.key_groups, self.late_ms = key_groups, late_ms
         self._set_rules(rules)
         self.key_columns = [column for name in route.keys for column in field_columns(schema, name)]
         self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)

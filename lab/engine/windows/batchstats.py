@@ -14,6 +14,7 @@ from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.duplicates import duplicate_example
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import EXAMPLES, FATES, Tallies, largest_counts, worth_telling
@@ -84,8 +85,14 @@ class BatchStats:
             self.counts["alerts"] += 1
             self._by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
 
-    def line(self, head: Mapping, stores: Collection[RouteStore], chain: Sequence[StateFile]) -> str:
-        """The line, which begins with `head`; `stores` and `chain` are those after the micro-batch."""
+    def line(
+        self,
+        head: Mapping,
+        stores: Collection[RouteStore],
+        awaiting: Iterable[Waits],
+        chain: Sequence[StateFile],
+    ) -> str:
+        """The line, which begins with `head`; stores, what rules await and files are those after the micro-batch."""
         stats = {**head, **self.counts}
         stats["heldEvents"] = sum(store.events for store in stores)
         stats["groups"] = sum(store.groups for store in stores)
@@ -98,7 +105,8 @@ class BatchStats:
         stats |= self._routes.to_stats()
         stored = np.flatnonzero(self._by_key_group)
         stats["stored"] = dict(zip(stored.tolist(), self._by_key_group[stored].tolist()))
-        stats |= {"memoryBytes": sum(store.bytes for store in stores), "files": len(chain)}
+        memory = sum(store.bytes for store in stores) + sum(waits.bytes for waits in awaiting)
+        stats |= {"memoryBytes": memory, "files": len(chain)}
         stats["stateBytes"] = sum(file.bytes for file in chain)
         stats["times"] = {**self.extra.get("times", {}), "end": now_ms()}
         if engine := self.extra.get("engine"):

@@ -66,7 +66,8 @@ class Windows:
     def store(self, plan: Plan) -> RouteStore:
         """The store of a route, with what its shared memory holds."""
         path, fields = self.path(plan.kept.store), list(plan.kept.fields)
-        return RouteStore(path, self.schema, plan.route, fields, plan.rules, self.settings.key_groups)
+        key_groups = self.settings.key_groups
+        return RouteStore(path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms)
 
     def wait_path(self, store: int, rule: Rule) -> Path:
         """The file of what a rule awaits."""
@@ -121,9 +122,7 @@ class Windows:
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             evaluated = parallel_map(
-                partial(self._evaluate, stats, floor),
-                zip(parts, seqs, parts.values()),
-                sum(rows),
+                partial(self._evaluate, stats, floor), zip(parts, seqs, parts.values()), sum(rows)
             )
             for counts, lines, due in evaluated:
                 stats.add(counts)
@@ -137,7 +136,7 @@ class Windows:
             all_lines += new
         self.stored += stats.stored
         # one at most: events wait
-        any(store.grow_ahead(stats.stored, self.late_ms) for store in self.stores.values())
+        any(store.grow_ahead(stats.stored) for store in self.stores.values())
         return alerts, acks
 
     def _evaluate(
@@ -147,7 +146,7 @@ class Windows:
         number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
-        fates, fired = store.evaluate(columns, seq, self.late_ms, policy)
+        fates, fired = store.evaluate(columns, seq, policy)
         due = []
         if waits := self.waits.get(number):
             columns[HEARD] = heard_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
@@ -210,7 +209,7 @@ class Windows:
                 continue
             store = self.stores[number]
             if number in forgotten:
-                store.forget(forgotten[number], self.late_ms)
+                store.forget(forgotten[number])
                 self.forgot = True
             if (plan.rules, list(plan.kept.fields)) != (store.rules, store.fields):
                 joined = plan.kept.joined

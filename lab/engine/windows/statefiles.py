@@ -90,6 +90,13 @@ def first_seq(epoch: int) -> int:
     return epoch << EPOCH_BITS
 
 
+def named_files(names: Iterable[str]) -> Iterator[StateFile]:
+    """The state files among the names of a folder, by what their names say."""
+    for match in filter(None, map(NAME.fullmatch, names)):
+        last, first, low, high = map(int, match.groups())
+        yield StateFile(last, first, low, high)
+
+
 def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[list[StateFile], list[str]]:
     """The files that hold the key-groups `low` … `high` after epoch `upto`, oldest first, and the names that nobody needs.
 
@@ -100,10 +107,8 @@ def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[
     >>> [file.name for file in files], idle
     (['000000001-000000000-00000-00003.arrow'], ['000000001-000000001-00000-00003.arrow', '000000000-000000000-00000-00003.arrow'])
     """
-    matches = [match for match in map(NAME.fullmatch, names) if match]
-    found = [StateFile(int(m[1]), int(m[2]), int(m[3]), int(m[4])) for m in matches]
     found = sorted(
-        (file for file in found if file.last <= upto),
+        (file for file in named_files(names) if file.last <= upto),
         key=lambda file: (-file.last, file.first, (file.low, file.high) != (low, high), file.low),
     )
     needed: dict[int, int] = {}  # key-group -> the newest epoch that is still wanted
@@ -173,7 +178,7 @@ class StateFiles:
         """
         names = self.folder.names()
         files, idle = choose_files(names, upto, self.low, self.high)
-        newest = max((int(match[1]) for match in map(NAME.fullmatch, names) if match), default=-1)
+        newest = max((file.last for file in named_files(names)), default=-1)
         if begins and newest > upto + 1:  # which is begun after the commit of the one before
             raise Overtaken(upto + 1, f"{self.folder} has files", newest)
         there = {kg for file in files if file.last == upto for kg in file.serves}
@@ -183,14 +188,12 @@ class StateFiles:
 
     def hidden(self, file: StateFile) -> bool:
         """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
-        matches = filter(None, map(NAME.fullmatch, self.folder.names()))
-        others = (StateFile(int(m[1]), int(m[2]), int(m[3]), int(m[4])) for m in matches)
         return any(
             other.last <= file.last
             and (other.low, other.high) != (file.low, file.high)
             and other.low <= file.high
             and file.low <= other.high
-            for other in others
+            for other in named_files(self.folder.names())
         )
 
     def _described(self, file: StateFile) -> StateFile:

@@ -35,25 +35,25 @@ class RouteStore(StoreArrays):
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, batch: Batch, max_out_of_orderness_ms: int) -> None:
+    def _prepare(self, batch: Batch) -> None:
         """Makes room for a batch, at best once: laying out anew costs more than evaluating. What has expired goes first."""
         rows = len(batch.time)
-        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired(max_out_of_orderness_ms):
-            self.compact(max_out_of_orderness_ms, coming=rows)
+        if self.events + rows > len(self.arrays["event"]) and self._mostly_expired():
+            self.compact(coming=rows)
         new = self._new_groups(batch)
         # of many aggregates a group may use few: no more than the events take
         lanes = min(new * self.lanes, rows * layout.VALUES)
         self._make_room(events=rows, groups=new, lanes=lanes)
 
-    def grow_ahead(self, rows: int, max_out_of_orderness_ms: int) -> bool:
+    def grow_ahead(self, rows: int) -> bool:
         """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
 
         `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
         """
         room = len(self.arrays["event"])
         nearly_full = NEARLY_FULL * max(room - self.events, rows) <= room
-        if nearly_full and self._mostly_expired(max_out_of_orderness_ms):
-            self.compact(max_out_of_orderness_ms)
+        if nearly_full and self._mostly_expired():
+            self.compact()
         elif nearly_full:
             self._make_room(events=room)
         return nearly_full
@@ -68,10 +68,10 @@ class RouteStore(StoreArrays):
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
-    def _held(self, event: np.ndarray, max_out_of_orderness_ms: int) -> np.ndarray:
+    def _held(self, event: np.ndarray) -> np.ndarray:
         """Which rows of Store.event are not older than the horizon of their key-group."""
         key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
-        horizons = self.newest - self.widest_ms - max_out_of_orderness_ms
+        horizons = self.newest - self.widest_ms - self.late_ms
         return event[:, layout.TIME] >= horizons[key_groups]
 
     # -- events in and out ---------------------------------------------------------------------------------------------
@@ -95,9 +95,8 @@ class RouteStore(StoreArrays):
             column, bit = not_null(number)
             value[:, self.value_columns.index(column)] |= np.where(valid, bit, 0)
         if self.schema.taken_back:
-            state = columns.get(
-                STATE, layout.COUNTS
-            )  # what was held before events could be taken back has none
+            # what was held before events could be taken back has none
+            state = columns.get(STATE, layout.COUNTS)
             value[:, 0] = pc.fill_null(state, layout.COUNTS) if isinstance(state, pa.Array) else state
         key = self.key(columns, rows)
         time, event_id, key_group = (writable_int64(columns[name]) for name in ("time", "id", "keyGroup"))
@@ -113,9 +112,7 @@ class RouteStore(StoreArrays):
             key[:, k] = columns[f"key:{column}"]
         return key
 
-    def evaluate(
-        self, columns: Columns, first_seq: int, max_out_of_orderness_ms: int, late_policy: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, columns: Columns, first_seq: int, late_policy: int) -> tuple[np.ndarray, np.ndarray]:
         """`window.evaluate` on columns time, id, keyGroup, `key:…` and `value:…`: what became of each event, and the alerts.
 
         Where events can be taken back, the columns get TAKEN.
@@ -123,7 +120,7 @@ class RouteStore(StoreArrays):
         """
         assert first_seq > self.last_seq, "events come after those that are stored"
         batch = self.batch(columns)
-        self._prepare(batch, max_out_of_orderness_ms)
+        self._prepare(batch)
         fate = np.empty(len(batch.time), np.uint8)
         taken = np.zeros(len(batch.time) if self.schema.taken_back else 0, np.int64)
         found, done = [], 0
@@ -138,7 +135,7 @@ class RouteStore(StoreArrays):
                 first_seq,
                 done,
                 self.widest_ms,
-                max_out_of_orderness_ms,
+                self.late_ms,
                 late_policy,
                 fate,
                 taken,
@@ -153,12 +150,12 @@ class RouteStore(StoreArrays):
         in_order = (alerts[:, name] for name in (layout.CONDITION, layout.RULE, layout.ROW))
         return fate, alerts[np.lexsort(tuple(in_order))]
 
-    def export(self, first_seq: int, end_seq: int, max_out_of_orderness_ms: int) -> tuple[Columns, Columns]:
+    def export(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
         event = self.arrays["event"][: self.events]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
-        held = self._held(event, max_out_of_orderness_ms)
+        held = self._held(event)
         event = event if held.all() else event[held]
         group = self.arrays["group"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
@@ -192,48 +189,37 @@ class RouteStore(StoreArrays):
             reset_columns[f"key:{column}"] = self.arrays["group"][groups, layout.KEY + k]
         return columns, reset_columns
 
-    def load(
-        self,
-        events: Columns,
-        resets: Columns,
-        since: dict[int, int],
-        max_out_of_orderness_ms: int,
-        coming: int = 0,
-    ) -> None:
+    def load(self, events: Columns, resets: Columns, coming: int = 0) -> None:
         """Takes back what `export` gave, in order of seq; of several calls, a later one has later seqs.
 
-        `since`: rule id -> the seq from which its resets are its own. Restore `newest` first: it says what is still held.
-        `coming`: for how many more events to have room.
+        Restore `newest` first: it says what is still held. `coming`: for how many more events to have room.
         """
         batch = self.batch(events)
         self._make_room(events=len(batch.time) + coming, groups=self._new_groups(batch))
         seq = writable_int64(events["seq"])
         assert not len(seq) or seq[0] > self.last_seq, "events are taken back in order of seq"
-        groups.load(self.store, batch, seq, self.widest_ms + max_out_of_orderness_ms)
-        ids = {rule.rule_id for rule in self.rules}
-        pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
-        rows = np.flatnonzero([rule in ids and seq >= since.get(rule, 0) for rule, seq in pairs])
-        self._make_room(groups=len(rows), resets=len(rows))
-        key = self.key(resets, len(resets["seq"]))
+        groups.load(self.store, batch, seq, self.widest_ms + self.late_ms)
+        rows = len(resets["seq"])
+        self._make_room(groups=rows, resets=rows)
         key_group, rule, reset_seq = (writable_int64(resets[name]) for name in ("keyGroup", "rule", "seq"))
-        groups.load_resets(self.store, key, key_group, rule, reset_seq, rows)
+        groups.load_resets(self.store, self.key(resets, rows), key_group, rule, reset_seq)
 
-    def compact(self, max_out_of_orderness_ms: int, coming: int = 0, before_ms: int = layout.NEVER) -> None:
+    def compact(self, coming: int = 0, before_ms: int = layout.NEVER) -> None:
         """Forgets events, groups and resets that are no longer held, or from before a time, and has room for some `coming` events."""
         newest = self.newest.copy()
-        events, resets = self.export(0, END_OF_SEQS, max_out_of_orderness_ms)
+        events, resets = self.export(0, END_OF_SEQS)
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
             events = {name: take_rows(values, kept) for name, values in events.items()}
         self.arrays = self._create(self._room_at_first)
         self.newest[:] = newest
-        self.load(events, resets, {}, max_out_of_orderness_ms, coming)
+        self.load(events, resets, coming)
 
-    def forget(self, before_ms: int, max_out_of_orderness_ms: int) -> None:
+    def forget(self, before_ms: int) -> None:
         """Forgets the events from before a time; a key-group that holds none then begins anew."""
         self.newest[self.newest < before_ms] = layout.NEVER
-        self.compact(max_out_of_orderness_ms, before_ms=before_ms)
+        self.compact(before_ms=before_ms)
 
-    def _mostly_expired(self, max_out_of_orderness_ms: int) -> bool:
-        held = self._held(self.arrays["event"][: self.events], max_out_of_orderness_ms)
+    def _mostly_expired(self) -> bool:
+        held = self._held(self.arrays["event"][: self.events])
         return 2 * np.count_nonzero(held) < self.events

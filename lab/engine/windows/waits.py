@@ -9,37 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lab.engine.compiled import waits as loop
 from lab.engine.compiled.layout import NOTHING
-from lab.engine.compiled.waits import (
-    AT,
-    ENTRIES,
-    FLAGS,
-    FROM,
-    GONE,
-    HEAD,
-    ID,
-    KEY,
-    KEY_GROUP,
-    LIVE,
-    MARK,
-    OPEN,
-    SALT,
-    SEQ,
-    STORED_LATE,
-    TAKEN_BACK,
-    TEXT,
-    TIME,
-    Arrays,
-    Rows,
-    copy,
-    first_open,
-    follow,
-    keep,
-    pass_by,
-)
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, TAKEN, Columns, writable_int64
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import event_texts, group_texts, json_ids
+from lab.engine.windows.alertlines import event_ids, event_texts, group_texts
 from lab.engine.windows.arrays import power_of_two
 from lab.engine.windows.store import RouteStore
 from lab.model.alerts import Alert
@@ -55,29 +29,26 @@ class Waits:
 
     def __init__(self, path: Path, rule: Rule, key_columns: list[str]):
         self.path, self.rule, self.key_columns = path, rule, key_columns
-        self._arrays = (
-            shared.attach(path)
-            if path.exists()
-            else self._create(ROOM_AT_FIRST, TEXT_AT_FIRST * ROOM_AT_FIRST)
-        )
+        text_room = TEXT_AT_FIRST * ROOM_AT_FIRST
+        self._arrays = shared.attach(path) if path.exists() else self._create(ROOM_AT_FIRST, text_room)
 
     def _create(self, room: int, text: int) -> shared.Arrays:
         arrays = shared.create(
             self.path,
             {
-                "size": ("int64", (SALT + 1,)),
-                "entry": ("int64", (room, KEY + len(self.key_columns))),
+                "size": ("int64", (loop.SALT + 1,)),
+                "entry": ("int64", (room, loop.KEY + len(self.key_columns))),
                 "table": ("int32", (2 * room,)),
                 "text": ("uint8", (text,)),
             },
         )
-        arrays["size"][SALT] = secrets.randbits(63)
+        arrays["size"][loop.SALT] = secrets.randbits(63)
         arrays["table"].fill(NOTHING)
         return arrays
 
     @property
-    def arrays(self) -> Arrays:
-        return Arrays(**self._arrays)
+    def arrays(self) -> loop.Arrays:
+        return loop.Arrays(**self._arrays)
 
     @property
     def bytes(self) -> int:
@@ -86,14 +57,16 @@ class Waits:
     @property
     def due(self) -> int | None:
         """The log time after which the next one is told; None if there is none."""
-        arrays, first = self.arrays, first_open(self.arrays)
-        return None if first == arrays.size[ENTRIES] else int(arrays.entry[first, AT]) + self.rule.window_ms
+        arrays, first = self.arrays, loop.first_open(self.arrays)
+        if first == arrays.size[loop.ENTRIES]:
+            return None
+        return int(arrays.entry[first, loop.AT]) + self.rule.window_ms
 
     @property
     def last(self) -> int:
         """Until when something is awaited, ms; before all times if nothing is."""
-        entries = self.arrays.size[ENTRIES]
-        return int(self.arrays.entry[entries - 1, AT]) + self.rule.window_ms if entries else BEFORE_ALL
+        entries = self.arrays.size[loop.ENTRIES]
+        return int(self.arrays.entry[entries - 1, loop.AT]) + self.rule.window_ms if entries else BEFORE_ALL
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -107,15 +80,13 @@ class Waits:
         where, ends = self.rule.aggregations[0].kept_where, np.ones(count, bool)
         if where:
             found = columns.get(f"value:{where}")
-            ends = (
-                np.zeros(count, bool)
-                if found is None
-                else pa.array(found).is_valid().to_numpy(zero_copy_only=False)
-            )
-        of_rows = np.flatnonzero(starts & (fates < STORED_LATE))
+            ends = np.zeros(count, bool)
+            if found is not None:
+                ends = pa.array(found).is_valid().to_numpy(zero_copy_only=False)
+        of_rows = np.flatnonzero(starts & (fates < loop.STORED_LATE))
         texts = np.empty(count, object)
         texts[of_rows] = _texts(store, columns, self.rule, of_rows).to_pylist()
-        rows = Rows(
+        rows = loop.Rows(
             fates,
             writable_int64(columns["keyGroup"]),
             store.key(columns, count),
@@ -131,22 +102,21 @@ class Waits:
         )
         return self._told(self._follow(rows))
 
-    def _follow(self, rows: Rows) -> np.ndarray:
-        size = self.arrays.size
-        if size[ENTRIES] + len(rows.fate) > len(self.arrays.entry) or size[TEXT] + len(rows.text) > len(
-            self.arrays.text
-        ):
-            self._make_room(len(rows.fate), len(rows.text))
-        passed = np.empty(self.arrays.size[ENTRIES] + len(rows.fate), np.int64)
-        return passed[: follow(self.arrays, rows, self.rule.window_ms, passed)]
+    def _follow(self, rows: loop.Rows) -> np.ndarray:
+        arrays, new, text = self.arrays, len(rows.fate), len(rows.text)
+        room, text_room = len(arrays.entry), len(arrays.text)
+        if arrays.size[loop.ENTRIES] + new > room or arrays.size[loop.TEXT] + text > text_room:
+            self._make_room(new, text)
+        passed = np.empty(self.arrays.size[loop.ENTRIES] + new, np.int64)
+        return passed[: loop.follow(self.arrays, rows, self.rule.window_ms, passed)]
 
     def reach(self, live_ms: int, other_ms: int) -> list[Alert]:
         """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
         size = self.arrays.size
-        if size[HEAD] == size[ENTRIES]:
+        if size[loop.HEAD] == size[loop.ENTRIES]:
             return []
-        passed = np.empty(size[ENTRIES] - size[HEAD], np.int64)
-        return self._told(passed[: pass_by(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)])
+        passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
+        return self._told(passed[: loop.pass_by(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)])
 
     def _told(self, passed: np.ndarray) -> list[Alert]:
         return [self._alert(int(e)) for e in passed]
@@ -154,9 +124,8 @@ class Waits:
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
         entry = arrays.entry[e]
-        group, event_id, told, *_ = f"{self._text(e)}\n\n".split(
-            "\n"
-        )  # files of an earlier version have the first two
+        # files of an earlier version have the first two
+        group, event_id, told, *_ = f"{self._text(e)}\n\n".split("\n")
         values = json.loads(group)
         return Alert(
             rule.rule_id,
@@ -165,9 +134,9 @@ class Waits:
             Decimal(0),
             rule.operator,
             rule.limit,
-            _id(json.loads(event_id)) if event_id else int(entry[ID]),
-            int(entry[TIME]),
-            log_time=int(entry[AT]) + rule.window_ms if entry[FLAGS] & LIVE else None,
+            _id(json.loads(event_id)) if event_id else int(entry[loop.ID]),
+            int(entry[loop.TIME]),
+            log_time=int(entry[loop.AT]) + rule.window_ms if entry[loop.FLAGS] & loop.LIVE else None,
             group=tuple(values.items()),
             severity=rule.severity,
             title=rule.title,
@@ -176,63 +145,62 @@ class Waits:
         )
 
     def _text(self, e: int) -> str:
-        start, end = self._span(e)
-        return self.arrays.text[start:end].tobytes().decode()
-
-    def _span(self, e: int) -> tuple[int, int]:
         arrays = self.arrays
-        last = e + 1 == arrays.size[ENTRIES]
-        return int(arrays.entry[e, FROM]), int(arrays.size[TEXT] if last else arrays.entry[e + 1, FROM])
+        last = e + 1 == arrays.size[loop.ENTRIES]
+        end = arrays.size[loop.TEXT] if last else arrays.entry[e + 1, loop.FROM]
+        return arrays.text[arrays.entry[e, loop.FROM] : end].tobytes().decode()
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _make_room(self, entries: int, text: int) -> None:
         """For so many more, without those that matter no more."""
         old = self.arrays
-        kept = np.zeros(old.size[ENTRIES], np.uint8)
-        keep(old, kept)
+        kept = np.zeros(old.size[loop.ENTRIES], np.uint8)
+        loop.keep(old, kept)
         room = power_of_two(max(2 * (int(kept.sum()) + entries), ROOM_AT_FIRST))
-        self._arrays = self._create(room, power_of_two(int(old.size[TEXT]) + 2 * text + TEXT_AT_FIRST * room))
-        copy(old, self.arrays, kept)
+        text_room = power_of_two(int(old.size[loop.TEXT]) + 2 * text + TEXT_AT_FIRST * room)
+        self._arrays = self._create(room, text_room)
+        loop.copy(old, self.arrays, kept)
 
     # -- state files ---------------------------------------------------------------------------------------------------
 
     def export(self, first_seq: int, end_seq: int) -> Columns:
         """The entries with first_seq ≤ seq < end_seq that matter."""
         arrays = self.arrays
-        first, end = np.searchsorted(arrays.entry[: arrays.size[ENTRIES], SEQ], (first_seq, end_seq))
-        rows = np.arange(max(first, arrays.size[HEAD]), end)
-        rows = rows[arrays.entry[rows, FLAGS] & (OPEN | MARK | GONE) != 0]
+        seqs = arrays.entry[: arrays.size[loop.ENTRIES], loop.SEQ]
+        first, end = np.searchsorted(seqs, (first_seq, end_seq))
+        rows = np.arange(max(first, arrays.size[loop.HEAD]), end)
+        rows = rows[arrays.entry[rows, loop.FLAGS] & (loop.OPEN | loop.MARK | loop.GONE) != 0]
         entry = arrays.entry[rows]
         columns: Columns = {
-            "seq": entry[:, SEQ],
-            "keyGroup": entry[:, KEY_GROUP],
-            "id": entry[:, ID],
+            "seq": entry[:, loop.SEQ],
+            "keyGroup": entry[:, loop.KEY_GROUP],
+            "id": entry[:, loop.ID],
             "rule": np.full(len(entry), self.rule.rule_id),
             "version": np.full(len(entry), self.rule.version),
-            "waits": entry[:, FLAGS],
-            "heard": entry[:, AT],
-            "eventTime": entry[:, TIME],
+            "waits": entry[:, loop.FLAGS],
+            "heard": entry[:, loop.AT],
+            "eventTime": entry[:, loop.TIME],
             "text": pa.array([self._text(e) for e in rows.tolist()], pa.large_string()),
         }
-        return columns | {f"key:{name}": entry[:, KEY + k] for k, name in enumerate(self.key_columns)}
+        return columns | {f"key:{name}": entry[:, loop.KEY + k] for k, name in enumerate(self.key_columns)}
 
     def load(self, columns: Columns) -> None:
         """Takes in what `export` gave, in order of seq."""
         flags, count = columns["waits"], len(columns["waits"])
         key = [columns[f"key:{name}"] for name in self.key_columns]
         self._follow(
-            Rows(
-                np.where(flags & GONE, TAKEN_BACK, 0).astype(np.uint8),
+            loop.Rows(
+                np.where(flags & loop.GONE, loop.TAKEN_BACK, 0).astype(np.uint8),
                 writable_int64(columns["keyGroup"]),
                 writable_int64(np.column_stack(key) if key else np.empty((count, 0))),
                 writable_int64(columns["seq"]),
                 writable_int64(columns["heard"]),
-                flags & LIVE != 0,
+                flags & loop.LIVE != 0,
                 writable_int64(columns["eventTime"]),
                 writable_int64(columns["id"]),
-                flags & OPEN != 0,
-                flags & MARK != 0,
+                flags & loop.OPEN != 0,
+                flags & loop.MARK != 0,
                 writable_int64(columns["eventTime"]),
                 *_bytes(pa.array(columns["text"])),
             )
@@ -243,7 +211,7 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
-    ids = empty if store.schema.numeric_id else json_ids(store, columns, rows)
+    ids = empty if store.schema.numeric_id else event_ids(store, columns, rows)[1]
     told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
     return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 

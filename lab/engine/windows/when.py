@@ -188,9 +188,8 @@ def _in_networks(column: pa.Array, networks: tuple[Network, ...]) -> pa.Array:
     return inside.take(encoded.indices)
 
 
-Masks = dict[
-    int, list[tuple[int, frozenset[int]]]
-]  # of IPv4 and IPv6: how far to shift, and what networks are then
+# of IPv4 and IPv6: how far to shift, and what networks are then
+Masks = dict[int, list[tuple[int, frozenset[int]]]]
 
 
 @lru_cache(maxsize=256)

@@ -138,7 +138,7 @@ class WindowState:
             known = np.array([joined.get(rule) for rule in resets["rule"].tolist()], float)
             mine = np.flatnonzero(known == resets["joined"])
             resets = {name: take_rows(values, mine) for name, values in resets.items()}
-        store.load(events, resets, {}, self.windows.late_ms)
+        store.load(events, resets)
 
     def _save(self) -> None:
         """Writes what this epoch stored, merged with the newest files if they are many; drops what is wholly expired."""
@@ -152,9 +152,8 @@ class WindowState:
             taken += 1
             merged = self.chain[-taken:]
             first = min(file.first for file in merged)
-        if (
-            self.windows.forgot
-        ):  # hides every file from before, also those of other tasks that no chain has any more
+        # hides every file from before, also those of other tasks that no chain has any more
+        if self.windows.forgot:
             first = 0
         self.chain = [
             *self.chain[: len(self.chain) - taken],
@@ -185,7 +184,7 @@ class WindowState:
         def export(number: int) -> tuple[int, Columns, Columns]:
             store = self.windows.stores[number]
             assert store.last_seq < end, "a store has no event of a later epoch than its state file"
-            events, resets = store.export(start, end, self.windows.late_ms)
+            events, resets = store.export(start, end)
             resets["joined"] = np.array([joined[number][rule] for rule in resets["rule"].tolist()], np.int64)
             return number, events, resets
 

@@ -78,10 +78,8 @@ class RouteGame:
     """`route(event, rules)`: a list of (rule ids, group, fields), one for each copy that is sent."""
 
     def history(self, seed: int, events: int) -> History:
-        rng, events = (
-            Random(f"{seed} {events}"),
-            min(events, 2),
-        )  # more show no more: each is routed by itself
+        # more show no more: each is routed by itself
+        rng, events = Random(f"{seed} {events}"), min(events, 2)
         if rng.random() < MANY:
             rules = [_large_rule(rng, number) for number in range(1, 17)]
             gaps = [{}, *({name: None} for name in NAMES)]

@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 WIDTHS = (10, 10, 20, 5)
 FACTORS = (1, 1, 1, 20)  # of a history's minutes
-LATE, LIMIT = (
-    5,
-    2,
-)  # minutes that an event may be behind; how many a count alerts on: unless a history says otherwise
+# minutes that an event may be behind; how many a count alerts on: unless a history says otherwise
+LATE, LIMIT = 5, 2
 CROWD = 24  # events of one group close together: more than a function may happen to look back
 GAPS = (0, 1, 5, 5, 10, 10, 15, 40)
 BEHIND = (0, 0, 1, 5, 5)

@@ -47,7 +47,7 @@ def whole_meaning(rule: Rule, schema: Schema = PAYMENTS) -> str:
     if rule.operator == "GREATER" and step:
         above = (rule.limit / step).to_integral_value(ROUND_FLOOR) * step + step
         rule = replace(rule, operator="GREATER_EQUAL", limit=Decimal(f"{above.normalize():f}"))
-    return f"rule {rule.rule_id}, {rule.state}: {rule.describe()}"
+    return f"rule {rule.rule_id}, {rule.state}: {rule.summarize()}"
 
 
 def _step(rule: Rule, schema: Schema) -> Decimal | None:

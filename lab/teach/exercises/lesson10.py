@@ -173,14 +173,8 @@ EXERCISES = {
                 CARD_TESTING.replace("when action = pay and amount", "when amount"),
                 "A large withdrawal is not a payment: when must also ask for the action.",
             ),
-            Mistake(
-                CARD_TESTING.replace("> 200", ">= 200"),
-                "A payment of exactly 200 is not above 200.",
-            ),
-            Mistake(
-                CARD_TESTING.replace("<= 2)", "< 2)"),
-                "A payment of exactly 2 is small, too.",
-            ),
+            Mistake(CARD_TESTING.replace("> 200", ">= 200"), "A payment of exactly 200 is not above 200."),
+            Mistake(CARD_TESTING.replace("<= 2)", "< 2)"), "A payment of exactly 2 is small, too."),
             Mistake(
                 CARD_TESTING.replace("per account", "per account, payee"),
                 "With the payee as a key, the small payments and the large one are in different groups. Group by account alone.",
@@ -254,10 +248,7 @@ EXERCISES = {
                 NEW_PAYEE.replace("account, payee", "account"),
                 "Per account, the rule asks for the account's first payment to anybody. The payee must be a key, too.",
             ),
-            Mistake(
-                NEW_PAYEE.replace("< 10", "<= 10"),
-                "Exactly 10 is not less than 10.",
-            ),
+            Mistake(NEW_PAYEE.replace("< 10", "<= 10"), "Exactly 10 is not less than 10."),
             Mistake(
                 NEW_PAYEE.replace(f", {LARGE}", ""),
                 "Without when, small payments alert, too. Only a payment above 3,000 may alert.",
@@ -333,8 +324,7 @@ EXERCISES = {
                 "An alert exactly `per` ago still counts: both ends of the window belong to it.",
             ),
             Mistake(
-                _by_the_clock,
-                "The window ends with each alert. It does not begin at multiples of `per`.",
+                _by_the_clock, "The window ends with each alert. It does not begin at multiples of `per`."
             ),
             Mistake(
                 lambda times, most, per: _raised(times, 1, per),

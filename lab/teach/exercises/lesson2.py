@@ -11,11 +11,7 @@ WRONG = [
     "2,(active),(beneficiaryId),,(paymentType),(SUM),(>),(3),(20)",
     "3,(active),(payeeId),,(paymentAmount),(AVG),(>),(50),(1day)",
 ]
-MENDED = [
-    WRONG[0].replace("TOTAL", "SUM"),
-    WRONG[1].replace("SUM", "COUNT"),
-    WRONG[2].replace("1day", "1d"),
-]
+MENDED = [WRONG[0].replace("TOTAL", "SUM"), WRONG[1].replace("SUM", "COUNT"), WRONG[2].replace("1day", "1d")]
 
 
 def meant(messages: object) -> dict[str, str]:
@@ -55,8 +51,7 @@ EXERCISES = {
                 "Message 3 now looks back one minute: a number without a unit means minutes. The analyst wants a day.",
             ),
             Mistake(
-                [MENDED[1], MENDED[0], MENDED[2]],
-                "Messages 1 and 2 are swapped: keep the order of `wrong`.",
+                [MENDED[1], MENDED[0], MENDED[2]], "Messages 1 and 2 are swapped: keep the order of `wrong`."
             ),
             Mistake(
                 _mended(1, WRONG[0].replace("TOTAL", "MAX")),

@@ -61,11 +61,7 @@ EXERCISES = {
         ),
     ),
     "7.2": FunctionExercise(
-        cases=(
-            ((200,), 300, "half of the running cut, and all of its own"),
-            ((100,), 150),
-            ((0,), 0),
-        ),
+        cases=(((200,), 300, "half of the running cut, and all of its own"), ((100,), 150), ((0,), 0)),
         right=lambda cut_ms: cut_ms / 2 + cut_ms,
         draw=lambda random, size: (random.randint(0, 20 * size) / random.choice((1, 4)),),
         because="The wait is half of the running cut, plus all of its own.",
@@ -74,10 +70,7 @@ EXERCISES = {
             "On average, half of the running cut is still left.",
         ),
         mistakes=(
-            Mistake(
-                lambda ms: ms / 2,
-                "That is the wait for the next cut. The next cut takes time, too.",
-            ),
+            Mistake(lambda ms: ms / 2, "That is the wait for the next cut. The next cut takes time, too."),
             Mistake(
                 lambda ms: ms,
                 "That is the message's own cut. Before that, the message waits for the running one to end.",

@@ -168,8 +168,7 @@ EXERCISES = {
                 {"ruleId": 1}, "Its id must be 3: id 1 would replace the policy on wrong passwords per user."
             ),
             Mistake(
-                {"groupingKeyNames": ["userId"]},
-                "That counts per user. The policy counts per address: ip.",
+                {"groupingKeyNames": ["userId"]}, "That counts per user. The policy counts per address: ip."
             ),
             Mistake(
                 {"filter": {"action": "login"}},
@@ -258,10 +257,7 @@ EXERCISES = {
                 "DELETE FROM rules WHERE rule_id = 2",
                 "That deletes the row, and with it the rule. Only pause it. The edit was undone.",
             ),
-            Mistake(
-                "SELECT 1",
-                "That changes nothing. Change the value of one column in the row of rule 2.",
-            ),
+            Mistake("SELECT 1", "That changes nothing. Change the value of one column in the row of rule 2."),
             Mistake(
                 "UPDATE rules SET rule_state = 'PAUSED' WHERE rule_id = 2",
                 "The state is spelled PAUSE; the rule book accepts no other spelling. The edit was undone.",
