@@ -18,9 +18,15 @@ function schemaOf(given) {
     const digits = precision ? 15 : field.type === "long" ? 18 : field.type === "time" && field.unit === "ms" ? 13 : 0;
     return { ...field, number, numeric, scale, precision, keys: field.path?.length ? field.path : [field.name], most: Math.min(10 ** precision, 2 ** 53), digits };
   });
+  for (const field of fields) field.opening = /^[ !#-[\]-~]+$/.test(field.keys[0]) ? encoder.encode(`"${field.keys[0]}":`) : null; // as it stands in most records
   const byName = new Map(fields.map((field) => [field.name, field]));
   const ids = given.id_fields.map((name) => byName.get(name)), numericId = ids.length === 1 && ids[0].numeric;
-  return { ...given, fields, byName, ids, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
+  return { ...given, fields, byName, byKey: new Map(fields.map((field) => [field.keys[0], field])), ids, numericId, flat: fields.every((field) => field.keys.length === 1), time: byName.get(given.time_field), line: fields.find((field) => field.virtual) };
+}
+
+function standsAt(bytes, at, wanted) {
+  for (let n = 0; n < wanted.length; n++) if (bytes[at + n] !== wanted[n]) return false;
+  return true;
 }
 
 /** Texts by number: the same bytes have the same number, until `forget`. */
@@ -100,7 +106,6 @@ class Columns {
     this.pairs = schema.fields.map(() => new Int32Array(2 * size));
     this.valid = schema.fields.map(() => new Uint8Array(size));
     this.rows = 0;
-    this._names = new Map();
   }
 
   clear() {
@@ -182,13 +187,16 @@ class Columns {
     if (bytes[at++] !== OPEN || end - start > MOST_LINE) return false;
     for (;;) {
       while (bytes[at] === 32) at++;
-      if (bytes[at++] !== QUOTE) return false;
-      const first = at;
-      for (let sign = bytes[at]; sign !== QUOTE; sign = bytes[++at]) if (sign < 32 || sign > 126 || sign === 92 || at >= end) return false;
-      const field = this._field(bytes, first, at, expectedField);
-      at++;
-      while (bytes[at] === 32) at++;
-      if (bytes[at++] !== COLON) return false;
+      let field = fields[expectedField]; // most records have their names in the schema's order
+      if (field.opening !== null && standsAt(bytes, at, field.opening)) at += field.opening.length;
+      else {
+        if (bytes[at++] !== QUOTE) return false;
+        const first = at;
+        for (let sign = bytes[at]; sign !== QUOTE; sign = bytes[++at]) if (sign < 32 || sign > 126 || sign === 92 || at >= end) return false;
+        field = this.schema.byKey.get(textDecoder.decode(bytes.subarray(first, at++)));
+        while (bytes[at] === 32) at++;
+        if (bytes[at++] !== COLON) return false;
+      }
       while (bytes[at] === 32) at++;
       at = this._plainValue(bytes, at, end, row, field);
       if (at < 0) return false;
@@ -202,20 +210,6 @@ class Columns {
     return at === end;
   }
 
-  /** The field of that name; most records have their names in the schema's order. */
-  _field(bytes, start, end, number) {
-    const field = this.schema.fields[number], name = field.ascii ??= encoder.encode(field.keys[0]);
-    if (name.length === end - start) {
-      let n = 0;
-      while (n < name.length && name[n] === bytes[start + n]) n++;
-      if (n === name.length) return field;
-    }
-    let found = "";
-    for (let n = start; n < end; n++) found += String.fromCharCode(bytes[n]);
-    if (this._names.size === 0) for (const each of this.schema.fields) this._names.set(each.keys[0], each);
-    return this._names.get(found);
-  }
-
   /** Reads a value and gives where it ends; -1 if it is not plain. */
   _plainValue(bytes, at, end, row, field) {
     const sign = bytes[at];
@@ -226,7 +220,7 @@ class Columns {
     }
     const word = sign > NINE ? PLAIN_WORDS.get(sign) : undefined;
     if (!word) return this._plainNumber(bytes, at, end, row, field);
-    for (let n = 1; n < word.length; n++) if (bytes[at + n] !== word[n]) return -1;
+    if (!standsAt(bytes, at, word)) return -1;
     if (field && sign === NULL) this.valid[field.number][row] = 0;
     else if (field && field.type !== "boolean") return -1;
     else if (field) this._putText(field, row, this.texts.at(word, 0, word.length));

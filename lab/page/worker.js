@@ -92,10 +92,10 @@ const chunk = ({ blob, at }) => blob.slice(at, at + CHUNK).arrayBuffer();
 
 function tell() {
   const { engine, samples } = state, now = performance.now(), { records } = engine.counts;
-  if (!state.ended || samples.at(-1)?.records !== records) samples.push({ now, records });
+  if (records && (!state.ended || samples.at(-1)?.records !== records)) samples.push({ now, records }); // what went before the first event is no part of its rate
   while (samples.length > 2 && samples[1].now < now - 1000) samples.shift();
   const [first, last] = [samples[0], samples.at(-1)];
-  const perSecond = !state.paused && !state.ended && last.now > first.now + TELL_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
+  const perSecond = last && !state.paused && !state.ended && last.now > first.now + TELL_MS ? (1000 * (last.records - first.records)) / (last.now - first.now) : 0;
   state.began ||= now;
   const fates = { duplicates: 0, droppedLate: 0 };
   for (const route of engine.routes.values()) for (const name in fates) fates[name] += route.counts[name];
