@@ -27,7 +27,9 @@ async function open({ wasm, schema, rules, rate, file, skip }) {
 
 function control(text, answered) {
   const ack = state.engine.control(text);
-  if (answered) postMessage({ kind: "ack", ack });
+  if (!answered) return;
+  tell(); // so that the page shows what is accepted when it says so
+  postMessage({ kind: "ack", ack });
 }
 
 function take(bytes) {
