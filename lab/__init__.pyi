@@ -19,6 +19,7 @@ from lab.contrast.delays import describe_race as describe_race
 from lab.contrast.delays import race_sliding as race_sliding
 from lab.contrast.mapstate import textbook as textbook
 from lab.contrast.realtime import try_real_time as try_real_time
+from lab.contrast.realtimerace import race_real_time as race_real_time
 from lab.contrast.restore import Keys as Keys
 from lab.contrast.restore import Snapshot as Snapshot
 from lab.contrast.restore import compare_restores as compare_restores

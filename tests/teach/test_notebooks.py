@@ -62,6 +62,7 @@ SMALLER = {
         "slides = [600, 1_000, 2_000, 5_000]": "slides = [600, 2_000]",
         "seconds=15": "seconds=4",
         "try_real_time(spark)": "try_real_time(spark, seconds=3)",
+        "race_real_time(spark)": "race_real_time(spark, [1_000], seconds=2)",
         ", 3_000, seed=3": ", 300, seed=3",
         "    lab.cost_of_sliding(spark, log, 600_000, 600_000)  # warm-up\n": "",
         "    lab.replay(log, [rule], spark=spark)\n    costs": "    costs",
