@@ -224,9 +224,8 @@ def run(seconds: int, rate: int) -> None:
         show.publish(first_rules(rate))
         with session() as spark, stop_signals() as stopped:
             say("starting the engine: Spark plans and compiles its query, then the engine reads the rules")
-            engine = start(spark, logs, Path(name, "checkpoint"), SETTINGS)
             producer = Producer(logs.log("events"), rate, seconds)
-            try:
+            with start(spark, logs, Path(name, "checkpoint"), SETTINGS) as engine:
                 while show.answers < len(show.rules) and not stopped.wait(POLL_S):
                     raise_if_ended(engine.query)
                     show.update()
@@ -239,8 +238,6 @@ def run(seconds: int, rate: int) -> None:
                 producer.stop()
                 _drain(engine, producer, show, report)
                 took = time.monotonic() - started
-            finally:
-                engine.stop()
     console.print(show.table())
     _sum_up(console, producer.sent, report, took)
     if show.first_alert:

@@ -256,15 +256,13 @@ def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:
     """Waits until all events are read; returns the number of micro-batches and the seconds they took."""
     stats, done = logs.log("stats").tail(), 0
     first: Any = None
-    try:
+    with engine:
         ended = False
         while not ended:
             ended = engine.query.awaitTermination(POLL_S)
             first = first or next(iter(engine.query.recentProgress), None)  # Spark keeps the newest hundred
             done += sum(json.loads(line).get("records", 0) for line in stats.read())
             progress(done, len(source))
-    finally:
-        engine.stop()
     last = engine.query.lastProgress
     seconds = last.durationMs["triggerExecution"] / 1000
     return last.batchId + 1, seconds + (_time(last.timestamp) - _time(first.timestamp)).total_seconds()

@@ -128,9 +128,8 @@ def time_engine(spark: SparkSession, lines: Sequence[bytes], text: str, per_batc
         log.append(lines, log_time_ms=0)
         records = max(-(-log.end() * per_batch // (len(lines) * BYTES_A_RECORD)), 1)
         chosen = Settings(max_batch_records=records, **settings)
-        running = start(spark, logs, Path(folder, "checkpoint"), chosen, once=True)
-        running.query.awaitTermination()
-        running.stop()
+        with start(spark, logs, Path(folder, "checkpoint"), chosen, once=True) as running:
+            running.query.awaitTermination()
         alerts = dict(map(_read, logs.log("alerts").read()))
         return Step("engine", "Spark", len(lines) - per_batch, _seconds(running.query), alerts)
 

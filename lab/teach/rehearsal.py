@@ -69,8 +69,7 @@ def rehearse(
     with TemporaryDirectory(prefix="lab-rehearsal-") as folder, ExitStack() as stack:
         logs = FileLogs(Path(folder))
         logs.create()
-        engine = start(spark, logs, Path(folder, "checkpoint"), Settings(key_groups=8))
-        stack.callback(engine.stop)
+        engine = stack.enter_context(start(spark, logs, Path(folder, "checkpoint"), Settings(key_groups=8)))
         watch, report = _Watch(logs, engine), Report(logs.log("stats"))
         waiting = sorted(plan, key=lambda planned: planned[0])
         while waiting and waiting[0][0] <= 0:

@@ -87,12 +87,8 @@ def replay(spark: SparkSession, payments: Payments, rules: Sequence[str], settin
 def run(spark: SparkSession, logs: FileLogs | KafkaLogs, checkpoint: Path, settings: Settings) -> Run:
     """The engine from a fresh checkpoint over all that the logs have; its own logs are new."""
     stages_before = len(stages(spark))
-    with cpu_seconds() as cpu:
-        engine = pipeline.start(spark, logs, checkpoint, settings, once=True)
-        try:
-            engine.query.awaitTermination()
-        finally:
-            engine.stop()
+    with cpu_seconds() as cpu, pipeline.start(spark, logs, checkpoint, settings, once=True) as engine:
+        engine.query.awaitTermination()
     batches = [json.loads(progress.json) for progress in engine.query.recentProgress]
     stats = by_batch(logs.log("stats").read())
     return Run(

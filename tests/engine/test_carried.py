@@ -37,9 +37,8 @@ def logs(request, tmp_path) -> FileLogs:
 def go_on(spark, logs: FileLogs, checkpoint: str = "checkpoint") -> list[Alert]:
     """Runs this version until it has read all; the alerts that it gives."""
     tail = logs.log("alerts").tail(new=True)
-    engine = pipeline.start(spark, logs, logs.folder / checkpoint, SETTINGS, once=True)
-    engine.query.awaitTermination()
-    engine.stop()
+    with pipeline.start(spark, logs, logs.folder / checkpoint, SETTINGS, once=True) as engine:
+        engine.query.awaitTermination()
     return [Alert.from_json(line) for line in tail.read()]
 
 
@@ -153,11 +152,8 @@ def test_a_loop_goes_on_from_a_batch_that_the_older_version_had_under_way(spark,
         logs.create()
         count = len(events(RUNS - 1)) + len(events(RUNS))
     log_more(logs)
-    engine = pipeline.start(spark, logs, checkpoint, SETTINGS)
-    try:
+    with pipeline.start(spark, logs, checkpoint, SETTINGS) as engine:
         wait_for_records(logs, engine, count)
-    finally:
-        engine.stop()
     now, every = logs.log("alerts").read(), said(reference(RUNS + 1).alerts)
     if written:
         assert now[: len(lines)] == lines and said(map(Alert.from_json, now)) == every

@@ -16,12 +16,9 @@ def in_the_middle(spark, logs: FileLogs, settings: Settings):
     """A copy of the checkpoint, made while an epoch was running; what came after is in the logs."""
     checkpoint, copy = logs.folder / "checkpoint", logs.folder / "copy"
     write(logs, EVENTS[:100], RULES)
-    engine = pipeline.start(spark, logs, checkpoint, settings)
-    try:
+    with pipeline.start(spark, logs, checkpoint, settings) as engine:
         wait_for_records(logs, engine, 100)
         shutil.copytree(checkpoint, copy, ignore=shutil.ignore_patterns("lab.lock", "lease*"))
-    finally:
-        engine.stop()
     shutil.rmtree(checkpoint)
     return copy.rename(checkpoint)
 
@@ -36,13 +33,10 @@ def test_an_open_epoch_is_finished_before_anything_new(spark, tmp_path, way):
         rescale(checkpoint, 2)
         settings = replace(settings, parallelism=2)
     write(logs, EVENTS[100:])
-    engine = pipeline.start(spark, logs, checkpoint, settings, once=way == "once")
-    try:
+    with pipeline.start(spark, logs, checkpoint, settings, once=way == "once") as engine:
         if way == "once":
             engine.query.awaitTermination()
         else:
             wait_for_records(logs, engine, len(EVENTS))
-    finally:
-        engine.stop()
     assert logs.log("alerts").read()[: len(before)] == before
     assert alert_ids(tmp_path) == expected()

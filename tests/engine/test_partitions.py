@@ -110,8 +110,7 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
     for round in range(3):
         send([now + 100 * round + each for each in ahead] * 5, 0)
         send([now + 100 * round + each for each in reversed(ahead)] * 5, 1)
-    engine = pipeline.start(spark, logs, tmp_path, SETTINGS)
-    try:
+    with pipeline.start(spark, logs, tmp_path, SETTINGS) as engine:
         wait_for(logs, 180, engine)
         send([now + 86_400_000] + [now + 500] * 20, 0)  # the others must not wait until tomorrow
         send([now + 600] * 20, 1)
@@ -119,13 +118,10 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
         publish(logs, RULES[0].replace("250", "50"))
         send([now + 700] * 20, 1)
         wait_for(logs, 241, engine)
-    finally:
-        engine.stop()
     for once in range(2):  # a restart that finds the log's time a day ahead
         send([now + 800 + once] * 10, once)
-        engine = pipeline.start(spark, logs, tmp_path, SETTINGS, once=True)
-        engine.query.awaitTermination()
-        engine.stop()
+        with pipeline.start(spark, logs, tmp_path, SETTINGS, once=True) as engine:
+            engine.query.awaitTermination()
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 20
     assert turned_up_late(logs) > 20
     assert producer_clock_note(logs).startswith(

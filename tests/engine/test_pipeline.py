@@ -59,9 +59,8 @@ def write(logs: FileLogs, events: list[bytes], rules: list[str] | None = None) -
 
 
 def run(spark, folder: Path, settings: Settings) -> None:
-    engine = pipeline.start(spark, FileLogs(folder), folder / "checkpoint", settings, once=True)
-    engine.query.awaitTermination()
-    engine.stop()
+    with pipeline.start(spark, FileLogs(folder), folder / "checkpoint", settings, once=True) as engine:
+        engine.query.awaitTermination()
 
 
 def alert_ids(folder: Path) -> list[str]:
@@ -156,8 +155,7 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
     logs = FileLogs(tmp_path / "live")
     write(logs, EVENTS[:100], RULES)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(EVENTS[:50]))
-    engine = pipeline.start(spark, logs, logs.folder / "checkpoint", Settings())
-    try:
+    with pipeline.start(spark, logs, logs.folder / "checkpoint", Settings()) as engine:
         wait_until(lambda: Batches.read(logs.folder / "checkpoint").done is not None)  # an epoch is saved
         assert len(read_state(logs.folder / "checkpoint").rules) == len(RULES)
         with pytest.raises(CheckpointInUse):
@@ -166,8 +164,6 @@ def test_reading_rescaling_and_replaying_leave_a_running_engine_alone(spark, tmp
         assert engine.query.isActive
         write(logs, EVENTS[100:])
         wait_for_records(logs, engine, len(EVENTS))
-    finally:
-        engine.stop()
     assert alert_ids(logs.folder) == expected()
 
 

@@ -26,9 +26,8 @@ def event(number: int) -> str:
 
 
 def run(spark, logs: FileLogs | KafkaLogs, checkpoint: Path) -> None:
-    engine = pipeline.start(spark, logs, checkpoint, Settings(), once=True)
-    engine.query.awaitTermination()
-    engine.stop()
+    with pipeline.start(spark, logs, checkpoint, Settings(), once=True) as engine:
+        engine.query.awaitTermination()
 
 
 def log_events(logs: FileLogs | KafkaLogs, *numbers: int) -> None:

@@ -175,13 +175,10 @@ def test_all_that_an_engine_writes_is_for_its_user_alone(spark, tmp_path):
         logs.log("events").append(
             [f"{number},2013-01-01 00:00:00,1001,1002,CSH,21.5,1" for number in range(9)] + ["bad"]
         )
-        engine = pipeline.start(
+        with pipeline.start(
             spark, logs, tmp_path / "here" / "checkpoint", Settings(parallelism=2), once=True
-        )
-        try:
+        ) as engine:
             engine.query.awaitTermination()
-        finally:
-            engine.stop()
     finally:
         os.umask(before)
     made = [tmp_path / "here", *(tmp_path / "here").rglob("*")]

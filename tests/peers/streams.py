@@ -26,9 +26,8 @@ def engine(spark: SparkSession, payments: Payments) -> Answer:
     """From the start of the first micro-batch to the end of the last, state files and alerts written."""
     with tempfile.TemporaryDirectory(prefix="lab-peers-") as name:
         logs = logs_of(Path(name, "logs"), payments, three_rules())
-        running = pipeline.start(spark, logs, Path(name, "checkpoint"), ENGINE, once=True)
-        running.query.awaitTermination()
-        running.stop()
+        with pipeline.start(spark, logs, Path(name, "checkpoint"), ENGINE, once=True) as running:
+            running.query.awaitTermination()
         batches = [batch for batch in running.query.recentProgress if batch.numInputRows]
         alerts = {Case(of["ruleId"], of["eventId"]) for of in map(json.loads, logs.log("alerts").read())}
     begin, end = (datetime.fromisoformat(batches[at].timestamp).timestamp() for at in (0, -1))

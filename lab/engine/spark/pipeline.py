@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
+from typing import Self
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -120,7 +121,7 @@ def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]
 
 @dataclass(frozen=True)
 class Engine:
-    """A running engine."""
+    """A running engine; at the end of a `with` it is stopped."""
 
     query: StreamingQuery
     until_stopped: ExitStack  # gives back the lease, the locks and the shared memory
@@ -132,6 +133,12 @@ class Engine:
             if self.job.loops:
                 self._end_loop()
             self.query.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stop()
 
     def _end_loop(self) -> None:
         """Has the loop end at its next cut, and waits for that."""

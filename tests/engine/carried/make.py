@@ -67,11 +67,10 @@ def main(archive: Path) -> None:
         for run in range(RUNS):
             logs.log("control").append(CONTROL[run])
             logs.log("events").append(events(run))
-            engine = pipeline.start(
+            with pipeline.start(
                 spark, logs, logs.folder / "checkpoint", Settings(LOGINS, key_groups=4), once=True
-            )
-            engine.query.awaitTermination()
-            engine.stop()
+            ) as engine:
+                engine.query.awaitTermination()
         for lease in (logs.folder / "checkpoint" / "lease").iterdir():  # names this host
             lease.write_text("{}")
         with tarfile.open(archive, "w:xz") as packed:
