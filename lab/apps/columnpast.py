@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
-from lab.engine.loop.route import matching_rows, routed_columns, told_columns
+from lab.engine.loop.route import alert_columns, matching_rows, routed_columns
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
@@ -139,7 +139,7 @@ class Past:
             fates, found = store.evaluate(columns, 0, 0)
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
-                alerts = waits.take(store, columns, fates, 0) + waits.reach(0, self._newest().max())
+                alerts = waits.take(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
                 ids = np.array([id_text(alert.event_id) for alert in alerts], object)
                 return Aggregates(
                     np.array([alert.event_time for alert in alerts], np.int64),
@@ -191,7 +191,7 @@ class Past:
         return {
             **routed_columns(columns, rows, rule.route, rule.needs, self.schema),
             **when_columns((rule,), columns, rows, self.schema),
-            **told_columns((rule,), columns, rows),
+            **alert_columns((rule,), columns, rows),
             "keyGroup": np.zeros(len(rows), np.int64),
             **more,
         }

@@ -21,7 +21,7 @@ from pathlib import Path
 from shlex import quote
 from typing import IO
 
-from lab.apps.records import Format, Refused
+from lab.apps.records import Format, UnreadableFile
 from lab.model.deadletters import SHOWN
 from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, is_text
@@ -150,17 +150,17 @@ class CsvTable(Format):
         """Raises Refused if the header is not UTF-8, names a column twice, or lacks the id or the time."""
         if not all(map(is_text, self._names)):
             way = f"iconv -f WINDOWS-1252 -t UTF-8 {quote(str(self._path))} > events.csv"
-            raise Refused(f"{self._path} is CSV, but its header is not UTF-8: {way}")
+            raise UnreadableFile(f"{self._path} is CSV, but its header is not UTF-8: {way}")
         names = ", ".join(self._names)
         names = names if len(names) <= 300 else names[:299] + "…"
         if twice := [name for name, count in Counter(filter(None, self._names)).items() if count > 1]:
-            raise Refused(
+            raise UnreadableFile(
                 f"{self._path} is CSV with several columns named {twice[0]}: give them different names: {names}"
             )
         schema = self._schema
         for name in (*schema.id_fields, schema.time_field) if schema else ():
             if (column := ".".join(schema.field(name).keys)) not in self._names:  # type: ignore[union-attr]
-                raise Refused(
+                raise UnreadableFile(
                     f"{self._path} is CSV whose first line lacks column {column}, which schema {schema.name} needs; "  # type: ignore[union-attr]
                     f"it has {names}; `lab infer {quote(str(self._path))} --out schema.toml` proposes a schema"
                 )

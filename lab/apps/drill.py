@@ -127,14 +127,14 @@ class Drill(ScenarioLogs):
         self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.number)}")
 
     def _cut(self) -> bool:
-        end = self.planner.latest(self.mark, self.settings.max_batch_records)
+        end = self.planner.next_mark(self.mark, self.settings.max_batch_records)
         if end == self.mark:
             self.story.append(say("There are no new records to take."))
             return False
         self.end, self.next = end, "evaluate"
         if self.writes_ahead:
             self._write_marks()
-        records, changes = (self._between(self.mark, end, name) for name in ("events", "control"))
+        records, changes = (self._records_between(self.mark, end, name) for name in ("events", "control"))
         taken = {"number": self.number, "events": len(records), "changes": len(changes)}
         self.story.append(say(CUT if self.writes_ahead else CUT_IN_MEMORY, **taken))
         return True
@@ -205,7 +205,7 @@ class Drill(ScenarioLogs):
         return [
             f"{log}/{name}"
             for log in ("offsets", "commits", "rules", "state")
-            for name in sorted(self._names(log), key=_numbers)
+            for name in sorted(self._names(log), key=_natural_order)
         ]
 
     @property
@@ -238,7 +238,7 @@ class Drill(ScenarioLogs):
         in_memory = self.end is not None and str(self.number) not in names
         return [*planned, self.end] if self.end is not None and in_memory else planned
 
-    def _between(self, start: Mark, end: Mark, name: str) -> list[tuple[int, int]]:
+    def _records_between(self, start: Mark, end: Mark, name: str) -> list[tuple[int, int]]:
         """(partition, offset) of the records that lie between two marks."""
         return [
             (int(number), offset)
@@ -250,7 +250,7 @@ class Drill(ScenarioLogs):
         """Whether what was delivered is what the reference gives over the same records, each once, in log order."""
         reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
         delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
-        for _, is_event, _, _, value in self.in_order(delivered):
+        for _, is_event, _, _, value in self.ordered_records(delivered):
             (reference.event if is_event else reference.control)(value)
         wanted = Counter(alert.alert_id for alert in reference.alerts)
         got = Counter(alert["alertId"] for alert in self.alerts)
@@ -261,7 +261,7 @@ class Drill(ScenarioLogs):
         counted = {"records": records, "all": reference.counts["records"]}
         return False, say(DIFFERENT, lost=lost, twice=twice, **counted)
 
-    def in_order(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
+    def ordered_records(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
         """(effective log time, 1 for an event, partition, offset, bytes) of what batches took, as the contract orders it."""
         order: list[tuple[int, int, int, int, bytes]] = []
         start: Mark = self.planner.initial()
@@ -269,7 +269,7 @@ class Drill(ScenarioLogs):
         for end in self.marks()[:batches]:
             taken = []
             for is_event, name in enumerate(("control", "events")):
-                for number, offset in self._between(start, end, name):
+                for number, offset in self._records_between(start, end, name):
                     record = self.feed(name).partitions[number].records[offset]
                     time = max(record.log_time, start["cut"], newest.get((name, number), 0))
                     newest[name, number] = time
@@ -279,7 +279,7 @@ class Drill(ScenarioLogs):
         return order
 
 
-def _numbers(name: str) -> list[tuple[int, str]]:
+def _natural_order(name: str) -> list[tuple[int, str]]:
     """How files are sorted: 9 before 10.
 
     >>> sorted(["10", "9", "2-0.arrow", "10-0.arrow"], key=_numbers)

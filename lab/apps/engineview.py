@@ -51,7 +51,7 @@ class EngineView:
         self.report = Report(self.logs.log("stats"), left_out=self.left_out)
         self.latencies = Latencies(self.logs, KEPT_ALERTS, SkippedLines(lambda said: None))
 
-    def take_in_what_was_before(self) -> None:
+    def load_history(self) -> None:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
         from lab.apps import runningengine
 

@@ -37,7 +37,7 @@ from lab.model.alerts import Alert, Withdrawn, conditions_json, event_json, id_t
 from lab.model.group import group_hash, group_json
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
-from lab.rulestore.databases import INSERTS, database_url, open_database, shown
+from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
 from lab.rulestore.tables import BIG, EXACT
 
 AT_ONCE = 5_000  # alerts of a transaction
@@ -101,7 +101,7 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
             else:
                 stopped.wait(POLL_S)
     print(
-        f"{exported:,} alerts from {log} to lab_alerts of {shown(url)}, read up to {position_text(tail.positions)}{left_out}",
+        f"{exported:,} alerts from {log} to lab_alerts of {redacted_url(url)}, read up to {position_text(tail.positions)}{left_out}",
         file=sys.stderr,
     )
 

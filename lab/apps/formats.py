@@ -22,7 +22,7 @@ from typing import IO, cast
 
 from lab.apps.csvfile import CsvTable, first_row, looks_like_names
 from lab.apps.jsonfile import JsonValues, detect_layout
-from lab.apps.records import Format, Refused
+from lab.apps.records import Format, UnreadableFile
 from lab.model.longlines import bounded_lines
 from lab.model.schema import Schema
 
@@ -77,13 +77,13 @@ def detect_format(path: Path, schema: Schema | None = None) -> Format:
         head = cast(IO[bytes], file).read(HEAD)
     for magic, (what, way) in OTHERS.items():
         if head.startswith(magic):
-            raise Refused(
+            raise UnreadableFile(
                 f"{path} is {what}, expected JSON, CSV or Parquet: {way.format(file=quote(str(path)))}"
             )
     if head.startswith(b"PAR1"):
         with path.open("rb") as file:
             if file.read(2) == GZIP:
-                raise Refused(
+                raise UnreadableFile(
                     f"{path} is Parquet inside gzip: gzip -d -c {quote(str(path))} > events.parquet"
                 )
         from lab.apps.parquet import ParquetTable  # which loads pyarrow
@@ -104,7 +104,7 @@ def detect_format(path: Path, schema: Schema | None = None) -> Format:
     names = delimiter.join(
         ["id", "time", *(f"c{number}" for number in range(3, len(cells) + 1))][: len(cells)]
     )
-    raise Refused(
+    raise UnreadableFile(
         f"{path} is CSV without column names in its first line: {shown}; put a line of names before it: "
         f"(echo '{names}'; cat {quote(str(path))}) > events.csv"
     )

@@ -98,9 +98,9 @@ class InferredField:
                 found.add("boolean")
             number = self.texts and len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
             self.padded += bool(PADDED.fullmatch(value[:100]))
-            if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value) and self._measure(value):
+            if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value) and self._add_digits(value):
                 found.add("decimal")
-        elif self._measure(value):
+        elif self._add_digits(value):
             found.add("decimal")
         if number:
             times = ((unit, time_ms(value, unit)) for unit in NUMBERS)
@@ -109,7 +109,7 @@ class InferredField:
             found.add("long")
         return found
 
-    def _measure(self, value: Any) -> bool:
+    def _add_digits(self, value: Any) -> bool:
         """Takes in the digits of a number; False if there are too many."""
         if isinstance(value, int) and fits_long(value):
             self.whole = max(self.whole, min(len(str(abs(value))), DIGITS))

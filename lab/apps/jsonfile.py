@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from lab.apps.records import Format, Refused
+from lab.apps.records import Format, UnreadableFile
 
 CHUNK, MOST = 1 << 20, 1 << 26  # characters that are read at once, and that one value may have
 BLANKS = re.compile(r"[ \t\r\n]*")
@@ -162,7 +162,7 @@ class JsonValues(Format):
                     done += 1
                     yield re.sub("[\r\n]", " ", text).encode(errors="surrogateescape")
             except BadJson as error:
-                raise Refused(
+                raise UnreadableFile(
                     f"{self._path} is {self.name}, but broken after record {done:,}: {error}"
                 ) from None
 

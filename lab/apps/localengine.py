@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pandas  # noqa: F401  (loaded before the engine's thread does it: plotly looks at it half loaded)
 
-from lab.engine.checkpoint.cuts import Cuts
+from lab.engine.checkpoint.cuts import CutLog
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
@@ -42,7 +42,7 @@ class LocalEngine(Background):
             until_stopped.callback(rmtree, shared.private_folder(start), ignore_errors=True)
             events, control = map(self._logs.feed, READ)
             planner = Planner(events, control, job.folder, self._settings)
-            cuts, outlet = Cuts(job.folder, planner.beginning()), self._logs.outlet(start)
+            cuts, outlet = CutLog(job.folder, planner.earliest()), self._logs.outlet(start)
             while True:
                 ends = time.monotonic() + EPOCH_S
                 with epoch(job, planner, cuts, outlet.put) as running:

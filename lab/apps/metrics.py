@@ -131,7 +131,7 @@ class Metrics:
         """Seconds since the last cut ended, or the start."""
         return max(self._now() - self._last, 0.0)
 
-    def look(self) -> int | None:
+    def update_lag(self) -> int | None:
         """Sets the lag of each partition; returns the sum, None if it cannot be known."""
         if self._events is None:
             return None
@@ -147,13 +147,13 @@ class Metrics:
             self._lag.labels(str(number)).set(max(lag, 0))
         return sum(lags.values())
 
-    def ill(self) -> str:
+    def unhealthy_reason(self) -> str:
         """Why the engine is unhealthy; "" if it is healthy."""
         if self._query is None:
             return "starting"
         if not self._query.isActive:
             return "the query has ended"
-        if self.age_s() > STALE_S and self.look() != 0:
+        if self.age_s() > STALE_S and self.update_lag() != 0:
             return f"no cut for {self.age_s():.0f} s although there is input"
         return ""
 
@@ -224,10 +224,10 @@ class _Page(BaseHTTPRequestHandler):
 
     def _page(self) -> tuple[int, str, bytes]:
         if self.path == "/healthz":
-            why = self.metrics.ill()
+            why = self.metrics.unhealthy_reason()
             return 503 if why else 200, "text/plain", f"{why or 'ok'}\n".encode()
         if self.path.partition("?")[0] == "/metrics":
-            self.metrics.look()
+            self.metrics.update_lag()
             encode, kind = choose_encoder(self.headers.get("Accept", ""))
             return 200, kind, encode(self.metrics.registry)
         return 404, "text/plain", b"there are /metrics and /healthz\n"

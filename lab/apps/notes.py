@@ -48,7 +48,7 @@ class TwoEngines(RuntimeError):
         )
 
 
-class Notes:
+class EngineMonitor:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
     `give_up_s`: how long they may be. `heard`: is told what the engine says of each micro-batch. `clock`: seconds, for tests.

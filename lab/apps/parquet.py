@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lab.apps.records import Format, Refused
+from lab.apps.records import Format, UnreadableFile
 from lab.model.field import Field
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.schema import Schema
@@ -40,7 +40,9 @@ class ParquetTable(Format):
         with self._open() as file:
             names = file.schema_arrow.names
         if len(set(names)) < len(names):
-            raise Refused(f"{path} is Parquet with several columns of the same name: {', '.join(names)}")
+            raise UnreadableFile(
+                f"{path} is Parquet with several columns of the same name: {', '.join(names)}"
+            )
 
     def _open(self) -> pq.ParquetFile:
         try:
@@ -50,7 +52,7 @@ class ParquetTable(Format):
             again = [each.path for each in columns if _is_text(each)]
             return pq.ParquetFile(self._path, read_dictionary=again) if again else file
         except (pa.ArrowException, OSError) as error:
-            raise Refused(
+            raise UnreadableFile(
                 f"{self._path} is Parquet that cannot be read; is the file complete? {error}"
             ) from None
 
@@ -71,14 +73,14 @@ class ParquetTable(Format):
                         columns = zip(batch.schema.names, batch.columns)
                         yield from map(str.encode, self._objects(list(columns), len(batch), ()))
             except (pa.ArrowException, OSError) as error:
-                raise Refused(
+                raise UnreadableFile(
                     f"{self._path} is Parquet that cannot be read; is the file complete? {error}"
                 ) from None
 
     def _refuse_long(self, size: int, column: str) -> None:
         """Raises Refused for a value of so many bytes if no record may be that long: as text it would take several times that."""
         if size > MAX_LINE_BYTES:
-            raise Refused(
+            raise UnreadableFile(
                 f"{self._path} has a value of about {size:,} bytes in column {column}, at most {MAX_LINE_BYTES:,} are allowed; "
                 "write the file again without that column, or with shorter values"
             )

@@ -65,7 +65,7 @@ class Partitions(Feed):
     def clock(self) -> int:
         return self.now + 1 + self._ahead
 
-    def look(self) -> None:
+    def sync_clock(self) -> None:
         newest = max((r.log_time for p in self.partitions for r in p.records), default=0)
         self._ahead = max(self._ahead, newest - self.now)
 

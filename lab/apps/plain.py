@@ -82,7 +82,7 @@ class Plain(Background):
             self._tell(out, by_rule, record.append_ms)
             reference.dead_letters.clear()
         if not self._waiting or self._waiting[0][1].append_ms >= start:
-            reference.reach(start)
+            reference.advance_to(start)
         self._tell(out, by_rule)
         reference.acks.clear()
         new = {name: reference.counts[name] - before[name] for name in COUNTS}

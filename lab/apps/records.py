@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 
-class Refused(ValueError):
+class UnreadableFile(ValueError):
     """A file that is not read; the message has a way that works."""
 
 

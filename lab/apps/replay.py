@@ -208,7 +208,7 @@ def _on_spark(
         spark = spark or until_done.enter_context(session(f"local[{settings.parallelism}]"))
         places, long_lines = logged.result()
         if batches:
-            settings = replace(settings, max_batch_records=_per_batch(logs, batches))
+            settings = replace(settings, max_batch_records=_records_per_batch(logs, batches))
         engine = start(spark, logs, Path(name, "checkpoint"), settings, once=True)
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
@@ -239,7 +239,7 @@ def _logged(source: Events, log: FileLog, ended: Event) -> tuple[dict[str, int],
     return starts, long_lines
 
 
-def _per_batch(logs: FileLogs, batches: int) -> int:
+def _records_per_batch(logs: FileLogs, batches: int) -> int:
     feed = logs.feed("events")
     return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
 

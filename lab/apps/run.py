@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lab.apps.say import MessagePrinter
 from lab.apps.target import Target, Usage
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.machine.signals import stop_signals
@@ -37,7 +37,7 @@ def raise_if_ended(query) -> None:
 
 
 @dataclass(frozen=True)
-class Service:
+class RunOptions:
     """How `lab run` runs beside its logs: on which Spark, and how it tells what it does."""
 
     master: str | None = None
@@ -48,7 +48,7 @@ class Service:
     show_values: bool = False  # of records that are bad
 
 
-def run(target: Target, settings: Settings, service: Service = Service()) -> None:
+def run(target: Target, settings: Settings, service: RunOptions = RunOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.loop.ends import check_reach, check_transactions
     from lab.machine.session import is_spark_submitted, session
@@ -56,7 +56,7 @@ def run(target: Target, settings: Settings, service: Service = Service()) -> Non
     logs, checkpoint = target.logs, target.checkpoint
     check_reach(logs, service.master or "local")
     if settings.exactly_once:
-        check_transactions(logs, Durable(checkpoint))
+        check_transactions(logs, CheckpointFolder(checkpoint))
     say = MessagePrinter(service.as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
@@ -69,7 +69,7 @@ def run(target: Target, settings: Settings, service: Service = Service()) -> Non
             None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
         )
         conf = {} if settings.short_batches else OPTIMISING
-        place = Durable(checkpoint)
+        place = CheckpointFolder(checkpoint)
         log = (Path() if place.object_store else place.path.parent) / "spark.log"
         say(
             "starting",
@@ -83,7 +83,7 @@ def run(target: Target, settings: Settings, service: Service = Service()) -> Non
 
 
 @contextmanager
-def _watched(service: Service, say: MessagePrinter) -> Iterator["Metrics | None"]:
+def _watched(service: RunOptions, say: MessagePrinter) -> Iterator["Metrics | None"]:
     """Metrics while somebody may ask for them, from before Spark starts; None if nobody may."""
     if not service.metrics:
         yield None
@@ -98,15 +98,21 @@ def _watched(service: Service, say: MessagePrinter) -> Iterator["Metrics | None"
 
 
 def _serve(
-    spark, target: Target, settings: Settings, stopped: Event, watched, say: MessagePrinter, service: Service
+    spark,
+    target: Target,
+    settings: Settings,
+    stopped: Event,
+    watched,
+    say: MessagePrinter,
+    service: RunOptions,
 ) -> None:
-    from lab.apps.notes import GaveUp, Notes, TwoEngines, producer_clock_note
+    from lab.apps.notes import EngineMonitor, GaveUp, TwoEngines, producer_clock_note
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
     heard = watched.take if watched else None
     with closing(
-        Notes(
+        EngineMonitor(
             logs,
             checkpoint,
             service.give_up_s,

@@ -1,7 +1,7 @@
 """An engine that was started elsewhere: whether it lives, and what its logs hold already."""
 
 from lab.apps.target import default_checkpoint
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import LEASE_S, age_s
 from lab.engine.checkpoint.lock import is_locked
 from lab.engine.loop.ends import FileLogs, KafkaLogs
@@ -19,7 +19,7 @@ def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
     """
     if isinstance(logs, FileLogs):
         return is_locked(logs.path("stats"))
-    age = age_s(Durable(default_checkpoint(logs)))
+    age = age_s(CheckpointFolder(default_checkpoint(logs)))
     return None if age is None else age < LEASE_S
 
 

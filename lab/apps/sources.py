@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lab.apps.formats import BOM, LineFormat, detect_format
-from lab.apps.records import Format, Refused
+from lab.apps.records import Format, UnreadableFile
 from lab.logs.files import FileLog
 from lab.logs.opened import open_log
 from lab.logs.places import KAFKA
@@ -47,7 +47,7 @@ class Events(ABC):
     def __iter__(self) -> Iterator[bytes]:
         """The lines without their ends."""
 
-    def live(self) -> Iterator[bytes]:
+    def live_log_lines(self) -> Iterator[bytes]:
         """The lines for a live log, which decides by itself what each is: what is bad in a file's format is a text there, too."""
         for line in self:
             an_object = line.removeprefix(BOM).lstrip()[:1] == b"{"
@@ -87,7 +87,7 @@ class Source(Events):
             self._files = [(detect_format(file, schema), f"{path.name}/{file.name}") for file in files]
         formats = {format.name for format, _ in self._files}
         if len(formats) > 1:
-            raise Refused(
+            raise UnreadableFile(
                 f"{path} has files of several formats: {', '.join(sorted(formats))}; move them apart"
             )
         if self._files:

@@ -90,7 +90,7 @@ class Studio(EngineView):
             raise ValueError(f"logs: {logs}, expected those of an engine elsewhere, and of no other")
         self.schema = schema if isinstance(schema, Schema) else schemafile.schema(schema)
         if events:
-            player["lines"] = source_at(events, load_config(None), self.schema).live()
+            player["lines"] = source_at(events, load_config(None), self.schema).live_log_lines()
         if Studio._open and (before := Studio._open()):
             before.close()
         self.engine = engine
@@ -122,7 +122,7 @@ class Studio(EngineView):
         super().__init__(logs, self.schema, running=engine == "elsewhere")
         self._stack.callback(self.stop_reading)
         if engine == "elsewhere":
-            self.take_in_what_was_before()
+            self.load_history()
             return
         for rule in rules:
             self.publish(rule)

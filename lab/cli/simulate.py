@@ -155,7 +155,7 @@ def run(options: Namespace) -> None:
         every_s=SEGMENT_S if isinstance(sink, FileLog) else KAFKA_S,
         burst_every_s=options.bursts,
         seconds=options.seconds or float("inf"),
-        lines=lines.live() if lines else None,
+        lines=lines.live_log_lines() if lines else None,
         ask=enforcement.allowed if enforcement else None,
         **many,
     )

@@ -132,7 +132,9 @@ class RunningSum:
         return self.sums[key]
 
 
-def event_tuples(window: RecomputedSum | RunningSum, events: Iterable[Sequence[int]], limit: int) -> Alerts:
+def evaluate_tuples(
+    window: RecomputedSum | RunningSum, events: Iterable[Sequence[int]], limit: int
+) -> Alerts:
     """Events as (key, time, id, cents), in order."""
     totals = ((event_id, window.total(key, time_ms, cents)) for key, time_ms, event_id, cents in events)
     return {event_id: total for event_id, total in totals if total > limit}
@@ -160,7 +162,7 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
             alerts = _compiled(store, events)
         else:
             rows = events if name == "lines" else zip(*(column.tolist() for column in events.values()))
-            alerts = event_tuples(window, rows, int(rule.limit * CENTS))
+            alerts = evaluate_tuples(window, rows, int(rule.limit * CENTS))
         ended = time.process_time()
     return Step(name, "one process", len(lines), ended - started, alerts, decoded - started)
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lab.contrast.alone import VALUE, at_once, parse_rule
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.windows.statefiles import StateFile, StateFiles, files_to_merge, first_seq, stores_table
 from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
@@ -28,7 +28,7 @@ def state_file_writes(
     chain: list[StateFile] = []
     found = []
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        files = StateFiles(Durable(folder), 0, 0)
+        files = StateFiles(CheckpointFolder(folder), 0, 0)
         store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
         for batch_id, (first, end) in enumerate(
             pairwise(np.linspace(0, len(lines), batches + 1).astype(int).tolist())

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from lab.contrast import mapstate
-from lab.contrast.alone import CENTS, KEY, VALUE, RecomputedSum, Step, event_tuples, parse_rule
+from lab.contrast.alone import CENTS, KEY, VALUE, RecomputedSum, Step, evaluate_tuples, parse_rule
 from lab.contrast.parts import FilePerAppend
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
@@ -51,7 +51,7 @@ class PerKeyGroup(StatefulProcessor):
         if self.state.exists():
             walk.held.update(pickle.loads(self.state.get()[0]))
         limit = int(self.rule.limit * CENTS)
-        for event_id, total in event_tuples(walk, self._events(rows), limit).items():
+        for event_id, total in evaluate_tuples(walk, self._events(rows), limit).items():
             yield Row(alert=f"{event_id} {total}")
         self.state.update((pickle.dumps(dict(walk.held)),))
 

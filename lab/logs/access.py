@@ -28,12 +28,12 @@ def make_folder(folder: Path | str) -> None:
         return
     if folder.parent != folder:
         make_folder(folder.parent)
-    folder.mkdir(mode=0o700 | _of_group(str(folder.parent)), exist_ok=True)
+    folder.mkdir(mode=0o700 | _group_permissions(str(folder.parent)), exist_ok=True)
 
 
 def opener(path: str, flags: int) -> int:
     """An `opener` for `open`: only the user, or the team, can read and write a new file."""
-    return os.open(path, flags, 0o600 | _of_group(os.path.dirname(path)) & 0o060)
+    return os.open(path, flags, 0o600 | _group_permissions(os.path.dirname(path)) & 0o060)
 
 
 @contextmanager
@@ -68,7 +68,7 @@ class NotTrusted(PermissionError):
 
 def read_trusted(file: Path) -> str:
     """Reads a configuration or password file. Raises NotTrusted if anybody but this user and root can write it."""
-    with open(file, encoding="utf-8", opener=_at_once) as opened:
+    with open(file, encoding="utf-8", opener=_nonblocking_opener) as opened:
         for found in (os.fstat(opened.fileno()), os.lstat(file)):
             if found.st_uid not in (0, os.geteuid()):
                 raise NotTrusted(
@@ -81,12 +81,12 @@ def read_trusted(file: Path) -> str:
         return opened.read()
 
 
-def _at_once(path: str, flags: int) -> int:
+def _nonblocking_opener(path: str, flags: int) -> int:
     """An `opener` for `open` that does not block on a pipe: its creator might never write to it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _of_group(folder: str) -> int:
+def _group_permissions(folder: str) -> int:
     """The group's permissions on a team's folder; 0 for any other folder."""
     mode = os.stat(folder or ".").st_mode
     return mode & GROUP if mode & SET_GROUP_ID else 0

@@ -100,9 +100,9 @@ class Cluster:
         return _admin(self)[0]
 
     @property
-    def asker(self) -> Consumer:
+    def metadata_client(self) -> Consumer:
         """A client that reads nothing, shared within this process: no fetch that waits for records delays its requests."""
-        return _asker(self)
+        return _metadata_client(self)
 
     def away(self, error: object) -> NoBroker:
         """The exception to raise when no broker answers."""
@@ -155,6 +155,6 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
 
 
 @lru_cache(maxsize=8)
-def _asker(cluster: Cluster) -> Consumer:
+def _metadata_client(cluster: Cluster) -> Consumer:
     settings = {"group.id": cluster.group, "enable.auto.commit": False, "isolation.level": "read_committed"}
     return Consumer({**cluster.librdkafka, **settings, "log_level": 0})

@@ -107,7 +107,7 @@ class FileLog:
 
     def end(self, before_ms: int | None = None) -> int:
         """The end of the log, or of the lines logged before `before_ms`; `start()` if there are none."""
-        last = self._segments.look().last
+        last = self._segments.snapshot().last
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
     def settled_end(self) -> int:
@@ -165,7 +165,7 @@ class FileLog:
 
     def place(self, position: int) -> str:
         """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises LogExpired."""
-        base = self._segments.look().base_of(position)
+        base = self._segments.snapshot().base_of(position)
         of, at, number = self._counted
         if of != base or at > position:
             at, number = base, 1

@@ -174,7 +174,7 @@ class Index:
         """Writes rows after the last complete one. Each row lies in one memory page, so readers see all of it or nothing."""
         write_at(self._file, b"".join(ROW.pack(*row) for row in rows), self._rows * ROW.size)
 
-    def cut(self, rows: int) -> None:
+    def truncate(self, rows: int) -> None:
         """Truncates the index to so many rows."""
         os.ftruncate(self._file, rows * ROW.size)
 

@@ -74,7 +74,7 @@ class Partitions:
 
     def _leaders_anew(self) -> None:
         """Refreshes the client's metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
-        for client in (self.cluster.admin, self.cluster.asker):
+        for client in (self.cluster.admin, self.cluster.metadata_client):
             with suppress(KafkaException):
                 client.list_topics(self.topic, timeout=1.0)
 
@@ -130,7 +130,7 @@ def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
 
 def _asked(topics: Sequence[Partitions], log_time: int) -> list[dict[int, int]]:
     wanted = [TopicPartition(each.topic, number, log_time) for each in topics for number in each.numbers()]
-    found = topics[0].cluster.asker.offsets_for_times(wanted, clusters.ANSWER_S)
+    found = topics[0].cluster.metadata_client.offsets_for_times(wanted, clusters.ANSWER_S)
     for error in filter(None, (partition.error for partition in found)):
         raise KafkaException(error)
     return [

@@ -64,7 +64,7 @@ class Segments:
         """A segment's index, open. Raises FileNotFoundError."""
         return Index(self.file(base, "index"), writing)
 
-    def look(self) -> SegmentsSnapshot:
+    def snapshot(self) -> SegmentsSnapshot:
         """A snapshot of the log. The cost depends on what has been appended since the last one."""
         bases, size, first, last = self._seen
         while True:
@@ -84,7 +84,7 @@ class Segments:
 
     def kept(self) -> SegmentsSnapshot:
         """The same, without expired segments."""
-        while (seen := self.look()).size and not os.path.exists(self.file(seen.bases[0], "index")):
+        while (seen := self.snapshot()).size and not os.path.exists(self.file(seen.bases[0], "index")):
             self._forget()
         return seen
 
@@ -109,7 +109,7 @@ class Segments:
         """Splits a range of positions by segment: (segment, first position, end position). Raises ValueError."""
         if start >= end:
             return
-        seen = self.look()
+        seen = self.snapshot()
         if end > seen.last.end:
             raise ValueError(f"{self._folder} ends at {seen.last.end}: there is no position {end} yet")
         with self.or_expired(start):

@@ -44,7 +44,7 @@ class Writer:
 
     def last_batch(self, writer: int) -> Batch | None:
         """The last batch of a writer in the log, from the newest segment."""
-        seen = self._segments.look()
+        seen = self._segments.snapshot()
         if not seen.size:
             return None
         with self._segments.index(seen.bases[-1]) as index:
@@ -65,7 +65,7 @@ class Writer:
 
     def _mended(self) -> SegmentsSnapshot:
         """Removes lines without a row and, after a power failure, rows without lines; returns the log."""
-        seen = self._segments.look()
+        seen = self._segments.snapshot()
         base, lines = seen.bases[-1], self._segments.file(seen.bases[-1], "jsonl")
         if not seen.size:
             return seen
@@ -75,8 +75,8 @@ class Writer:
         with self._segments.index(base, writing=True) as index:
             rows = bisect_right(index, held, key=BY_END)
             os.truncate(lines, index[rows - 1].end - base)
-            index.cut(rows)
-        return self._segments.look()
+            index.truncate(rows)
+        return self._segments.snapshot()
 
     def _has(self, batch: Batch) -> bool:
         try:
@@ -102,7 +102,7 @@ class Writer:
         Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists
         if self._keep_ms is not None:
             self._expire(self._keep_ms)
-        return self._segments.look()
+        return self._segments.snapshot()
 
     def _write_lines(self, base: int, position: int, data: bytes) -> None:
         file = os.open(self._segments.file(base, "jsonl"), os.O_WRONLY)

@@ -48,18 +48,18 @@ class Aggregation:
     @cached_property
     def needs(self) -> tuple[str, ...]:
         """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
-        return tuple(sorted(filter(None, {*self.unique, self.field, self.kept_where})))
+        return tuple(sorted(filter(None, {*self.unique, self.field, self.where_name})))
 
     @cached_property
-    def kept_where(self) -> str | None:
+    def where_name(self) -> str | None:
         """The name under which an event keeps whether `where` is true of it."""
         return WHERE + when_text(self.where) if self.where else None
 
     def kept(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where `where` is not true, as of a null, does not count."""
-        fields = {name: event[name] for name in self.needs if name != self.kept_where}
-        if self.where and self.kept_where:
-            fields[self.kept_where] = is_true(self.where, event) or None
+        fields = {name: event[name] for name in self.needs if name != self.where_name}
+        if self.where and self.where_name:
+            fields[self.where_name] = is_true(self.where, event) or None
         return fields
 
     def counts(self, event: dict[str, Any]) -> bool:

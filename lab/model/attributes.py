@@ -153,7 +153,7 @@ def read_condition(name: str, given: dict, schema: Schema) -> When | None:
         raise BadRule(f"{name}: {error}") from None
 
 
-def is_given(name: str, given: dict) -> bool:
+def read_flag(name: str, given: dict) -> bool:
     """Whether an attribute is true; it may be missing."""
     value = given.get(name)
     if not isinstance(value, bool | None):

@@ -28,7 +28,7 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
 @dataclass(frozen=True)
-class Clock:
+class LocalTimePart:
     """`shows`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
 
     >>> Clock("hour").at(82_800_000), Clock("hour", "+09:00").at(82_800_000), Clock("weekday", "+09:00").at(82_800_000)

@@ -14,7 +14,7 @@ from lab.model.when import (
     AllOf,
     AnyOf,
     Comparison,
-    Other,
+    OtherField,
     When,
     are_networks,
     is_true,
@@ -62,7 +62,7 @@ def _values(of: Comparison) -> tuple:
     """The values of which the field must have one; () if the comparison says something else."""
     if of.clock:
         return ()
-    if of.operator == "=" and not isinstance(of.operand, Other):
+    if of.operator == "=" and not isinstance(of.operand, OtherField):
         return (of.operand,)
     is_list = of.operator == "in" and isinstance(of.operand, tuple) and not are_networks(of.operand)
     return of.operand if is_list and isinstance(of.operand, tuple) else ()

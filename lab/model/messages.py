@@ -16,7 +16,6 @@ from lab.model.attributes import (
     MAX_EVENT_FIELDS,
     MAX_KEYS,
     BadRule,
-    is_given,
     one_of,
     read_action,
     read_condition,
@@ -24,6 +23,7 @@ from lab.model.attributes import (
     read_field,
     read_fields,
     read_filter,
+    read_flag,
     read_labels,
     read_seconds,
     read_severity,
@@ -165,7 +165,7 @@ def build_message(given: dict, schema: Schema) -> Message:
     if len(keys) > MAX_KEYS:
         raise BadRule(f"groupingKeyNames: {len(keys)} fields, expected at most {MAX_KEYS}")
     filter = read_filter(given, schema)
-    absence = is_given("absence", given)
+    absence = read_flag("absence", given)
     own = _condition(_of_absence(given) if absence else given, schema)
     of = own.aggregation
     rule = Rule(
@@ -227,7 +227,7 @@ def _condition(given: dict, schema: Schema) -> Condition:
 
 def _which_events(given: dict, schema: Schema) -> tuple[When | None, bool]:
     """Which events count: `where`, `excludeCurrent`."""
-    return read_condition("where", given, schema), is_given("excludeCurrent", given)
+    return read_condition("where", given, schema), read_flag("excludeCurrent", given)
 
 
 def _of_absence(given: dict) -> dict:

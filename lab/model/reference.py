@@ -75,7 +75,7 @@ class Reference:
 
     def control(self, text: str | bytes, log_time: int = 0) -> dict:
         """Carries out a control message and returns its acknowledgement. `log_time`: as of an event."""
-        self.reach(log_time)
+        self.advance_to(log_time)
         widest_before = {route: _widest_ms(rules) for route, rules in self.routes.items()}
         before = {rule.rule_id: rule.route for rule in self.book.sorted()}
         ack = self.book.apply(text)
@@ -148,7 +148,7 @@ class Reference:
         returns = takes_back(event, self.schema)
         self.counts["records"] += 1
         self.newest_of_log = max(event[self.schema.time_field], self.newest_of_log or 0)
-        self.reach(log_time or self.newest_of_log)
+        self.advance_to(log_time or self.newest_of_log)
         routes = [
             route
             for route in self.routes
@@ -312,7 +312,7 @@ class Reference:
                 told = event_for_alert(rule.event_fields, event)
                 self.waits.append(Wait(self.heard, rule, group, event_id, time, live, told))
 
-    def reach(self, time: int) -> None:
+    def advance_to(self, time: int) -> None:
         """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
         self.heard = max(self.heard, time)
         for wait in [wait for wait in self.waits if wait.until < self.heard]:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
-from lab.model.clock import Clock
+from lab.model.clock import LocalTimePart
 from lab.model.conditions import quote_text, quote_value
 from lab.model.field import Value
 from lab.model.words import plain_text
@@ -30,7 +30,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherField:
     """Another field of the same event."""
 
     name: str
@@ -45,8 +45,8 @@ class Comparison:
 
     field: str
     operator: str
-    operand: Value | Other | tuple = None
-    clock: Clock | None = None
+    operand: Value | OtherField | tuple = None
+    clock: LocalTimePart | None = None
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
             return all(is_true(part, event) for part in parts)
         case AnyOf(parts):
             return any(is_true(part, event) for part in parts)
-        case Comparison(field, operator, operand, Clock() as clock):
+        case Comparison(field, operator, operand, LocalTimePart() as clock):
             return event[field] is not None and _compares(operator, clock.at(event[field]), operand)
         case Comparison(field, "is null"):
             return event[field] is None
         case Comparison(field, "is not null"):
             return event[field] is not None
-        case Comparison(field, operator, Other(name)):
+        case Comparison(field, operator, OtherField(name)):
             return _compares(operator, event[field], event[name])
         case Comparison(field, operator, operand):
             return _compares(operator, event[field], operand)
@@ -144,7 +144,7 @@ def condition_fields(when: When | None) -> tuple[str, ...]:
 def _fields_of(when: When) -> Iterator[str]:
     if isinstance(when, Comparison):
         yield when.field
-        if isinstance(when.operand, Other):
+        if isinstance(when.operand, OtherField):
             yield when.operand.name
     else:
         for part in when.parts:
@@ -169,11 +169,11 @@ def when_text(when: When) -> str:
             )
         case AnyOf(parts):
             return " or ".join(map(when_text, parts))
-        case Comparison(field, operator, operand, Clock() as clock):
+        case Comparison(field, operator, operand, LocalTimePart() as clock):
             return when_text(Comparison(clock.text(field), operator, operand))
         case Comparison(field, "is null" | "is not null" as operator):
             return f"{field} {operator}"
-        case Comparison(field, operator, Other(name)):
+        case Comparison(field, operator, OtherField(name)):
             return f"{field} {operator} {name}"
         case Comparison(field, operator, tuple(operand)):
             listed = ", ".join(str(each) if are_networks(operand) else _in_list(each) for each in operand)

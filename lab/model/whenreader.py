@@ -11,12 +11,12 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import NoReturn
 
-from lab.model.clock import SHOWS, Clock
+from lab.model.clock import SHOWS, LocalTimePart
 from lab.model.conditions import BadConditions, Reader, Token, parse_value, quote_value
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
 from lab.model.schema import Schema
-from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, Other, When, join_conditions
+from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Network, OtherField, When, join_conditions
 from lab.model.words import short_json
 
 # comparisons of one condition; brackets in brackets; values of one list
@@ -134,7 +134,7 @@ class WhenReader(Reader):
         if not (closed := self.take()).is_sign(")"):
             raise self.refuse(f"expected ) after {name.text}({field.name}, zone", closed)
         try:
-            clock = Clock(name.text.lower(), *zone)
+            clock = LocalTimePart(name.text.lower(), *zone)
         except ValueError as error:
             raise self.refuse(str(error), self.tokens[self.place - 2]) from None
         least, most = SHOWS[clock.shows]
@@ -198,7 +198,7 @@ class WhenReader(Reader):
         self.last = name, self.next
         return self.take()
 
-    def _operand(self, field: Field, name: Token, sign: Token) -> Value | Other:
+    def _operand(self, field: Field, name: Token, sign: Token) -> Value | OtherField:
         if field.type == "boolean" and sign.text not in ("=", "!="):
             raise self.refuse(f"{field.name} is true or false: compare it with = or !=", sign)
         token = self._one(name)
@@ -211,7 +211,7 @@ class WhenReader(Reader):
             raise self.refuse(f"a network is compared with in: {field.name} {within} {token.text}", token)
         return parse_value(self.text, field, token)
 
-    def _other(self, field: Field, token: Token) -> Other | None:
+    def _other(self, field: Field, token: Token) -> OtherField | None:
         """The field that a word names, if it does not read as a number where a number is expected."""
         if token.kind != "word" or token.text not in self.schema.names:
             return None
@@ -229,7 +229,7 @@ class WhenReader(Reader):
                     token,
                 )
             raise self.refuse(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
-        return Other(other.name)
+        return OtherField(other.name)
 
     def _values(self, field: Field, name: Token) -> tuple:
         if field.type == "time":

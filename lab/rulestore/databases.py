@@ -46,7 +46,7 @@ def open_database(url: URL, **settings: Any) -> Engine:
     return engine
 
 
-def shown(url: URL) -> str:
+def redacted_url(url: URL) -> str:
     """For people.
 
     >>> shown(database_url("postgresql://ann:secret@127.0.0.1/lab"))

@@ -17,7 +17,7 @@ from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import Schema
 from lab.model.words import expected_message, plain_text
 from lab.rulestore.create import create_tables
-from lab.rulestore.databases import INSERTS, database_url, open_database, shown
+from lab.rulestore.databases import INSERTS, database_url, open_database, redacted_url
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CAPTURES, RULE_CHANGES, RULE_STATUS, RULE_STORE, RULES
 
 EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfile=…"
@@ -60,7 +60,7 @@ class RuleStore:
         create_tables(self.engine)
 
     def __repr__(self) -> str:
-        return shown(self.url)
+        return redacted_url(self.url)
 
     # -- edits
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.ledger import Ledger, Plan
+from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.record import last_saved_mark, mark_at_end_of, read_record
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import TAKES_BACK
@@ -116,7 +116,7 @@ class Reader:
         if record is None:
             raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
         self.settings = Settings.of_record(record)
-        self.files = StateFiles(Durable(checkpoint), 0, self.settings.key_groups - 1)
+        self.files = StateFiles(CheckpointFolder(checkpoint), 0, self.settings.key_groups - 1)
         self.chain: list[StateFile]  # the files that hold the state
         self.ledger: Ledger
         while True:
@@ -140,12 +140,12 @@ class Reader:
             raise ValueError(f"checkpoint {checkpoint}: epoch {self.epoch} {why}; the last one is {done}")
         self.chain = self.files.find(self.epoch, begins=False)[0]
         self._rows = [self.files.read(file) for file in self.chain]
-        folder = Durable(checkpoint)
+        folder = CheckpointFolder(checkpoint)
         self.ledger, _ = ledger.load_ledger(
             folder, mark_at_end_of(checkpoint, self.epoch)["ledger"], self.settings.schema
         )
 
-    def held(self) -> Iterator[tuple[Plan, pa.Table]]:
+    def held(self) -> Iterator[tuple[RoutePlan, pa.Table]]:
         """The stored events of each route, without those that were taken back."""
         table = pa.concat_tables(self._rows, promote_options="default")
         for plan in self.ledger.plans:
@@ -246,7 +246,7 @@ def sizes_by_group(checkpoint: Path | str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(hashes), np.concatenate(sizes)
 
 
-def _hashes(plan: Plan, held: pa.Table) -> np.ndarray:
+def _hashes(plan: RoutePlan, held: pa.Table) -> np.ndarray:
     """A hash of each event's group with its route."""
     keys = [
         held[name].to_numpy()
@@ -256,7 +256,7 @@ def _hashes(plan: Plan, held: pa.Table) -> np.ndarray:
     return mixed([np.full(len(held), plan.kept.store), *keys], len(held))
 
 
-def _numbers(schema: Schema, plan: Plan, key: Mapping[str, Any]) -> dict[str, int]:
+def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[str, int]:
     """A key as the engine's int64 columns, in the route's order."""
     numbers = {}
     for name in plan.route.keys:
@@ -273,7 +273,7 @@ def _hex(number: int) -> str:
     return f"{number % (1 << 64):016x}"
 
 
-def _shown(schema: Schema, plan: Plan, event: dict[str, int | None]) -> dict:
+def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dict:
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
     event_id = event["id"] if schema.numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}

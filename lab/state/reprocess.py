@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.record import last_saved_mark, new_id, read_record, write_record
 
@@ -41,7 +41,7 @@ def reprocess(checkpoint: Path | str) -> Reprocessed:
     """Gives a stopped engine's checkpoint a new id. Raises ValueError if there is no checkpoint, and CheckpointInUse."""
     if (record := read_record(checkpoint)) is None:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-    with Lease(Durable(checkpoint), "a reprocess"):
+    with Lease(CheckpointFolder(checkpoint), "a reprocess"):
         write_record(checkpoint, (read_record(checkpoint) or record) | new_id())
         newest = last_saved_mark(checkpoint)
     return Reprocessed(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.record import last_saved_mark, read_record, write_record
 from lab.engine.windows.statefiles import StateFiles
@@ -99,7 +99,7 @@ def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescal
     """
     if (record := read_record(checkpoint)) is None:
         raise CannotRescale(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
-    with Lease(Durable(checkpoint), "a rescale"):
+    with Lease(CheckpointFolder(checkpoint), "a rescale"):
         record = read_record(checkpoint) or record  # it may have changed before we got the lock
         key_groups, before = record["key_groups"], record["parallelism"]
         if not 1 <= to <= key_groups:
@@ -119,7 +119,7 @@ def _sizes(checkpoint: Path | str, key_groups: int) -> tuple[int, ...]:
     """The approximate size of each key-group in bytes."""
     sizes: Counter[int] = Counter()
     if newest := last_saved_mark(checkpoint):
-        files = StateFiles(Durable(checkpoint), 0, key_groups - 1)
+        files = StateFiles(CheckpointFolder(checkpoint), 0, key_groups - 1)
         for file in files.find(newest["epoch"], begins=False)[0]:
             sizes.update(files.sizes(file))
     return tuple(round(sizes[number]) for number in range(key_groups))

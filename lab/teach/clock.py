@@ -11,7 +11,7 @@ from typing import Any
 QUIET_S, EVERY_S = 3.0, 2.0
 
 
-class Clock:
+class CellTimer:
     """Tells below a cell how long it has been running; `before` and `after` are called by IPython around each cell."""
 
     def __init__(self, show: Any):
@@ -50,7 +50,7 @@ class Line(str):
         return f'<small role="status" style="opacity:.75">{self}</small>'
 
 
-_clock: Clock | None = None
+_clock: CellTimer | None = None
 
 
 def running_time() -> None:
@@ -62,6 +62,6 @@ def running_time() -> None:
     shell = get_ipython()
     if shell is None or _clock is not None or sys.platform == "emscripten":  # a browser has no threads
         return
-    _clock = Clock(display)
+    _clock = CellTimer(display)
     shell.events.register("pre_run_cell", _clock.before)
     shell.events.register("post_run_cell", _clock.after)

@@ -28,7 +28,7 @@ from nbformat import NotebookNode
 from lab.model.language import ENGLISH, say, speak
 from lab.teach import translations
 from lab.teach.lessons import build_notebook, languages_of, lesson_sources
-from lab.teach.recorded import RECORDED, native
+from lab.teach.recorded import RECORDED, native_only_cells
 
 ROOT = Path(__file__).parents[2]
 LESSONS = ("00", "01", "03", "05", "09", "control")  # what the names of the sources begin with
@@ -220,7 +220,7 @@ def site_recording() -> str:
     recorded = json.loads(RECORDED.read_text())
     for source in lesson_sources():
         for language in languages_of(source)[1:]:
-            translated = native(build_notebook(source, solved=True, language=language).cells)
+            translated = native_only_cells(build_notebook(source, solved=True, language=language).cells)
             for cell, same in zip(recorded.get(source.stem, ()), translated, strict=True):
                 cell[language] = same.source
     return json.dumps(recorded, ensure_ascii=False)

@@ -59,7 +59,7 @@ def show(lesson: str, number: int) -> None:
             display(output["data"], raw=True)
 
 
-def native(cells: Iterable) -> list:
+def native_only_cells(cells: Iterable) -> list:
     """The code cells of a notebook that a browser cannot run: those with the tag, and those that use their names."""
     found, names = [], set()
     for cell in cells:

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from lab.teach.lessons import FOLDER, build_notebook, lesson_sources
-from lab.teach.recorded import FIGURE, RECORDED, native
+from lab.teach.recorded import FIGURE, RECORDED, native_only_cells
 
 PATIENCE_S = 600
 FIGURES = f"""
@@ -38,7 +38,7 @@ def record_lessons(lessons: tuple[str, ...]) -> None:
         if lessons and not source.stem.startswith(lessons):
             found |= {name: cells for name, cells in before.items() if name == source.stem}
             continue
-        if cells := native(notebook.cells):
+        if cells := native_only_cells(notebook.cells):
             print(f"{source.stem}: {len(cells)} cells")
             run_cells(notebook)
             found[source.stem] = [recorded_cell(cell) for cell in cells]

@@ -61,15 +61,15 @@ def reset(what: Plan) -> str:
     for path in what.logs:
         for file in _files(path):
             file.unlink()
-        _leave(path)
+        _remove_if_empty(path)
     for folder in {path.parent for path in (*what.logs, *what.checkpoints)} - {ROOT, FOLDER}:
         for name in BESIDE:
             (folder / name).unlink(missing_ok=True)
-        _leave(folder)
+        _remove_if_empty(folder)
     return progress.reset()
 
 
-def _leave(folder: Path) -> None:
+def _remove_if_empty(folder: Path) -> None:
     """Removes a folder unless there is something of somebody's own in it."""
     if not any(folder.iterdir()):
         folder.rmdir()

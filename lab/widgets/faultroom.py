@@ -120,7 +120,7 @@ class FaultRoom(widgets.VBox):
         self.lanes.value = draw_partitions(drill)
         good, words = drill.verdict()
         self.said.value = sentence_html(words, "good" if good else "bad")
-        self.sides.value = sides(drill)
+        self.sides.value = draw_state(drill)
         told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
         self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
 
@@ -211,7 +211,7 @@ def _record(x: float, y: float, text: str, times: str, state: str, batch: int | 
     )
 
 
-def sides(drill: Drill) -> str:
+def draw_state(drill: Drill) -> str:
     """On disk, in memory, delivered: side by side."""
     folders: dict[str, list[str]] = {}
     for file in drill.files():

@@ -22,7 +22,7 @@ from lab.apps.backtest import Past
 from lab.apps.infer import infer
 from lab.apps.jsonfile import JsonText, JsonValues, detect_layout
 from lab.apps.parquet import ParquetTable
-from lab.apps.records import Refused
+from lab.apps.records import UnreadableFile
 from lab.apps.replay import replay
 from lab.apps.sources import Source
 from lab.model.field import Field
@@ -170,7 +170,7 @@ def test_text_in_json_lines_is_a_dead_letter_never_a_csv_event(tmp_path):
 
 def assert_dead_when_played(path: Path) -> None:
     """The first line is an event and the second none, on a log that takes either format, too."""
-    first, second = Source(path, PAYMENTS).live()
+    first, second = Source(path, PAYMENTS).live_log_lines()
     assert PAYMENTS.parse(first) and first == path.read_bytes().splitlines()[0]
     with pytest.raises(BadRecord):
         PAYMENTS.parse(second)
@@ -239,7 +239,7 @@ def test_a_long_list_inside_an_object_is_known_by_its_beginning():
     ],
 )
 def test_a_list_that_is_broken_is_refused_with_the_place(text, reason, tmp_path):
-    with pytest.raises(Refused) as error:
+    with pytest.raises(UnreadableFile) as error:
         Source(written(tmp_path, text))
     assert reason in str(error.value)
 
@@ -429,7 +429,9 @@ def test_parquet_with_a_value_longer_than_a_line_is_refused_if_possible_before_i
     pq.write_table(
         pa.table({"x": values}), tmp_path / "events.parquet", compression="zstd", use_dictionary=False
     )
-    with pytest.raises(Refused, match=r"a value of about [0-9,]+ bytes in column x, at most 1,048,576"):
+    with pytest.raises(
+        UnreadableFile, match=r"a value of about [0-9,]+ bytes in column x, at most 1,048,576"
+    ):
         list(ParquetTable(tmp_path / "events.parquet", None).lines())
     assert len(asked) == pages_read
 
@@ -455,14 +457,14 @@ def test_parquet_with_a_value_longer_than_a_line_is_refused_if_possible_before_i
     ],
 )
 def test_what_is_not_read_is_refused_with_a_way_that_works(data, text, tmp_path):
-    with pytest.raises((Refused, OSError)) as error:
+    with pytest.raises((UnreadableFile, OSError)) as error:
         Source(written(tmp_path, data), ORDERS)
     assert text in str(error.value) and str(tmp_path / "events") in str(error.value)
 
 
 def test_the_way_for_csv_without_names_works(tmp_path):
     path = written(tmp_path, "1,2024-05-01 10:00:00,x\n", "old")
-    with pytest.raises(Refused) as error:
+    with pytest.raises(UnreadableFile) as error:
         Source(path)
     command = str(error.value).rpartition("before it: ")[2]
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
@@ -494,5 +496,5 @@ def test_a_folder_of_files_as_spark_writes_it_is_read_in_the_order_of_names(tmp_
     assert [json.loads(line)["id"] for line in source] == [0, 1, 2, 3]
     assert source.place(2) == "orders/part-1.parquet:row 1" and source.format == "Parquet"
     written(folder, "{}", "more.json")
-    with pytest.raises(Refused, match="files of several formats: JSON lines, Parquet"):
+    with pytest.raises(UnreadableFile, match="files of several formats: JSON lines, Parquet"):
         Source(folder)

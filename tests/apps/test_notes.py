@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from lab.apps.infer import infer
-from lab.apps.notes import AGAIN_S, NEW_S, GaveUp, Notes, TwoEngines
+from lab.apps.notes import AGAIN_S, NEW_S, EngineMonitor, GaveUp, TwoEngines
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.cluster import NoBroker
@@ -33,7 +33,7 @@ def clock():
 def notes(tmp_path, clock):
     logs = FileLogs(tmp_path)
     logs.create()
-    return Notes(logs, tmp_path / "checkpoint", 50, clock=clock)
+    return EngineMonitor(logs, tmp_path / "checkpoint", 50, clock=clock)
 
 
 def told(logs: FileLogs | KafkaLogs, batch: int, **counts) -> None:
@@ -73,12 +73,12 @@ def test_a_line_that_anybody_wrote_ends_no_engine_that_has_run_for_a_minute(note
 
 def test_an_engine_that_finds_another_at_work_does_not_begin(kafka, tmp_path):
     logs = topics(kafka.address, "at-work")
-    Notes(logs, tmp_path).check_alone()
+    EngineMonitor(logs, tmp_path).check_alone()
     told(logs, 0, **engine("other", 1))
     with pytest.raises(TwoEngines, match="--alerts, --acks, --dead-letters, --stats"):
-        Notes(logs, tmp_path).check_alone()
+        EngineMonitor(logs, tmp_path).check_alone()
     told(logs, 1, **engine("other", 1) | {"times": {"end": 1}})
-    Notes(logs, tmp_path).check_alone()
+    EngineMonitor(logs, tmp_path).check_alone()
 
 
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
@@ -105,7 +105,7 @@ def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, asked):
     logs = FileLogs(tmp_path)
-    notes = Notes(logs, tmp_path / "checkpoint", clock=clock, show_values=asked)
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, show_values=asked)
     for reason in (
         'paymentAmount: "4111-1111", expected a number',
         'payeeId: "4111, expected 4111", expected a whole number',
@@ -179,7 +179,7 @@ def test_a_path_of_ones_own_schema_that_no_record_has_is_said_once(tmp_path, clo
     lines = [line.encode() for line in orders(150)]
     toml = infer(lines, "orders").toml().replace("customer.address.city", "customer.adress.city")
     logs = FileLogs(tmp_path)
-    notes = Notes(logs, tmp_path / "checkpoint", clock=clock, schema=from_toml(toml))
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, schema=from_toml(toml))
     logs.log("events").append(lines)
     told(logs, 0, records=99, evaluated=99)
     notes.read()

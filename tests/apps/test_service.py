@@ -93,28 +93,28 @@ def test_a_service_tells_people_machines_and_prometheus(tmp_path):
 def test_health_is_red_when_batches_stop_while_there_is_input():
     clock = SimpleNamespace(now=1000.0)
     metrics = Metrics(lambda: clock.now)
-    assert metrics.ill() == "starting"
+    assert metrics.unhealthy_reason() == "starting"
     ends = {0: 5, 1: 7}
     feed = SimpleNamespace(ends=lambda: ends, size=lambda source, start, end: end - start)
     query = SimpleNamespace(isActive=True)
     metrics.watch(feed, query, {"0": 5, "1": 7})
     clock.now += STALE_S + 1
-    assert metrics.ill() == ""  # nothing to do
+    assert metrics.unhealthy_reason() == ""  # nothing to do
     ends[1] = 9
-    assert metrics.ill() == "no cut for 61 s although there is input"
+    assert metrics.unhealthy_reason() == "no cut for 61 s although there is input"
     assert metrics.value("lab_lag_records", partition="1") == 2
     metrics.take({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
-    assert metrics.ill() == ""
+    assert metrics.unhealthy_reason() == ""
     query.isActive = False
-    assert metrics.ill() == "the query has ended"
+    assert metrics.unhealthy_reason() == "the query has ended"
 
     def away() -> dict[int, int]:
         raise TimeoutError
 
     query.isActive, feed.ends = True, away
-    assert metrics.ill() == ""
+    assert metrics.unhealthy_reason() == ""
     clock.now += STALE_S + 1
-    assert metrics.ill()
+    assert metrics.unhealthy_reason()
 
 
 def test_a_micro_batch_touches_the_counters_of_what_it_tells_however_many_there_are(monkeypatch):

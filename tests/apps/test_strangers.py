@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from lab.apps.notes import Notes
+from lab.apps.notes import EngineMonitor
 from lab.apps.report import Report
 from lab.apps.studio import Studio
 from lab.apps.watch import Latencies
@@ -151,7 +151,7 @@ def test_a_latency_table_says_how_many_lines_it_is_without(logs, capsys, monkeyp
 
 
 def test_a_run_that_ends_says_how_many_lines_it_left_out(logs):
-    notes, said = Notes(logs, logs.folder / "checkpoint"), []
+    notes, said = EngineMonitor(logs, logs.folder / "checkpoint"), []
     strange(logs, "stats")
     notes.read()
     notes.report.left_out.say_total(said.append)

@@ -11,7 +11,7 @@ import pytest
 from lab.apps import engineview, runningengine
 from lab.apps import studio as studios
 from lab.apps.studio import Studio
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.loop.ends import FileLogs, KafkaLogs
@@ -149,7 +149,7 @@ def test_of_an_engine_on_topics_the_lease_of_its_checkpoint_tells(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     logs = KafkaLogs("127.0.0.1:9")  # nobody is asked
     assert runningengine.is_engine_running(logs) is None
-    with Lease(Durable(tmp_path / "checkpoint")):
+    with Lease(CheckpointFolder(tmp_path / "checkpoint")):
         assert runningengine.is_engine_running(logs) is True
         monkeypatch.setattr(runningengine, "LEASE_S", -1)
         assert runningengine.is_engine_running(logs) is False

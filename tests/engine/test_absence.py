@@ -97,7 +97,7 @@ def test_whatever_is_logged_and_lost_it_tells_once_what_the_reference_tells(seed
                 stages.lose_memory()
         stages.now = at + 9 * MINUTE
         stages.step()
-        reference.reach(stages.now)
+        reference.advance_to(stages.now)
         found = [json.loads(line) for line in stages.out["alerts"]]
     told = Counter((alert["alertId"], alert["logTime"]) for alert in found)
     assert told == Counter((alert.alert_id, alert.log_time) for alert in reference.alerts)

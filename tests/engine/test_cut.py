@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import cut
 from lab.engine.loop.cut import Mark, Planner
@@ -29,14 +29,14 @@ class Planned:
                 for log_time in log_times:
                     self.append(name, source, log_time)
         feeds = self.logs.feed("events"), self.logs.feed("control")
-        self.planner = Planner(*feeds, Durable(folder), Settings(LOGINS))
+        self.planner = Planner(*feeds, CheckpointFolder(folder), Settings(LOGINS))
 
     def append(self, name: str, source: int, log_time: int) -> None:
         self.logs.append(name, source, log_time, RULE if name == "control" else b"{}")
 
     def marks(self, limit: int, upto=None) -> list[Mark]:
         marks = [self.planner.initial()]
-        while (mark := self.planner.latest(marks[-1], limit, upto)) != marks[-1]:
+        while (mark := self.planner.next_mark(marks[-1], limit, upto)) != marks[-1]:
             marks.append(mark)
         return marks
 
@@ -77,7 +77,7 @@ def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
     mark = planned.marks(100)[-1]
     planned.append("events", 0, 30)
     planned.logs.clock = 60
-    end = planned.planner.latest(mark, 100)
+    end = planned.planner.next_mark(mark, 100)
     (work,) = planned.planner.works(mark, end)
     assert (mark["cut"], work.cut["from"]) == (50, 50)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
@@ -91,7 +91,7 @@ def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
         line = b'{"eventId": %d, "eventTime": %d}' % (event_id, time)
         planned.logs.append("events", 0, 30, line)
     planned.logs.clock = 60
-    (work,) = planned.planner.works(mark, planned.planner.latest(mark, 100))
+    (work,) = planned.planner.works(mark, planned.planner.next_mark(mark, 100))
     batch = decode(planned.logs.feed("events").read(work.ranges, work.cut["from"]), LOGINS, 1000)
     assert [columns["eventId"].to_pylist() for columns in batch.events] == [[1]]
     assert (
@@ -102,10 +102,10 @@ def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
 
 def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_rest_of_it(tmp_path):
     planned = Planned(tmp_path, [[7, 7], [7, 7]], [[]])
-    first = planned.planner.latest(planned.planner.initial(), 2)
+    first = planned.planner.next_mark(planned.planner.initial(), 2)
     assert (first["events"], first["control"]) == ({"0": 2, "1": 0}, {"0": 0})
     planned.append("control", 0, 7)
-    second = planned.planner.latest(first, 2)
+    second = planned.planner.next_mark(first, 2)
     assert (second["events"], second["control"]) == ({"0": 2, "1": 2}, {"0": 1})
     (work,) = planned.planner.works(first, second)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
@@ -116,14 +116,14 @@ def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_res
 def test_what_a_clock_takes_for_future_records_waits_for_no_clock(tmp_path):
     planned = Planned(tmp_path, [[100]], clock=5)
     first = planned.planner.initial()
-    assert planned.planner.latest(first, 100) == first  # it looks, and sets the clock by the log
-    assert planned.planner.latest(first, 100)["events"] == {"0": 1}
+    assert planned.planner.next_mark(first, 100) == first  # it looks, and sets the clock by the log
+    assert planned.planner.next_mark(first, 100)["events"] == {"0": 1}
 
 
 @pytest.mark.parametrize("limit", [1, 100])
 def test_a_run_up_to_an_end_keeps_the_log_order_when_the_clock_is_behind(tmp_path, limit):
     planned = Planned(tmp_path, [[100, 200], [90]], clock=5)
-    upto = planned.planner.target()
+    upto = planned.planner.current_ends()
     assert [
         time for batch in planned.taken(limit, upto) for *_, time in sorted(batch, key=lambda e: e[2])
     ] == [90, 100, 200]
@@ -140,13 +140,13 @@ def test_a_partition_that_is_new_is_taken_from_its_start_wherever_that_is(tmp_pa
         planned.append("events", 1, log_time)
     planned.append("control", 0, 55)
     planned.logs.clock = 70
-    known = planned.planner.latest(mark, 100)
+    known = planned.planner.next_mark(mark, 100)
     assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": start}, {"0": 0})
     assert [work.ranges for work in planned.planner.works(mark, known)] == [{}]
-    end = planned.planner.latest(known, 100)
+    end = planned.planner.next_mark(known, 100)
     assert (end["events"], end["control"]) == ({"0": 1, "1": start + 3}, {"0": 1})
     (work,) = planned.planner.works(known, end)
-    assert work.ranges == {1: (start, start + 3)} and planned.planner.latest(end, 100) == end
+    assert work.ranges == {1: (start, start + 3)} and planned.planner.next_mark(end, 100) == end
 
 
 @pytest.mark.parametrize("name", ["events", "control"])
@@ -155,7 +155,7 @@ def test_a_log_that_ends_before_what_was_read_is_another_log(tmp_path, name):
     mark = Planned(tmp_path, [[1, 2]], [[1, 2]]).marks(100)[-1]
     others = {"events": [[1, 2]], "control": [[1, 2]], name: [[1]]}
     with pytest.raises(LogLost, match=f"{name}/0: ends at 1, .* up to 2 already"):
-        Planned(tmp_path, **others).planner.latest(mark, 100)
+        Planned(tmp_path, **others).planner.next_mark(mark, 100)
 
 
 def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, monkeypatch):

@@ -7,14 +7,14 @@ import pytest
 
 from lab.engine.checkpoint.cuts import (
     FOLDER,
-    Cuts,
+    CutLog,
     TakenOver,
-    is_left,
     last_saved,
+    may_have_cuts_after,
     newest_cut_marks,
     newest_mark,
 )
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.cut import Mark
 
 
@@ -25,15 +25,15 @@ def mark(cut: int) -> Mark:
 BEGINNING = mark(0) | {"number": -1, "epoch": -1}
 
 
-def attempt(folder: Path, before: Mark | None = BEGINNING) -> Cuts:
-    return Cuts(Durable(folder), before)
+def attempt(folder: Path, before: Mark | None = BEGINNING) -> CutLog:
+    return CutLog(CheckpointFolder(folder), before)
 
 
-def saved(folder: Path) -> Cuts:
+def saved(folder: Path) -> CutLog:
     """An attempt at the newest epoch, which it ends."""
     cuts = attempt(folder)
-    cuts.end()
-    cuts.saved()
+    cuts.end_epoch()
+    cuts.mark_saved()
     return cuts
 
 
@@ -43,8 +43,8 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
     first.add(mark(6))
     again = attempt(tmp_path)
     assert [(cut.number, cut.begin["cut"], cut.end["cut"]) for cut in again.taken] == [(0, 0, 5), (1, 5, 6)]
-    again.end()
-    again.saved()
+    again.end_epoch()
+    again.mark_saved()
     following = attempt(tmp_path)
     assert (following.epoch, following.number, following.taken) == (1, 2, [])
     assert following.mark == mark(6) | {"number": 1, "epoch": 0, "stopped": again.mark["stopped"]}
@@ -63,12 +63,12 @@ def test_an_attempt_that_another_one_followed_adds_nothing_delivers_nothing_and_
 def test_no_cut_comes_after_the_end_whoever_runs_the_epoch_again(tmp_path):
     first = attempt(tmp_path)
     first.add(mark(5))
-    first.end()
+    first.end_epoch()
     again = attempt(tmp_path)
     assert (again.epoch, again.ended, len(again.taken)) == (0, True, 1)
-    again.end()
-    again.saved()
-    again.next()
+    again.end_epoch()
+    again.mark_saved()
+    again.begin_next_epoch()
     assert (again.epoch, again.number) == (1, 1)
 
 
@@ -100,22 +100,22 @@ def test_the_next_epoch_belongs_to_whoever_began_it(tmp_path):
     second = attempt(tmp_path)
     assert second.epoch == 1
     with pytest.raises(TakenOver, match="epoch 1 of .* has been taken over"):
-        first.next()
+        first.begin_next_epoch()
     second.add(mark(5))
 
 
 def test_an_attempt_that_stood_still_until_its_epoch_was_removed_does_not_make_it_anew(tmp_path, monkeypatch):
     first = saved(tmp_path)
-    names = Durable.names
+    names = CheckpointFolder.names
 
     def stands_still(self):
-        monkeypatch.setattr(Durable, "names", names)
+        monkeypatch.setattr(CheckpointFolder, "names", names)
         found = self.names()
         for _ in range(3):
             saved(tmp_path)
         return found
 
-    monkeypatch.setattr(Durable, "names", stands_still)
+    monkeypatch.setattr(CheckpointFolder, "names", stands_still)
     late = None
     with pytest.raises(TakenOver):
         late = attempt(tmp_path)
@@ -125,16 +125,16 @@ def test_an_attempt_that_stood_still_until_its_epoch_was_removed_does_not_make_i
 def test_files_of_epochs_before_the_last_two_go(tmp_path):
     for _ in range(4):
         saved(tmp_path)
-    assert Durable(tmp_path / FOLDER).names() == ["000000002.jsonl", "000000003.jsonl"]
+    assert CheckpointFolder(tmp_path / FOLDER).names() == ["000000002.jsonl", "000000003.jsonl"]
 
 
 @pytest.mark.parametrize("torn", [0, 1, 30, 10_000])
 def test_an_epoch_that_began_with_a_torn_record_begins_again(tmp_path, torn):
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
-    cuts.end()
-    cuts.saved()
-    cuts.next()
+    cuts.end_epoch()
+    cuts.mark_saved()
+    cuts.begin_next_epoch()
     file = tmp_path / FOLDER / "000000001.jsonl"
     first = file.read_bytes().splitlines(keepends=True)[0]
     file.write_bytes(first[: max(len(first) - torn, 0)])
@@ -154,46 +154,46 @@ def test_epochs_that_the_driver_ran_meanwhile_count(tmp_path):
 
 
 def test_an_attempt_of_an_earlier_start_is_refused(tmp_path):
-    checkpoint = Durable(tmp_path)
-    Cuts(checkpoint, BEGINNING, "000000001-a").add(mark(5))
-    later = Cuts(checkpoint, BEGINNING, "000000002-b")
+    checkpoint = CheckpointFolder(tmp_path)
+    CutLog(checkpoint, BEGINNING, "000000001-a").add(mark(5))
+    later = CutLog(checkpoint, BEGINNING, "000000002-b")
     with pytest.raises(TakenOver, match="a later start has begun, under lease 000000002-b"):
-        Cuts(checkpoint, BEGINNING, "000000001-a")
-    later.end()
-    later.saved()
+        CutLog(checkpoint, BEGINNING, "000000001-a")
+    later.end_epoch()
+    later.mark_saved()
     with pytest.raises(TakenOver, match="a later start has begun"):
-        Cuts(checkpoint, None, "000000001-a")
+        CutLog(checkpoint, None, "000000001-a")
 
 
 def test_what_an_earlier_start_left_is_known_until_a_later_one_has_taken_it_over(tmp_path):
-    checkpoint, folder = Durable(tmp_path), Durable(tmp_path / FOLDER)
-    assert not is_left(folder, -1, "2")
-    cuts = Cuts(checkpoint, BEGINNING, "1")
-    assert is_left(folder, -1, "2") and is_left(folder, -1, "1")
-    cuts.end()
-    cuts.saved()
-    assert is_left(folder, -1, "2")
-    assert not is_left(folder, 0, "2")
-    later = Cuts(checkpoint, None, "2")
-    later.end()
-    later.saved()
-    assert is_left(folder, -1, "2")
+    checkpoint, folder = CheckpointFolder(tmp_path), CheckpointFolder(tmp_path / FOLDER)
+    assert not may_have_cuts_after(folder, -1, "2")
+    cuts = CutLog(checkpoint, BEGINNING, "1")
+    assert may_have_cuts_after(folder, -1, "2") and may_have_cuts_after(folder, -1, "1")
+    cuts.end_epoch()
+    cuts.mark_saved()
+    assert may_have_cuts_after(folder, -1, "2")
+    assert not may_have_cuts_after(folder, 0, "2")
+    later = CutLog(checkpoint, None, "2")
+    later.end_epoch()
+    later.mark_saved()
+    assert may_have_cuts_after(folder, -1, "2")
     later.close()
-    assert not is_left(folder, -1, "2")
-    assert is_left(folder, -1, "3")
+    assert not may_have_cuts_after(folder, -1, "2")
+    assert may_have_cuts_after(folder, -1, "3")
 
 
 def test_nobody_begins_an_epoch_that_the_driver_has_closed(tmp_path):
-    checkpoint = Durable(tmp_path)
-    cuts, twin = Cuts(checkpoint, BEGINNING, "1"), Cuts(checkpoint, BEGINNING, "1")
-    twin.end()
-    twin.saved()
+    checkpoint = CheckpointFolder(tmp_path)
+    cuts, twin = CutLog(checkpoint, BEGINNING, "1"), CutLog(checkpoint, BEGINNING, "1")
+    twin.end_epoch()
+    twin.mark_saved()
     twin.close()
     with pytest.raises(TakenOver, match="epoch 1 of .* is the driver's"):
-        Cuts(checkpoint, None, "1")
+        CutLog(checkpoint, None, "1")
     with pytest.raises(TakenOver):
-        cuts.end()
-    late = Cuts(checkpoint, BEGINNING, "2")
+        cuts.end_epoch()
+    late = CutLog(checkpoint, BEGINNING, "2")
     assert (late.epoch, late.number) == (1, 0)
 
 
@@ -210,26 +210,26 @@ def test_without_a_file_there_is_no_telling_where_it_begins(tmp_path):
 
 
 def test_the_last_saved_epoch_is_not_the_one_that_runs(tmp_path):
-    folder = Durable(tmp_path / FOLDER)
+    folder = CheckpointFolder(tmp_path / FOLDER)
     assert last_saved(folder) is None
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
-    cuts.end()
+    cuts.end_epoch()
     assert last_saved(folder) is None
-    cuts.saved()
+    cuts.mark_saved()
     ended = cuts.mark
-    cuts.next()
+    cuts.begin_next_epoch()
     cuts.add(mark(6))
     assert last_saved(folder) == ended == mark(5) | {"number": 0, "epoch": 0, "stopped": ended["stopped"]}
 
 
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
-    folder = Durable(tmp_path / FOLDER)
+    folder = CheckpointFolder(tmp_path / FOLDER)
     assert newest_mark(folder) is None
     running = saved(tmp_path)
     assert newest_mark(folder)["cut"] == 0
-    running.next()
+    running.begin_next_epoch()
     for cut in (5, 7):
         running.add(mark(cut))
     file = tmp_path / FOLDER / "000000001.jsonl"
@@ -243,7 +243,7 @@ def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_pat
     for wrong in (lambda: cuts.add(mark(4)), cuts.saved, cuts.next):
         with pytest.raises(AssertionError):
             wrong()
-    cuts.end()
+    cuts.end_epoch()
     with pytest.raises(AssertionError, match="no cut comes after the end"):
         cuts.add(mark(6))
     assert [cut.end["cut"] for cut in attempt(tmp_path).taken] == [5]

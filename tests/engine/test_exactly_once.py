@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lab.cli.main import FAILED, main
 from lab.engine.checkpoint.cuts import Cut, TakenOver
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop import kafkaoutlet
@@ -239,8 +239,8 @@ def test_where_it_cannot_be_kept_it_is_refused_with_the_way_out(tmp_path, capsys
         Settings(parallelism=2, exactly_once=True)
     topics = KafkaLogs("localhost:1")
     with pytest.raises(ValueError, match="s3a://bucket/x: there Spark's sink delivers, at least once"):
-        check_transactions(topics, Durable("s3a://bucket/x"))
+        check_transactions(topics, CheckpointFolder("s3a://bucket/x"))
     with pytest.raises(ValueError, match="stops when it has read all: there Spark's sink delivers"):
-        check_transactions(topics, Durable(tmp_path), once=True)
+        check_transactions(topics, CheckpointFolder(tmp_path), once=True)
     assert main(["run", "--logs", str(tmp_path / "logs"), "--exactly-once"]) == FAILED
     assert "they get each alert once without it, so leave it out" in capsys.readouterr().err

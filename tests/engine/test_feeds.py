@@ -11,10 +11,10 @@ from tests.waiting import PATIENCE_S
 
 def test_an_empty_log_does_not_set_the_clock(tmp_path):
     feed = FileFeed(tmp_path, clock=lambda: 1_000)
-    feed.look()
+    feed.sync_clock()
     assert feed.clock() == 1_000
     FileLog(tmp_path).append(["{}"])
-    feed.look()
+    feed.sync_clock()
     assert feed.clock() > 1_000
 
 
@@ -54,10 +54,10 @@ def test_a_log_s_time_never_goes_back_when_the_clock_does(tmp_path):
     now = [1_000]
     feed = FileFeed(tmp_path, clock=lambda: now[0])
     feed.log.append(["{}"], log_time_ms=5_000)
-    feed.look()
+    feed.sync_clock()
     assert feed.clock() == 5_001
     now[0] = 400  # stepped back, with nothing new
-    feed.look()
+    feed.sync_clock()
     assert feed.clock() == 5_001
     now[0] = 9_000
     assert feed.clock() == 13_601, "it goes on from where it was"
@@ -71,9 +71,9 @@ def test_a_cut_is_after_the_first_whole_line_beyond_so_many_records_however_long
     lines = ["a" * 9, "b" * 14, "c" * 444, "d"]  # they end at 10, 25, 470, 472
     feed = FileFeed(tmp_path)
     feed.log.append(lines)
-    assert [feed.cut(0, 0, 472, records) for records in (0, 1, 2, 3, 47, 48)] == [25, 25, 25, 470, 472, 472]
-    assert feed.cut(0, 10, 472, 2) == 470
-    assert feed.cut(0, 0, 40, 3) == 40, "never beyond the end that it was told"
+    assert [feed.position_after(0, 0, 472, records) for records in (0, 1, 2, 3, 47, 48)] == [25, 25, 25, 470, 472, 472]
+    assert feed.position_after(0, 10, 472, 2) == 470
+    assert feed.position_after(0, 0, 40, 3) == 40, "never beyond the end that it was told"
     runs = list(feed.read({0: (0, 472)}, floor=0))
     assert b"".join(run.data for run in runs).split(b"\n")[:-1] == [line.encode() for line in lines]
     assert [run.start for run in runs] == [0, 470]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.records.feeds import LogLost
@@ -125,7 +125,7 @@ def test_a_backlog_is_taken_in_bounded_batches_that_do_not_change_the_alerts(kaf
 def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_read(kafka, tmp_path):
     logs = topics(kafka.address, "expired")
     append(logs, events(5))
-    planner = Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS)
+    planner = Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS)
     beginning = planner.initial()
     upto = TopicPartition(logs.log("events").topic, 0, 3)
     for future in logs.cluster.admin.delete_records([upto]).values():
@@ -134,19 +134,19 @@ def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_
     with pytest.raises(LogLost, match="events-expired/0: .* expired before the engine read them"):
         list(logs.feed("events").read({0: (1, 5)}, 0))
     with pytest.raises(LogLost, match="events/0: records from 0 up to 3 have expired"):
-        planner.latest(beginning, None)
+        planner.next_mark(beginning, None)
 
 
 def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expired(kafka, tmp_path):
     logs = topics(kafka.address, "again")
     append(logs, events(5))
     first, again = (
-        Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS) for _ in "ab"
+        Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS) for _ in "ab"
     )
     beginning = first.initial()
-    end = first.latest(beginning, None, first.target())
+    end = first.next_mark(beginning, None, first.current_ends())
     for written in (beginning, end):  # as Spark does, also if there is nothing
-        Durable(tmp_path / "offsets").write("0", f"v1\n{{}}\n{json.dumps(written)}".encode())
+        CheckpointFolder(tmp_path / "offsets").write("0", f"v1\n{{}}\n{json.dumps(written)}".encode())
         assert again.initial() == beginning
     upto = TopicPartition(logs.log("events").topic, 0, 3)
     for future in logs.cluster.admin.delete_records([upto]).values():
@@ -160,19 +160,21 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
 def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_path, monkeypatch):
     logs = topics(kafka.address, "away")
     append(logs, events(3))
-    planners = [Planner(logs.feed("events"), logs.feed("control"), Durable(tmp_path), SETTINGS) for _ in "ab"]
+    planners = [
+        Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS) for _ in "ab"
+    ]
     running, starting = planners
     beginning = running.initial()
-    mark = running.latest(beginning, None)
-    upto = running.target()
+    mark = running.next_mark(beginning, None)
+    upto = running.current_ends()
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 1.0)
     broker.status(kafka.folder).kill()
-    assert running.latest(mark, None) == mark
+    assert running.next_mark(mark, None) == mark
     for planner, until in ((starting, None), (running, upto)):
         with pytest.raises(NoBroker, match="no Kafka broker answers at"):
-            planner.latest(beginning, None, until)
+            planner.next_mark(beginning, None, until)
     kafka.restart()
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", PATIENCE_S)
     append(logs, events(3))
     while mark["events"] != {"0": 6}:
-        mark = running.latest(mark, None)
+        mark = running.next_mark(mark, None)

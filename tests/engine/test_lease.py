@@ -15,7 +15,7 @@ from threading import Barrier
 import pytest
 
 from lab.engine.checkpoint import lease
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Fenced, Lease, check_lease, lease_holder
 from lab.engine.checkpoint.lock import CheckpointInUse
 from lab.engine.checkpoint.settings import Settings
@@ -44,8 +44,8 @@ EVENT = b"%d,2013-01-01 00:00:00,25,12,CSH,50.01"
 
 
 @pytest.fixture
-def shared(tmp_path) -> Durable:
-    return Durable(f"file://{tmp_path}/checkpoint")
+def shared(tmp_path) -> CheckpointFolder:
+    return CheckpointFolder(f"file://{tmp_path}/checkpoint")
 
 
 def test_a_second_start_is_refused_while_the_lease_is_renewed_and_free_once_it_was_let_go(shared):
@@ -124,7 +124,7 @@ def test_tasks_that_a_fenced_engine_planned_before_it_was_paused_write_no_state_
             stages.job = replace(stages.job, lease=first.name)
             stages.batch([RULE, ("event", EVENT % 1)])
             stages.logs.log("events").append([EVENT % 2])
-            end = stages.planner.latest(stages.mark, None)
+            end = stages.planner.next_mark(stages.mark, None)
         files = (stages.job.folder / "state").names()
         with Lease(stages.job.folder), pytest.raises(Fenced):
             stages.run(stages.mark, end)
@@ -133,4 +133,4 @@ def test_tasks_that_a_fenced_engine_planned_before_it_was_paused_write_no_state_
 
 def test_a_place_that_the_engine_cannot_keep_its_state_in_is_refused():
     with pytest.raises(ValueError, match="checkpoint hdfs://h/c: expected a folder, file:///… .* s3a://"):
-        Durable("hdfs://h/c")
+        CheckpointFolder("hdfs://h/c")

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change, Ledger, load_ledger, save_ledger
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS
@@ -35,21 +35,21 @@ def test_a_rule_that_comes_back_joins_anew_and_the_others_stay():
 
 
 def test_it_comes_back_from_a_file_as_it_was(tmp_path):
-    folder, change = Durable(tmp_path), Change(17, 0, "control/0:1", RULE)
+    folder, change = CheckpointFolder(tmp_path), Change(17, 0, "control/0:1", RULE)
     name = save_ledger(folder, "", [change], after(RULE))
     found, changes = load_ledger(folder, name, LOGINS)
     assert (found.to_dict(), changes) == (after(RULE).to_dict(), [change])
 
 
 def test_other_changes_have_another_name_so_a_plan_that_was_given_up_does_no_harm(tmp_path):
-    folder = Durable(tmp_path)
+    folder = CheckpointFolder(tmp_path)
     names = [save_ledger(folder, "", [Change(17, 0, "control/0:1", of)], after(of)) for of in (RULE, OTHER)]
     assert len(set(names)) == 2
     assert save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE)) == names[0]
 
 
 def test_a_copy_goes_on_by_itself(tmp_path):
-    folder = Durable(tmp_path)
+    folder = CheckpointFolder(tmp_path)
     name = save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
     load_ledger(folder, name, LOGINS)[0].copy().apply(DELETE)
     assert len(load_ledger(folder, name, LOGINS)[0].plans) == 1
@@ -57,7 +57,7 @@ def test_a_copy_goes_on_by_itself(tmp_path):
 
 def test_old_files_go_but_not_those_of_the_last_two_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "KEPT", 2)
-    folder, names = Durable(tmp_path), [""]
+    folder, names = CheckpointFolder(tmp_path), [""]
     for number in range(9):
         names.append(save_ledger(folder, names[-1], [Change(number, 0, "", RULE)], after(RULE)))
         assert set(names[-2:]) - {""} <= set((folder / ledger.FOLDER).names())

@@ -8,8 +8,8 @@ from shutil import rmtree
 
 import pytest
 
-from lab.engine.checkpoint.cuts import Cuts, TakenOver
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.cuts import CutLog, TakenOver
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import FOLDER as RULES
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
@@ -44,7 +44,7 @@ class Engine:
         """The newest epoch that is not saved, or the next one."""
         events, control = map(self.logs.feed, READ)
         planner = Planner(events, control, self.job.folder, self.job.settings)
-        cuts = Cuts(self.job.folder, planner.beginning())
+        cuts = CutLog(self.job.folder, planner.earliest())
         return epoch(self.job, planner, cuts, self.logs.outlet("test").put)
 
     def log(self, entry: Entry) -> None:
@@ -125,11 +125,11 @@ def test_the_ledgers_that_a_long_epoch_needs_are_kept_until_the_next(engine, mon
         for minutes in range(1, 6):
             cut(running, engine, count_rule(">", 0, f"{minutes}m"))
         raise KeyboardInterrupt
-    assert len((Durable(engine.checkpoint) / RULES).names()) == 5
+    assert len((CheckpointFolder(engine.checkpoint) / RULES).names()) == 5
     with engine.epoch():
         pass
     with engine.epoch() as running:
         for minutes in range(6, 9):
             cut(running, engine, count_rule(">", 0, f"{minutes}m"))
     assert [ack["version"] for ack in engine.out("acks")] == list(range(1, 9))
-    assert len((Durable(engine.checkpoint) / RULES).names()) < 8
+    assert len((CheckpointFolder(engine.checkpoint) / RULES).names()) < 8

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.engine.checkpoint.cuts import Cuts, TakenOver
+from lab.engine.checkpoint.cuts import CutLog, TakenOver
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.epochs import epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.stages import compile_kernels
-from lab.engine.windows.statefiles import Overtaken
+from lab.engine.windows.statefiles import StaleEpoch
 from lab.logs.index import OtherBatch
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
@@ -40,7 +40,7 @@ def run_epochs(logs: FileLogs, checkpoint: Path, start: str, seed: int, most: in
     job = Job(Settings(LOGINS, key_groups=4), logs, str(checkpoint), start)
     events, control = map(logs.feed, READ)
     planner = Planner(events, control, job.folder, job.settings)
-    cuts = Cuts(job.folder, planner.beginning())
+    cuts = CutLog(job.folder, planner.earliest())
     for _ in count() if most is None else range(most):
         with epoch(job, planner, cuts, logs.outlet("engine").put) as running:
             for _ in range(rng.choice([1, 3, 10])):
@@ -53,7 +53,7 @@ def started(logs: FileLogs, checkpoint: Path, seed: int) -> int:
     if process := os.fork():
         return process
     try:
-        with suppress(TakenOver, Overtaken, OtherBatch):
+        with suppress(TakenOver, StaleEpoch, OtherBatch):
             run_epochs(logs, checkpoint, f"{os.getpid()}-{seed}", seed)
     finally:
         os._exit(0)

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from confluent_kafka import Producer
 
-from lab.apps.notes import Notes, producer_clock_note
+from lab.apps.notes import EngineMonitor, producer_clock_note
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import KafkaLogs
 from lab.engine.spark import pipeline
@@ -127,5 +127,5 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
     assert producer_clock_note(logs).startswith(
         "topic events-created: records have their producers' times (CreateTime)"
     )
-    with closing(Notes(logs, tmp_path)) as notes:
+    with closing(EngineMonitor(logs, tmp_path)) as notes:
         assert "ahead of this computer's clock" in next(notes.sentences())

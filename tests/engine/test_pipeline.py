@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lab.apps.replay import replay
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
 from lab.engine.checkpoint.record import Batches
@@ -131,15 +131,15 @@ def test_an_engine_lets_go_even_if_its_query_does_not_stop(tmp_path):
 
     memory = shared.private_folder("a-test-of-stop")
     with ExitStack() as held:
-        held.enter_context(Lease(Durable(tmp_path)))
+        held.enter_context(Lease(CheckpointFolder(tmp_path)))
         held.callback(shutil.rmtree, memory)
         engine = pipeline.Engine(SimpleNamespace(stop=fails), held.pop_all(), SimpleNamespace(loops=False))
     with pytest.raises(CheckpointInUse):
-        Lease(Durable(tmp_path))
+        Lease(CheckpointFolder(tmp_path))
     with pytest.raises(TimeoutError):
         engine.stop()
     assert not memory.exists()
-    Lease(Durable(tmp_path)).release()
+    Lease(CheckpointFolder(tmp_path)).release()
 
 
 def wait_for_records(logs: FileLogs, engine: pipeline.Engine, count: int) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs
@@ -106,7 +106,9 @@ def planned(checkpoint: Path, *cuts: int) -> list[int]:
         for n, cut in enumerate(cuts)
     ]
     for number, mark in enumerate(marks):
-        (Durable(checkpoint) / "offsets").write(str(number), f"v1\n{{}}\n{json.dumps(mark)}".encode())
+        (CheckpointFolder(checkpoint) / "offsets").write(
+            str(number), f"v1\n{{}}\n{json.dumps(mark)}".encode()
+        )
     return list(map(batch_fingerprint, marks))
 
 
@@ -126,11 +128,11 @@ def test_each_log_tells_whether_it_has_later_or_other_batches(tmp_path, log, num
     (other,) = planned(tmp_path / "other", cut)
     planned(checkpoint, 10, 20)
     logs.log(log).put("id", number, b"line\n", other)
-    check_not_put_back(logs, Durable(checkpoint), "another id")
+    check_not_put_back(logs, CheckpointFolder(checkpoint), "another id")
     if said is None:
-        return check_not_put_back(logs, Durable(checkpoint), "id")
+        return check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
     with pytest.raises(CheckpointPutBack, match=said):
-        check_not_put_back(logs, Durable(checkpoint), "id")
+        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
 
 
 @pytest.mark.parametrize("log", ["alerts", "stats"])
@@ -139,20 +141,20 @@ def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
     one, _ = planned(checkpoint, 10, 20)
     for each in ("alerts", "stats"):
         logs.log(each).put("id", 0, b"line\n", one)
-    check_not_put_back(logs, Durable(checkpoint), "id")
+    check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
     logs.log(log).put("id", 2, b"line\n", 99)
     with pytest.raises(CheckpointPutBack, match=f"{log} has its cut 2"):
-        check_not_put_back(logs, Durable(checkpoint), "id")
+        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
 
 
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     logs.log("stats").put("id", 0, b"line\n", 99)
     with pytest.raises(CheckpointPutBack, match="ends before its first cut"):
-        check_not_put_back(logs, Durable(checkpoint), "id")
+        check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
     planned(checkpoint, 10, 20, 30)
-    (Durable(checkpoint) / "offsets").remove("0")  # Spark keeps a hundred
-    check_not_put_back(logs, Durable(checkpoint), "id")
+    (CheckpointFolder(checkpoint) / "offsets").remove("0")  # Spark keeps a hundred
+    check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_a_topic_is_asked_since_the_last_plan_or_else_since_there_is_the_id(tmp_
     elif way == "planned":
         planned(checkpoint, 5_000_000)
     logs = SimpleNamespace(last_batches=lambda writer, since_ms: asked.append(since_ms) or [])
-    check_not_put_back(logs, Durable(checkpoint), writer)
+    check_not_put_back(logs, CheckpointFolder(checkpoint), writer)
     assert asked == [{"made": 940_000, "reprocessed": 1_940_000, "planned": 4_940_000}[way]]
 
 

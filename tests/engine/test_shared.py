@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows import shared
 from lab.engine.windows.windowstate import open_windows
@@ -75,7 +75,7 @@ def test_a_folder_whose_maker_was_killed_half_way_is_swept_when_it_is_old(parent
 
 def test_a_second_start_in_one_process_has_its_own_settings(parents):
     first, second = Settings(LOGINS, late_policy="drop"), Settings(PAYMENTS)
-    checkpoint = Durable(parents / "checkpoint")
+    checkpoint = CheckpointFolder(parents / "checkpoint")
     one = open_windows(first, checkpoint, shared.private_folder("first"), 0, 15)
     other = open_windows(second, checkpoint, shared.private_folder("second"), 0, 15)
     assert (one.windows.settings, other.windows.settings) == (first, second)

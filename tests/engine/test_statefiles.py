@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.windows import shared, statefiles, windowstate
 from lab.engine.windows.statefiles import (
     FileGone,
-    Overtaken,
+    StaleEpoch,
     StateFile,
     StateFiles,
     choose_files,
@@ -99,18 +99,18 @@ def rows_of(batch: int, key_groups: list[int], resets: Sequence[int] = ()) -> pa
 
 
 def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_path):
-    whole, half = StateFiles(Durable(tmp_path), 0, 3), StateFiles(Durable(tmp_path), 0, 1)
+    whole, half = StateFiles(CheckpointFolder(tmp_path), 0, 3), StateFiles(CheckpointFolder(tmp_path), 0, 1)
     whole.write(0, 0, 0, rows_of(0, [0, 1, 2, 3]))
     # after a rescale: of two key-groups, with what batch 0 stored of them
     half.write(1, 0, 1, rows_of(0, [0, 1]))
-    StateFiles(Durable(tmp_path), 2, 3).write(1, 1, 0, rows_of(1, []))
+    StateFiles(CheckpointFolder(tmp_path), 2, 3).write(1, 1, 0, rows_of(1, []))
     held = [whole.read(file)["keyGroup"].to_pylist() for file in whole.find(1)[0]]
     assert sorted(held) == [[], [0, 1], [2, 3]]
     assert half.read(StateFile(1, 0, 0, 1, serves=(1,)))["keyGroup"].to_pylist() == [1]
 
 
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
-    files = StateFiles(Durable(tmp_path), 0, 3)
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))
     assert files.newest(file) == [[0, 0, 1], [0, 2, 2]]
     assert file.events == 3 and files.sizes(file) == {0: file.bytes / 3, 2: file.bytes * 2 / 3}
@@ -118,7 +118,7 @@ def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
 
 
 def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_that_of_its_own(tmp_path):
-    files = StateFiles(Durable(tmp_path), 0, 3)
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     files.write(0, 0, 0, rows_of(0, [2, 0, 2]), 77)
     files.write(1, 1, 0, rows_of(1, []), 78)
     assert [file.newest for file in files.find(1)[0]] == [77, 78]
@@ -134,21 +134,21 @@ def test_a_file_tells_the_newest_event_of_the_log_and_one_of_an_older_engine_tha
 
 
 def test_the_files_of_a_batch_are_all_there_or_the_checkpoint_is_not_whole(tmp_path):
-    files = StateFiles(Durable(tmp_path), 0, 3)
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     assert files.find(-1) == ([], [])
-    StateFiles(Durable(tmp_path), 0, 2).write(0, 0, 0, rows_of(0, []))
+    StateFiles(CheckpointFolder(tmp_path), 0, 2).write(0, 0, 0, rows_of(0, []))
     with pytest.raises(FileGone, match="what epoch 0 left of key-groups 3 … 3 is gone"):
         files.find(0)
 
 
 def test_who_begins_a_batch_that_is_long_done_is_told_so(tmp_path):
-    files = StateFiles(Durable(tmp_path), 0, 3)
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     for batch in (0, 1):
         files.write(batch, batch, 0, rows_of(batch, []))
     files.write(2, 0, 1, rows_of(2, []))
     assert [file.last for file in files.find(1)[0]] == [0, 1]  # batch 2 runs again
     assert [file.last for file in files.find(0, begins=False)[0]] == [0]
-    with pytest.raises(Overtaken, match="epoch 1: .* has files of epoch 2 already"):
+    with pytest.raises(StaleEpoch, match="epoch 1: .* has files of epoch 2 already"):
         files.find(0)
 
 

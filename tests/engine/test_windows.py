@@ -207,7 +207,7 @@ def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has
         for entry in log[3:]:
             stages.batch([entry])
         stages.job = replace(stages.job, start=f"{stages.job.start}-before")
-        with pytest.raises(statefiles.Overtaken, match="epoch 1: .* files of epoch 4 already"):
+        with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* files of epoch 4 already"):
             stages.run(before, after)
 
 
@@ -256,7 +256,7 @@ def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alo
         stages.batch(COUNTED[3:])
         (note,) = shared.private_folder(stages.job.start).glob("*/lock")
         noted = note.read_text()
-        with pytest.raises(statefiles.Overtaken, match="epoch 1: .* epoch 2 already"):
+        with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* epoch 2 already"):
             stages.run(before, after)
         assert note.read_text() == noted
 

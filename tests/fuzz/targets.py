@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lab.apps.export import alerts_to_rows
 from lab.apps.infer import infer
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
@@ -302,7 +302,7 @@ def state_file() -> bytes:
     events = {name: np.arange(5) for name in ("time", "id", "seq", "keyGroup", "key:payeeId")}
     resets = {name: np.arange(2) for name in ("rule", "seq", "keyGroup", "key:payeeId")}
     with TemporaryDirectory(prefix="lab-fuzz-") as name:
-        files = StateFiles(Durable(name), 0, 4)
+        files = StateFiles(CheckpointFolder(name), 0, 4)
         written = files.write(0, 0, 0, stores_table([(1, events, resets)]))
         return Path(name, "state", written.name).read_bytes()
 
@@ -315,7 +315,7 @@ def state_files(inputs: Sequence[bytes]) -> None:
         path = folder / "000000000-000000000-00000-00004.arrow"
         for text in inputs:
             path.write_bytes(text)
-            files = StateFiles(Durable(name), 0, 4)
+            files = StateFiles(CheckpointFolder(name), 0, 4)
             try:
                 for file in files.find(0, begins=False)[0]:
                     files.read(file)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
@@ -32,7 +32,7 @@ def make(folder: Path) -> None:
     FileLogs(folder / "logs").create()
     FileLog(folder / "logs" / "events").append(["{}"])
     FileLog(folder / "elsewhere" / "alerts").append(["{}"])
-    (Durable(folder / "checkpoint") / "rules").write("1.json", b"{}")
+    (CheckpointFolder(folder / "checkpoint") / "rules").write("1.json", b"{}")
     with FolderLock(folder / "checkpoint"), JavaLog(folder / "spark.log"):
         pass
 

@@ -124,14 +124,14 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
     two[1].append(["one", "two"])
     two[1].flush()
     asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
-    asker, requests = two[0].cluster.asker, []
+    asker, requests = two[0].cluster.metadata_client, []
 
     class Counting:
         def offsets_for_times(self, wanted, timeout):
             requests.append(wanted)
             return asker.offsets_for_times(wanted, timeout)
 
-    monkeypatch.setattr(type(two[0].cluster), "asker", Counting())
+    monkeypatch.setattr(type(two[0].cluster), "metadata_client", Counting())
     assert partitions.topic_ends(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
     assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}

@@ -24,7 +24,7 @@ def told(rule: bytes, events, upto: int = 0, **settings) -> list[tuple]:
     assert reference.control(rule)["status"] == "accepted"
     for log_time, line in events:
         reference.event(line, log_time=log_time)
-    reference.reach(upto)
+    reference.advance_to(upto)
     return [(alert.event_id, alert.log_time) for alert in reference.alerts]
 
 
@@ -38,7 +38,7 @@ def test_an_alert_for_each_event_after_which_none_that_counts_is_logged_in_time(
     reference = Reference(LOGINS)
     reference.control(ORDER)
     reference.event(event(1, 5), log_time=T0)
-    reference.reach(T0 + 9 * MINUTE)
+    reference.advance_to(T0 + 9 * MINUTE)
     [alert] = reference.alerts
     assert (alert.aggregate, alert.operator, alert.limit, alert.event_time, alert.key) == (
         0,
@@ -91,7 +91,7 @@ def test_a_change_of_the_rule_ends_its_waits_and_tells_what_was_due(change):
         reference.control(ORDER)
         reference.event(event(1, 5), log_time=T0)
         reference.control(change, at)
-        reference.reach(T0 + 9 * MINUTE)
+        reference.advance_to(T0 + 9 * MINUTE)
         assert [alert.event_id for alert in reference.alerts] == alerts
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lab.model.clock import Clock
+from lab.model.clock import LocalTimePart
 from lab.model.conditions import BadConditions
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.when import is_true, when_text
@@ -36,18 +36,21 @@ def local(time_ms: int, zone: str) -> datetime:
 @example(AUTUMN, "Europe/Berlin")
 def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
     at = local(time_ms, zone)
-    assert (Clock("hour", zone).at(time_ms), Clock("weekday", zone).at(time_ms)) == (at.hour, at.isoweekday())
+    assert (LocalTimePart("hour", zone).at(time_ms), LocalTimePart("weekday", zone).at(time_ms)) == (
+        at.hour,
+        at.isoweekday(),
+    )
 
 
 @pytest.mark.parametrize("time_ms", [-(10**13), 2 * 10**14, 253_402_300_799_999])
 def test_no_time_that_a_field_can_have_is_too_far(time_ms):
-    assert 0 <= Clock("hour", "Europe/Berlin").at(time_ms) <= 23
+    assert 0 <= LocalTimePart("hour", "Europe/Berlin").at(time_ms) <= 23
 
 
 def test_zones_are_those_of_the_package(monkeypatch):
     monkeypatch.setattr("zoneinfo.TZPATH", ())
     names = (resources.files("tzdata") / "zones").read_text().split()
-    assert len(names) > 500 and all(Clock("hour", name).at(0) in range(24) for name in names)
+    assert len(names) > 500 and all(LocalTimePart("hour", name).at(0) in range(24) for name in names)
 
 
 @pytest.mark.parametrize(

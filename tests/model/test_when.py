@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.clock import Clock
+from lab.model.clock import LocalTimePart
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.rules import BadRule, RuleBook, parse_message
 from lab.model.schema import LOGINS, Schema
-from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, Other, is_true, when_text
+from lab.model.when import RELATIONS, AllOf, AnyOf, Comparison, OtherField, is_true, when_text
 from lab.model.whenreader import MAX_BRACKETS, MAX_COMPARISONS, MAX_VALUES, parse_when
 from tests.strategies import WHENS
 
@@ -75,13 +75,19 @@ def conditions():
         *of_some,
         st.builds(Comparison, st.sampled_from(["ip", "device"]), starts, texts()),
         st.builds(Comparison, st.sampled_from(LOGINS.names), nulls),
-        st.builds(lambda pair, by: Comparison(pair[0], by, Other(pair[1])), others, relation),
+        st.builds(lambda pair, by: Comparison(pair[0], by, OtherField(pair[1])), others, relation),
         st.builds(
             Comparison,
             st.just("eventTime"),
             relation,
             st.integers(1, 7),
-            st.sampled_from([Clock("hour"), Clock("weekday", "-03:30"), Clock("hour", "Europe/Berlin")]),
+            st.sampled_from(
+                [
+                    LocalTimePart("hour"),
+                    LocalTimePart("weekday", "-03:30"),
+                    LocalTimePart("hour", "Europe/Berlin"),
+                ]
+            ),
         ),
         st.sampled_from(["ip in 10.0.0.0/8", "ip not in (10.0.0.0/8, 192.168.0.0/16, ::/0)"]).map(
             lambda text: parse_when(text, LOGINS)

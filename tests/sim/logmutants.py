@@ -51,7 +51,7 @@ def a_partition_that_appears_is_not_read():
 @mutant
 def a_new_segment_appears_behind_a_tail():
     """Who knows a segment does not look for the one that follows."""
-    look = Segments.look
+    look = Segments.snapshot
 
     def mutated(self):
         if not self._seen.size:
@@ -60,7 +60,7 @@ def a_new_segment_appears_behind_a_tail():
             self._seen = self._seen._replace(size=index.size, first=index[0], last=index[-1])
         return self._seen
 
-    with patch.object(Segments, "look", mutated):
+    with patch.object(Segments, "snapshot", mutated):
         yield
 
 
@@ -79,7 +79,7 @@ def a_writer_goes_on_where_it_left_the_log():
     with patch.object(
         Writer,
         "_mended",
-        lambda self: self._segments._seen if self._segments._seen.size else self._segments.look(),
+        lambda self: self._segments._seen if self._segments._seen.size else self._segments.snapshot(),
     ):
         yield
 
@@ -89,7 +89,7 @@ def lines_count_before_their_row_is_written():
     end = FileLog.end
 
     def mutated(self, before_ms=None):
-        base = self._segments.look().bases[-1]
+        base = self._segments.snapshot().bases[-1]
         path = Path(self._segments.file(base, "jsonl"))
         held = base + path.stat().st_size if path.exists() else base
         return end(self, before_ms) if before_ms is not None else max(held, end(self))

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.cuts import Cut, Cuts
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.cuts import Cut, CutLog
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop import epochs as loop
 from lab.engine.loop.epochs import Epoch
 from lab.engine.windows.windowstate import WindowState
@@ -17,7 +17,7 @@ def a_cut_is_used_before_it_is_durable():
     def step(self):
         if (
             self.cuts.ended
-            or (end := self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records))
+            or (end := self.planner.next_mark(self.cuts.mark, self.job.settings.max_batch_records))
             == self.cuts.mark
         ):
             return False
@@ -31,7 +31,7 @@ def a_cut_is_used_before_it_is_durable():
 
 @mutant
 def an_epoch_that_runs_again_takes_other_cuts():
-    take_over = Cuts._take_over
+    take_over = CutLog._take_over
 
     def mutated(self, before):
         taken = take_over(self, before)
@@ -40,19 +40,19 @@ def an_epoch_that_runs_again_takes_other_cuts():
             self.mark, self.taken = self.begin, []
         return taken
 
-    with patch.object(Cuts, "_take_over", mutated):
+    with patch.object(CutLog, "_take_over", mutated):
         yield
 
 
 @mutant
 def a_twin_adds_cuts_and_delivers():
-    append = Durable.append
+    append = CheckpointFolder.append
 
     def mutated(self, name, size, whole, data, ending=b""):
         now = len(self.read(name) or b"")
         return append(self, name, now, whole + now - size, data)
 
-    with patch.object(Durable, "append", mutated), patch.object(Cuts, "check", lambda self: None):
+    with patch.object(CheckpointFolder, "append", mutated), patch.object(CutLog, "check", lambda self: None):
         yield
 
 
@@ -79,7 +79,7 @@ def what_failed_half_way_through_an_epoch_is_saved():
 @mutant
 def cuts_come_after_the_end_of_an_epoch():
     """Its state file may be there already."""
-    follow_end, saved = Cuts._follow_end, Cuts.saved
+    follow_end, saved = CutLog._take_end, CutLog.mark_saved
 
     def late(self):
         if not self.ended:
@@ -87,14 +87,14 @@ def cuts_come_after_the_end_of_an_epoch():
             follow_end(self)
         saved(self)
 
-    with patch.object(Cuts, "end", lambda self: None), patch.object(Cuts, "saved", late):
+    with patch.object(CutLog, "end_epoch", lambda self: None), patch.object(CutLog, "mark_saved", late):
         yield
 
 
 @mutant
 def an_epoch_counts_as_saved_at_its_end():
     """A worker that dies then leaves no state file."""
-    end = Cuts.end
+    end = CutLog.end_epoch
 
     def both(self):
         end(self)
@@ -102,8 +102,8 @@ def an_epoch_counts_as_saved_at_its_end():
             self._add({"saved": True})
 
     with (
-        patch.object(Cuts, "end", both),
-        patch.object(Cuts, "saved", lambda self: setattr(self, "is_saved", True)),
+        patch.object(CutLog, "end_epoch", both),
+        patch.object(CutLog, "mark_saved", lambda self: setattr(self, "is_saved", True)),
     ):
         yield
 
@@ -115,14 +115,14 @@ def the_next_epoch_is_begun_whoever_has_it():
         while not self._begin(mark, self._folder.read(cuts._name(epoch + 1)) or b""):
             pass
 
-    with patch.object(Cuts, "next", mutated):
+    with patch.object(CutLog, "begin_next_epoch", mutated):
         yield
 
 
 @mutant
 def a_task_goes_on_where_the_driver_chooses_the_cuts():
     """Its start, or an earlier one, may still have a task that was taken for dead."""
-    with patch.object(Cuts, "close", Cuts.next):
+    with patch.object(CutLog, "close", CutLog.begin_next_epoch):
         yield
 
 
@@ -134,20 +134,20 @@ def an_attempt_of_an_earlier_start_is_let_in():
 
 @mutant
 def what_the_driver_did_meanwhile_is_forgotten():
-    take_over = Cuts._take_over
+    take_over = CutLog._take_over
 
     def mutated(self, before):
         return take_over(self, None if self._folder.names() else before)
 
-    with patch.object(Cuts, "_take_over", mutated):
+    with patch.object(CutLog, "_take_over", mutated):
         yield
 
 
 @mutant
 def a_torn_record_stays_before_the_next():
-    append = Cuts._append
+    append = CutLog._append
     with patch.object(
-        Cuts, "_append", lambda self, found, _, *records: append(self, found, len(found), *records)
+        CutLog, "_append", lambda self, found, _, *records: append(self, found, len(found), *records)
     ):
         yield
 
@@ -161,6 +161,6 @@ def a_log_refuses_a_cut_before_its_last():
 @mutant
 def an_attempt_that_stood_still_makes_a_removed_file_anew():
     with patch.object(
-        Cuts, "_tidy", lambda self: [self._folder.remove(name) for name in self._folder.names()[:-2]]
+        CutLog, "_tidy", lambda self: [self._folder.remove(name) for name in self._folder.names()[:-2]]
     ):
         yield

@@ -36,13 +36,13 @@ def mutant(function: Callable[[], Iterator[None]]) -> Mutant:
 @mutant
 def a_limit_cuts_events_but_not_control():
     """The rule logged at the fifth segment holds from the third on."""
-    less = Planner._less
+    less = Planner._within_limit
 
     def mutated(self, low, high, begun, there, limit):
         found, ends = less(self, low, high, begun, there, limit)
         return found, (ends[0], there[1])
 
-    with patch.object(Planner, "_less", mutated):
+    with patch.object(Planner, "_within_limit", mutated):
         yield
 
 
@@ -98,7 +98,7 @@ def changes_are_sorted_without_their_source():
 
 @mutant
 def a_run_up_to_an_end_cuts_at_the_clock():
-    after = Planner._after
+    after = Planner._log_time_after
 
     def mutated(self, log_time, there, begun):
         end = after(self, log_time, there, begun)
@@ -110,7 +110,7 @@ def a_run_up_to_an_end_cuts_at_the_clock():
         self._before = taken
         return log_time
 
-    with patch.object(Planner, "_after", mutated):
+    with patch.object(Planner, "_log_time_after", mutated):
         yield
 
 

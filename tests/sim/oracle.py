@@ -105,7 +105,7 @@ def reference_of(
             reference.event(each[5], each[6], each[0])
         log_times += [each[0]] * (len(reference.alerts) - len(log_times))
     if planned := shop.planned():
-        reference.reach(planned[-1][0]["cut"])
+        reference.advance_to(planned[-1][0]["cut"])
         log_times += [0] * (len(reference.alerts) - len(log_times))
     return reference, log_times
 

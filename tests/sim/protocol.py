@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.cuts import Cut, Cuts, is_closed, is_left
+from lab.engine.checkpoint.cuts import Cut, CutLog, is_closed, may_have_cuts_after
 from lab.engine.checkpoint.record import (
     Batches,
     batch_fingerprint,
@@ -154,9 +154,9 @@ class WatchedPlanner(Planner):
 
     driver: "Driver"
 
-    def latest(self, *given, **more) -> Mark:
-        self.driver.world.context.had = self.driver.had(self.target())
-        return super().latest(*given, **more)
+    def next_mark(self, *given, **more) -> Mark:
+        self.driver.world.context.had = self.driver.had(self.current_ends())
+        return super().next_mark(*given, **more)
 
 
 class Driver:
@@ -173,7 +173,7 @@ class Driver:
         logs: Any = shop.logs  # which do what those of the engine do
         self.job = Job(settings, logs, shop.checkpoint, self.start)
         self.planner = Planner(shop.logs.feed("events"), shop.logs.feed("control"), self.job.folder, settings)
-        self.upto = self.planner.target() if once else None
+        self.upto = self.planner.current_ends() if once else None
         self.workers = [[{} for _ in range(WORKERS)] for _ in range(HOSTS)]
         self.writer = read_record(shop.checkpoint)["id"]
         self.find()
@@ -217,13 +217,13 @@ class Driver:
                 raise Fenced
             before = planned_end(self.shop.checkpoint, batch - 1) if batch else {"batch": -1}
             after = -1 if runs_loop(before) else before["epoch"]
-            if self.loops or is_left(self.job.folder / cuts.FOLDER, after, self.start):
+            if self.loops or may_have_cuts_after(self.job.folder / cuts.FOLDER, after, self.start):
                 self._durably("offsets", batch, f"v1\n{{}}\n{json.dumps({'batch': batch})}")
                 return True
-            upto = self.upto or self.planner.target()
+            upto = self.upto or self.planner.current_ends()
             had = self.had(upto)
-            due = None if self.upto else self.planner.looks(self.mark)
-            end = self.planner.latest(self.mark, self.settings.max_batch_records, self.upto, due)
+            due = None if self.upto else self.planner.absence_check_due(self.mark)
+            end = self.planner.next_mark(self.mark, self.settings.max_batch_records, self.upto, due)
             if end == self.mark and batch:  # the first one Spark runs also of nothing
                 return False
             numbers = {"number": self.mark["number"] + 1, "epoch": self.mark["epoch"] + 1}
@@ -266,10 +266,10 @@ class Driver:
         events, control = (self.shop.logs.feed(name) for name in READ)
         planner = WatchedPlanner(events, control, job.folder, job.settings)
         planner.driver = self
-        before = planned_end(job.checkpoint, batch - 1) if batch else planner.beginning()
+        before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest()
         if not self.loops and is_closed(job.folder / cuts.FOLDER, self.start):
             return 0
-        running, taken = Cuts(job.folder, None if runs_loop(before) else before, self.start), 0
+        running, taken = CutLog(job.folder, None if runs_loop(before) else before, self.start), 0
         for steps in epochs:
             with epoch(job, planner, running, self._deliver) as one:
                 taken += sum(one.step() for _ in range(steps))

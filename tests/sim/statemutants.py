@@ -152,7 +152,7 @@ def a_file_is_named_by_its_last_batch_alone():
 
 @mutant
 def the_horizon_is_that_of_all_key_groups():
-    held = RouteStore._held
+    held = RouteStore._unexpired
 
     def mutated(self, event):
         before = self.newest.copy()
@@ -162,7 +162,7 @@ def the_horizon_is_that_of_all_key_groups():
         finally:
             self.newest[:] = before
 
-    with patch.object(RouteStore, "_held", mutated):
+    with patch.object(RouteStore, "_unexpired", mutated):
         yield
 
 

@@ -24,7 +24,7 @@ class SimFeed(Feed):
     def clock(self) -> int:
         return self.logs.clock + self.ahead
 
-    def look(self) -> None:
+    def sync_clock(self) -> None:
         newest = max((record.log_time for source in self._sources for record in source), default=0)
         self.ahead = max(self.ahead, newest + 1 - self.logs.clock)
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.windows import arrays, shared, statefiles, windowstate
 from lab.engine.windows.store import RouteStore
 from lab.model import rules
@@ -214,18 +214,18 @@ def _private_folder(start: str) -> Path:
     return SimPath(name)
 
 
-def _read(folder: Durable, name: str) -> bytes | None:
+def _read(folder: CheckpointFolder, name: str) -> bytes | None:
     return World.current.disk.get(folder.where, {}).get(name)
 
 
-def _write(folder: Durable, name: str, data) -> None:
+def _write(folder: CheckpointFolder, name: str, data) -> None:
     world = World.current
     world.step("before a file")
     world.disk.setdefault(folder.where, {})[name] = bytes(data)
     world.step("after a file")
 
 
-def _remove(folder: Durable, name: str) -> None:
+def _remove(folder: CheckpointFolder, name: str) -> None:
     world = World.current
     world.step("before a removal")
     removed = world.disk.get(folder.where, {}).pop(name, None)
@@ -233,7 +233,9 @@ def _remove(folder: Durable, name: str) -> None:
         world.disk.setdefault(f"{folder.where} removed", {}).setdefault(name, removed)
 
 
-def _append(folder: Durable, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
+def _append(
+    folder: CheckpointFolder, name: str, size: int, whole: int, data: bytes, ending: bytes = b""
+) -> bool:
     world = World.current
     world.step("before an append")
     files = world.disk.setdefault(folder.where, {})
@@ -250,12 +252,12 @@ def _append(folder: Durable, name: str, size: int, whole: int, data: bytes, endi
     return True
 
 
-def _is_as(folder: Durable, name: str, size: int, ending: bytes) -> bool:
+def _is_as(folder: CheckpointFolder, name: str, size: int, ending: bytes) -> bool:
     data = World.current.disk.get(folder.where, {}).get(name, b"")
     return len(data) == size and data.endswith(ending)
 
 
-def _names(folder: Durable) -> list[str]:
+def _names(folder: CheckpointFolder) -> list[str]:
     return sorted(World.current.disk.get(folder.where, ()))
 
 
@@ -279,12 +281,12 @@ def installed() -> Iterator[None]:
 
     with ExitStack() as stack:
         for place, name, by in (
-            (Durable, "read", _read),
-            (Durable, "write", _write),
-            (Durable, "remove", _remove),
-            (Durable, "names", _names),
-            (Durable, "append", _append),
-            (Durable, "is_as", _is_as),
+            (CheckpointFolder, "read", _read),
+            (CheckpointFolder, "write", _write),
+            (CheckpointFolder, "remove", _remove),
+            (CheckpointFolder, "names", _names),
+            (CheckpointFolder, "append", _append),
+            (CheckpointFolder, "has_size_and_ending", _is_as),
             (shared, "create", _create),
             (shared, "attach", lambda path: World.current.memory[str(path)]),
             (shared, "forget", lambda path: path.unlink()),

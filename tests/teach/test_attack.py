@@ -12,8 +12,8 @@ from lab.teach.attack.routemistakes import ROUTE
 from lab.teach.attack.search import find_counterexample
 from lab.teach.attack.timeline import (
     LATE,
+    BatchEnd,
     Crash,
-    Cut,
     Event,
     History,
     Width,
@@ -151,7 +151,7 @@ def test_a_crash_gives_memory_back_as_it_was_at_the_cut():
         return right_window(memory, event, width, late)
 
     a, b = Event(1, 0, 1), Event(2, 5, 1)
-    game, history = WindowGame(), History(10, (a, Cut(), b, Crash()))
+    game, history = WindowGame(), History(10, (a, BatchEnd(), b, Crash()))
     assert game.difference(history, game.run(watching, history)) is None
     assert seen == [(1, []), (2, [a]), (2, [a])]
 
@@ -166,9 +166,9 @@ def test_what_is_forgotten_before_the_rule_widens_may_be_known_or_not():
 def test_histories_have_all_kinds_of_trouble():
     many = [random_history(seed, 8) for seed in range(100)]
     entries = [entry for history in many for entry in history.entries]
-    assert {type(entry) for entry in entries} == {Event, Cut, Crash, Width}
+    assert {type(entry) for entry in entries} == {Event, BatchEnd, Crash, Width}
     assert any(len(history.names) < len(history.events) for history in many)  # duplicates
-    assert any(not history.fair for history in many) is False, "too late to be judged"
+    assert any(not history.has_no_late_events for history in many) is False, "too late to be judged"
     late = [
         e
         for h in many

@@ -3,7 +3,7 @@
 import time
 
 from lab.teach import clock
-from lab.teach.clock import Clock
+from lab.teach.clock import CellTimer
 
 
 class Shown:
@@ -24,7 +24,7 @@ def test_a_long_cell_tells_that_it_runs_and_in_the_end_what_it_took(monkeypatch)
     monkeypatch.setattr(clock, "QUIET_S", 0.0)
     monkeypatch.setattr(clock, "EVERY_S", 60.0)
     shown = Shown()
-    cell = Clock(shown)
+    cell = CellTimer(shown)
     cell.before()
     while not shown.texts:
         time.sleep(0.01)
@@ -36,7 +36,7 @@ def test_a_long_cell_tells_that_it_runs_and_in_the_end_what_it_took(monkeypatch)
 def test_a_short_cell_says_nothing(monkeypatch):
     monkeypatch.setattr(clock, "QUIET_S", 60.0)
     shown = Shown()
-    cell = Clock(shown)
+    cell = CellTimer(shown)
     cell.before()
     cell.after()
     assert not shown.texts

@@ -6,14 +6,14 @@ from nbformat.v4 import new_code_cell
 
 from lab.teach import recorded
 from lab.teach.lessons import build_notebook, lesson_sources
-from lab.teach.recorded import begin, native
+from lab.teach.recorded import begin, native_only_cells
 
 
 @pytest.mark.parametrize("source", lesson_sources(), ids=lambda path: path.stem)
 def test_the_recording_is_that_of_the_lesson_as_it_is(source):
     """Otherwise: `make recorded`."""
     kept = [cell["source"] for cell in recorded._recorded().get(source.stem, ())]
-    assert kept == [cell.source for cell in native(build_notebook(source, solved=True).cells)]
+    assert kept == [cell.source for cell in native_only_cells(build_notebook(source, solved=True).cells)]
 
 
 def test_a_recording_names_no_folder_of_the_machine_on_which_it_was_made():
@@ -25,7 +25,7 @@ def test_cells_that_use_names_of_a_native_cell_are_native_until_the_names_are_bo
     codes = ["rate = spark()", "print(rate)", "double = 2 * rate", "rate = 5", "print(rate)", "double"]
     cells = [new_code_cell(code) for code in codes]
     cells[0].metadata["tags"] = ["native"]
-    assert [cell.source for cell in native(cells)] == [*codes[:3], "double"]
+    assert [cell.source for cell in native_only_cells(cells)] == [*codes[:3], "double"]
 
 
 def test_a_recorded_cell_is_shown_and_any_other_runs(monkeypatch):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
 FOLDER = "cuts"
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     end: Mark
 
 
-class Cuts:
+class CutLog:
     """The newest epoch, taken over by this attempt; where that is saved, the next one.
 
     `before`: the mark at which the first epoch begins, None if there was one. `lease`: the one under which the attempt runs.
@@ -54,14 +54,14 @@ class Cuts:
     >>> first.add({"cut": 6, "ledger": ""})
     Traceback (most recent call last):
     lab.engine.checkpoint.cuts.TakenOver: epoch 0 of ... has been taken over by another attempt at it
-    >>> second.end()
-    >>> second.saved()
-    >>> second.next()
+    >>> second.end_epoch()
+    >>> second.mark_saved()
+    >>> second.begin_next_epoch()
     >>> second.epoch, second.number
     (1, 1)
     """
 
-    def __init__(self, checkpoint: Durable, before: Mark | None, lease: str = ""):
+    def __init__(self, checkpoint: CheckpointFolder, before: Mark | None, lease: str = ""):
         self._folder, self._lease = checkpoint / FOLDER, lease
         while not self._take_over(before):
             pass
@@ -88,7 +88,7 @@ class Cuts:
                 before = _end(records, epoch, f"{self._folder}/{name}")
                 break
             else:
-                return self._go_on(epoch, records, data, whole)
+                return self._load_epoch(epoch, records, data, whole)
         if before is None:
             raise ValueError(
                 f"{self._folder} has no cuts: the checkpoint is not whole, restore all of it or start with a new one"
@@ -98,17 +98,17 @@ class Cuts:
     def _begin(self, before: Mark, torn: bytes = b"", **closed: str) -> bool:
         """Begins the epoch after a mark, in place of a torn first record."""
         begin = {"begin": before, "number": before["number"] + 1} | closed
-        return self._go_on(before["epoch"] + 1, [begin], torn, 0)
+        return self._load_epoch(before["epoch"] + 1, [begin], torn, 0)
 
-    def _go_on(self, epoch: int, records: list[dict], data: bytes, whole: int) -> bool:
+    def _load_epoch(self, epoch: int, records: list[dict], data: bytes, whole: int) -> bool:
         self.epoch, self.number = epoch, records[0]["number"]
         self.begin = records[0]["begin"] | {"number": self.number - 1, "epoch": epoch - 1}
         self.mark, self.taken, self.ended, self.is_saved = self.begin, [], False, False
         for record in records[1:]:
             if "cut" in record:
-                self._follow(record["cut"])
+                self._take_cut(record["cut"])
             if "end" in record:
-                self._follow_end(record["end"])
+                self._take_end(record["end"])
         attempt = {"attempt": uuid4().hex, "lease": self._lease}
         return self._append(data, whole, *(() if whole else records), attempt)
 
@@ -121,7 +121,7 @@ class Cuts:
             if _epoch(name) < self.epoch - 1:
                 self._folder.remove(name)
 
-    def _follow(self, end: Mark) -> Cut:
+    def _take_cut(self, end: Mark) -> Cut:
         end = end | {"number": self.number, "epoch": self.epoch}
         cut = Cut(self.number, self.mark, end)
         self.taken.append(cut)
@@ -150,30 +150,30 @@ class Cuts:
         assert not self.ended, "no cut comes after the end of an epoch"
         assert end["cut"] >= self.mark["cut"], "a cut ends no earlier than it begins"
         self._add({"cut": end})
-        return self._follow(end)
+        return self._take_cut(end)
 
     def check(self) -> None:
         """Raises TakenOver if another attempt has taken the epoch over: what is delivered is left to that one."""
-        if not self._folder.is_as(_name(self.epoch), self._size, self._ending):
+        if not self._folder.has_size_and_ending(_name(self.epoch), self._size, self._ending):
             raise self._taken_over()
 
-    def end(self) -> None:
+    def end_epoch(self) -> None:
         """No cut comes after this; a second time does nothing."""
         if not self.ended:
             end = self.mark | {"stopped": now_ms()}
             self._add({"end": end, "number": self.number})
-            self._follow_end(end)
+            self._take_end(end)
 
-    def _follow_end(self, end: Mark) -> None:
+    def _take_end(self, end: Mark) -> None:
         self.mark, self.ended = end | {"number": self.number - 1, "epoch": self.epoch}, True
 
-    def saved(self) -> None:
+    def mark_saved(self) -> None:
         """The state file of the epoch is there: nobody carries out its cuts again."""
         assert self.ended, "an epoch is saved after its end"
         self._add({"saved": True})
         self.is_saved = True
 
-    def next(self) -> None:
+    def begin_next_epoch(self) -> None:
         """Begins the epoch after this one, which is saved. Raises TakenOver if somebody else has."""
         assert self.is_saved, "an epoch begins after the one before is saved"
         if not self._begin(self.mark):
@@ -186,7 +186,7 @@ class Cuts:
             raise self._taken_over()
 
 
-def mark_at_end_of(folder: Durable, epoch: int) -> Mark:
+def mark_at_end_of(folder: CheckpointFolder, epoch: int) -> Mark:
     """The mark at the end of an epoch. Raises ValueError if it is gone or has no end."""
     where = f"{folder}/{_name(epoch)}"
     data = folder.read(_name(epoch))
@@ -206,19 +206,19 @@ def _end(records: list[dict], epoch: int, where: str) -> Mark:
     return ends[-1]["end"] | {"number": ends[-1]["number"] - 1, "epoch": epoch}
 
 
-def is_left(folder: Durable, after: int, lease: str) -> bool:
+def may_have_cuts_after(folder: CheckpointFolder, after: int, lease: str) -> bool:
     """Whether tasks may have left cuts after an epoch, or still take some: none do once the start with the lease has closed them."""
     names = folder.names()
     return bool(names) and _epoch(names[-1]) > after and not is_closed(folder, lease)
 
 
-def is_closed(folder: Durable, lease: str) -> bool:
+def is_closed(folder: CheckpointFolder, lease: str) -> bool:
     """Whether the start with the lease has closed the newest epoch to tasks."""
     names = folder.names()[-1:]
     return any(record.get("closed") == lease for name in names for record in _read(folder, name)[:1])
 
 
-def last_lease(folder: Durable) -> str:
+def last_lease(folder: CheckpointFolder) -> str:
     """The lease of the last attempt at the newest epoch; "" if there is none."""
     for name in reversed(folder.names()[-2:]):
         if records := _read(folder, name):
@@ -226,7 +226,7 @@ def last_lease(folder: Durable) -> str:
     return ""
 
 
-def last_saved(folder: Durable) -> Mark | None:
+def last_saved(folder: CheckpointFolder) -> Mark | None:
     """The mark at the end of the newest epoch whose state file is there; None before the first."""
     for name in reversed(folder.names()[-2:]):
         records = _read(folder, name)
@@ -235,7 +235,7 @@ def last_saved(folder: Durable) -> Mark | None:
     return None
 
 
-def newest_cut_marks(folder: Durable) -> dict[int, Mark]:
+def newest_cut_marks(folder: CheckpointFolder) -> dict[int, Mark]:
     """The marks at the ends of the newest cuts, by number, and of the one before them."""
     found: dict[int, Mark] = {}
     for name in folder.names():
@@ -251,7 +251,7 @@ def newest_cut_marks(folder: Durable) -> dict[int, Mark]:
     return found
 
 
-def newest_mark(folder: Durable) -> Mark | None:
+def newest_mark(folder: CheckpointFolder) -> Mark | None:
     """The mark at the end of the newest cut, or at which an epoch without cuts begins; reads no more than it needs."""
     for name in reversed(folder.names()):
         for line in reversed((folder.read(name) or b"").split(b"\n")[:-1]):
@@ -261,7 +261,7 @@ def newest_mark(folder: Durable) -> Mark | None:
     return None
 
 
-def _read(folder: Durable, name: str) -> list[dict]:
+def _read(folder: CheckpointFolder, name: str) -> list[dict]:
     return _records(folder.read(name) or b"", f"{folder}/{name}")[0]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHARED, STORES = "file://", ("s3://", "s3a://")
 
 
-class Durable:
+class CheckpointFolder:
     """A checkpoint's folder, or one inside it, by path or by URI.
 
     `file:///mnt/checkpoint` is a folder that several machines share, `s3a://bucket/checkpoint` an object store. Raises
@@ -37,8 +37,8 @@ class Durable:
                 f"checkpoint {where}: expected a folder, file:///… for one that machines share, or s3a://BUCKET/…"
             )
 
-    def __truediv__(self, name: str) -> "Durable":
-        return Durable(f"{self.where.rstrip('/')}/{name}")
+    def __truediv__(self, name: str) -> "CheckpointFolder":
+        return CheckpointFolder(f"{self.where.rstrip('/')}/{name}")
 
     def __str__(self) -> str:
         return self.where
@@ -105,7 +105,7 @@ class Durable:
             file.write(data)
 
     def append(self, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
-        """Puts data behind the first `whole` bytes of a file if it `is_as` before; returns whether it was.
+        """Puts data behind the first `whole` bytes of a file if it `has_size_and_ending` before; returns whether it was.
 
         Only in a folder of this machine. A name that is not there has 0 bytes.
 
@@ -113,14 +113,14 @@ class Durable:
         >>> folder = Durable(tempfile.mkdtemp())
         >>> folder.append("cuts", 0, 0, b"one to"), folder.append("cuts", 0, 0, b"two"), folder.append("cuts", 6, 4, b"two")
         (True, False, True)
-        >>> folder.read("cuts"), folder.append("cuts", 7, 7, b"three", ending=b"one"), folder.is_as("cuts", 7, b"two")
+        >>> folder.read("cuts"), folder.append("cuts", 7, 7, b"three", ending=b"one"), folder.has_size_and_ending("cuts", 7, b"two")
         (b'one two', False, True)
         """
         make_folder(self.path)
         file = opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_as(file, size, ending):
+            if not _has_size_and_ending(file, size, ending):
                 return False
             os.ftruncate(file, whole)
             while data:
@@ -130,14 +130,14 @@ class Durable:
         finally:
             os.close(file)
 
-    def is_as(self, name: str, size: int, ending: bytes) -> bool:
+    def has_size_and_ending(self, name: str, size: int, ending: bytes) -> bool:
         """Whether a file of this machine has so many bytes, and these at its end; False if it is not there."""
         try:
             file = os.open(self.path / name, os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
-            return _is_as(file, size, ending)
+            return _has_size_and_ending(file, size, ending)
         finally:
             os.close(file)
 
@@ -158,7 +158,7 @@ class Durable:
             pass
 
 
-def _is_as(file: int, size: int, ending: bytes) -> bool:
+def _has_size_and_ending(file: int, size: int, ending: bytes) -> bool:
     return os.fstat(file).st_size == size and os.pread(file, len(ending), size - len(ending)) == ending
 
 

@@ -19,7 +19,7 @@ from typing import Self
 from uuid import uuid4
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lock import CheckpointInUse, FolderLock
 from lab.model.times import now_ms
 
@@ -31,18 +31,18 @@ class Fenced(RuntimeError):
     """Another engine has taken the checkpoint over; the text says who."""
 
 
-def lease_holder(checkpoint: Durable) -> str:
+def lease_holder(checkpoint: CheckpointFolder) -> str:
     """The name of the lease that counts; "" if there never was one."""
     return max((checkpoint / FOLDER).names(), default="")
 
 
-def check_lease(checkpoint: Durable, mine: str) -> None:
+def check_lease(checkpoint: CheckpointFolder, mine: str) -> None:
     """Raises Fenced unless the lease of that name still counts; "": who has none may go on."""
     if mine and (found := lease_holder(checkpoint)) != mine:
         raise Fenced(f"checkpoint {checkpoint} was taken over by {_who(_read(checkpoint, found))}")
 
 
-def age_s(checkpoint: Durable) -> float | None:
+def age_s(checkpoint: CheckpointFolder) -> float | None:
     """How long ago the lease that counts was renewed, infinite if it was given back; None if there never was one."""
     if not (name := lease_holder(checkpoint)):
         return None
@@ -63,7 +63,7 @@ class Lease:
     '000000001-'
     """
 
-    def __init__(self, checkpoint: Durable, work: str = "an engine"):
+    def __init__(self, checkpoint: CheckpointFolder, work: str = "an engine"):
         self._checkpoint, self._folder = checkpoint, checkpoint / FOLDER
         self._note = {"work": work, "pid": os.getpid(), "host": socket.gethostname()}
         self._lock = FolderLock(Path(checkpoint.where), work) if checkpoint.local else None
@@ -134,7 +134,7 @@ class Lease:
         self.release()
 
 
-def _read(checkpoint: Durable, name: str) -> dict:
+def _read(checkpoint: CheckpointFolder, name: str) -> dict:
     return json.loads((checkpoint / FOLDER).read(name) or b"{}")
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
@@ -25,7 +25,7 @@ KEPT = 100  # files; a batch reads those of its own two ends
 
 
 @dataclass(frozen=True)
-class Kept:
+class LedgerEntry:
     """What the ledger says of one route's store."""
 
     store: int
@@ -40,13 +40,13 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoutePlan:
     """A route as evaluation needs it."""
 
     route: Route
     rules: tuple[Rule, ...]
     needs: tuple[str, ...]  # by its rules as they are now
-    kept: Kept
+    kept: LedgerEntry
 
 
 @dataclass
@@ -65,12 +65,12 @@ class Ledger:
     """
 
     book: RuleBook
-    kept: dict[Route, Kept] = field(default_factory=dict)
+    kept: dict[Route, LedgerEntry] = field(default_factory=dict)
     next: int = 0  # the number of the next store, or the next joining
 
     def __post_init__(self) -> None:
         self._members = dict(self.book.rules)  # as `kept` knows them
-        self._plans: list[Plan] | None = None
+        self._plans: list[RoutePlan] | None = None
 
     @classmethod
     def of(cls, rules: Iterable[Rule], schema: Schema) -> "Ledger":
@@ -95,7 +95,7 @@ class Ledger:
         elif ack["controlType"] == "CLEAR_STATE_ALL":
             for plan in self.plans:
                 joined = plan.kept.joined
-                spoken = (name for rule in plan.rules for name in _spoke(rule, joined[rule.rule_id]))
+                spoken = (name for rule in plan.rules for name in _alerted_fields(rule, joined[rule.rule_id]))
                 emptied = replace(plan.kept, store=self._number(), fields=(*plan.needs, *spoken))
                 self.kept[plan.route] = emptied
             self._plans = None
@@ -123,23 +123,23 @@ class Ledger:
         self.kept[rule.route] = replace(kept, joined=joined, windows=dict(+windows))
 
     def _join(self, rule: Rule, joined: int) -> None:
-        kept = self.kept.get(rule.route) or Kept(self._number(), (), {}, {})
+        kept = self.kept.get(rule.route) or LedgerEntry(self._number(), (), {}, {})
         windows = Counter(kept.windows)
         windows[rule.widest_ms] += 1
-        fields = tuple(dict.fromkeys((*kept.fields, *rule.needs, *_spoke(rule, joined))))
+        fields = tuple(dict.fromkeys((*kept.fields, *rule.needs, *_alerted_fields(rule, joined))))
         members = kept.joined | {rule.rule_id: joined}
-        self.kept[rule.route] = Kept(kept.store, fields, members, dict(windows))
+        self.kept[rule.route] = LedgerEntry(kept.store, fields, members, dict(windows))
 
     def _number(self) -> int:
         self.next += 1
         return self.next - 1
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[RoutePlan]:
         """The routes of the rules in force, by lowest rule id."""
         if self._plans is None:
             self._plans = [
-                Plan(route, rules, tuple(sorted({name for rule in rules for name in rule.needs})), kept)
+                RoutePlan(route, rules, tuple(sorted({name for rule in rules for name in rule.needs})), kept)
                 for route, rules in self.book.routes().items()
                 for kept in [self.kept[route]]
             ]
@@ -163,13 +163,13 @@ class Ledger:
     def from_dict(cls, saved: dict, schema: Schema) -> "Ledger":
         book = RuleBook.from_json(json.dumps(saved["book"]), schema)
         kept = {
-            book.rules[int(rule_id)].route: Kept(store, tuple(fields), dict(joined), dict(windows))
+            book.rules[int(rule_id)].route: LedgerEntry(store, tuple(fields), dict(joined), dict(windows))
             for rule_id, (store, fields, joined, windows) in saved["kept"].items()
         }
         return cls(book, kept, saved["next"])
 
 
-def _spoke(rule: Rule, joined: int) -> list[str]:
+def _alerted_fields(rule: Rule, joined: int) -> list[str]:
     """What an event keeps of the alerts that a rule raised at it: nothing unless it says `atMost`."""
     return [alerted_marker(rule.rule_id, joined)] if rule.at_most else []
 
@@ -185,7 +185,7 @@ class Change:
 
 
 def save_ledger(
-    folder: Durable, before: str, changes: list[Change], ledger: Ledger, needed: str | None = None
+    folder: CheckpointFolder, before: str, changes: list[Change], ledger: Ledger, needed: str | None = None
 ) -> str:
     """Writes what holds after some changes, under a name that is the same only for the same content; returns the name.
 
@@ -211,14 +211,14 @@ def _number(name: str) -> int:
     return int(name.split("-")[0]) if name else -1
 
 
-def load_ledger(folder: Durable, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
+def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
     """The ledger under a name ("": before the first change) and the changes that led to it. Do not change it: `copy`."""
     return _load(folder.where, name, schema) if name else (Ledger(RuleBook(schema)), [])
 
 
 @lru_cache(maxsize=8)
 def _load(where: str, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
-    data = (Durable(where) / FOLDER).read(name)
+    data = (CheckpointFolder(where) / FOLDER).read(name)
     if data is None:
         raise ValueError(
             f"{where}/{FOLDER}/{name} is gone: the checkpoint is not whole, start with a new one"

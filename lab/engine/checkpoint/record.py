@@ -18,7 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from lab.engine.checkpoint import cuts
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.times import now_ms
 
 RECORD, VERSION = "lab.json", 6  # VERSION: of what the engine keeps in a checkpoint
@@ -32,7 +32,7 @@ BEFORE = {
 
 def read_record(checkpoint: Path | str) -> dict | None:
     """The record, None if there is none yet. Raises ValueError for one of another version or that is no record."""
-    text = Durable(checkpoint).read(RECORD)
+    text = CheckpointFolder(checkpoint).read(RECORD)
     if text is None:
         return None
     try:
@@ -58,7 +58,7 @@ def new_id() -> dict[str, str | int]:
 
 def write_record(checkpoint: Path | str, record: dict) -> None:
     """Replaces the record, at once or not at all."""
-    Durable(checkpoint).write(RECORD, json.dumps(record).encode())
+    CheckpointFolder(checkpoint).write(RECORD, json.dumps(record).encode())
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,16 @@ class Batches:
     @classmethod
     def read(cls, checkpoint: Path | str) -> "Batches":
         """As they are now."""
-        return cls(*(_last(Durable(checkpoint) / log) for log in ("offsets", "commits")))
+        return cls(*(_last(CheckpointFolder(checkpoint) / log) for log in ("offsets", "commits")))
 
 
-def _last(log: Durable) -> int | None:
+def _last(log: CheckpointFolder) -> int | None:
     return max((int(name) for name in log.names() if name.isdecimal()), default=None)
 
 
 def planned_end(checkpoint: Path | str, batch_id: int) -> dict:
     """The end of a planned micro-batch as Spark wrote it ahead: a mark, or, of one that runs the loop, no more than a number."""
-    text = (Durable(checkpoint) / "offsets").read(str(batch_id))
+    text = (CheckpointFolder(checkpoint) / "offsets").read(str(batch_id))
     if text is None:
         raise ValueError(f"{checkpoint}/offsets/{batch_id} is gone: Spark keeps the last hundred")
     version, _, *marks = text.decode().splitlines()
@@ -108,14 +108,14 @@ def runs_loop(end: Mapping) -> bool:
 
 def mark_at_end_of(checkpoint: Path | str, epoch: int) -> dict:
     """The mark at the end of an epoch, chosen by the driver or the loop. Raises ValueError if the checkpoint does not have it."""
-    folder = Durable(checkpoint)
+    folder = CheckpointFolder(checkpoint)
     for end in _planned_ends(folder):
         if not runs_loop(end) and end["epoch"] == epoch:
             return end
     return cuts.mark_at_end_of(folder / cuts.FOLDER, epoch)
 
 
-def _planned_ends(folder: Durable) -> Iterator[dict]:
+def _planned_ends(folder: CheckpointFolder) -> Iterator[dict]:
     """The ends of the planned micro-batches, newest first."""
     for batch_id in sorted(map(int, filter(str.isdecimal, (folder / "offsets").names())), reverse=True):
         yield planned_end(folder.where, batch_id)
@@ -124,7 +124,7 @@ def _planned_ends(folder: Durable) -> Iterator[dict]:
 def last_saved_mark(checkpoint: Path | str) -> dict | None:
     """The mark at the end of the last epoch whose state is saved, None before the first."""
     done = Batches.read(checkpoint).done
-    by_loop = cuts.last_saved(Durable(checkpoint) / cuts.FOLDER)
+    by_loop = cuts.last_saved(CheckpointFolder(checkpoint) / cuts.FOLDER)
     by_driver = None if done is None else planned_end(checkpoint, done)
     if by_driver is None or runs_loop(by_driver):
         return by_loop
@@ -136,7 +136,7 @@ def cut_mark(checkpoint: Path | str, number: int | None = None) -> dict | None:
 
     Cuts of the loop are in `cuts/`, those that the driver chose in `offsets/`; one line of numbers counts both.
     """
-    folder = Durable(checkpoint)
+    folder = CheckpointFolder(checkpoint)
     if number is None:
         newest = cuts.newest_mark(folder / cuts.FOLDER)
         found = {} if newest is None else {newest.get("number", -1): newest}

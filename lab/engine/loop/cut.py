@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.engine.checkpoint import lease, ledger
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Change
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.checkpoint.settings import Settings
@@ -50,7 +50,9 @@ class ReadingWork:
 class Planner:
     """Chooses cuts, and says what they consist of. Runs on the driver."""
 
-    def __init__(self, events: Feed, control: Feed, checkpoint: Durable, settings: Settings, held: str = ""):
+    def __init__(
+        self, events: Feed, control: Feed, checkpoint: CheckpointFolder, settings: Settings, held: str = ""
+    ):
         self.events, self.control, self.checkpoint, self.settings = events, control, checkpoint, settings
         self.held = held  # the lease, if there is one
         self._checked, self._looked = False, 0.0
@@ -62,26 +64,26 @@ class Planner:
             planned = planned_end(self.checkpoint.where, 0)
             if not runs_loop(planned):  # Spark runs a first batch also of nothing
                 return planned.get("begin", planned) | {"number": -1, "epoch": -1}
-        return self.beginning()
+        return self.earliest()
 
-    def beginning(self) -> Mark:
+    def earliest(self) -> Mark:
         """Before the first record that is there now."""
         beginning = _mark(0, 0, self.events.starts(), self.control.starts(), "")
         return beginning | {"number": -1, "epoch": -1}
 
-    def looks(self, start: Mark) -> int | None:
+    def absence_check_due(self, start: Mark) -> int | None:
         """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
         before, *_ = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
         rules = before.book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
-    def target(self) -> tuple[Positions, Positions]:
+    def current_ends(self) -> tuple[Positions, Positions]:
         """All that is there now: how far a run goes that ends when it has read it."""
         return self.events.ends_with(self.control)
 
     def clock(self) -> int:
-        """A log time: `target`, if it is asked afterwards, misses nothing that was logged before."""
+        """A log time: `current_ends`, if it is asked afterwards, misses nothing that was logged before."""
         return max(self.events.clock(), self.control.clock())
 
     def wait(self, start: Mark, timeout_s: float) -> bool:
@@ -89,7 +91,7 @@ class Planner:
         control = self.control.wait(mark_positions(start["control"]), 0)
         return control or self.events.wait(mark_positions(start["events"]), timeout_s)
 
-    def latest(
+    def next_mark(
         self,
         start: Mark,
         limit: int | None,
@@ -103,7 +105,7 @@ class Planner:
         """
         lease.check_lease(self.checkpoint, self.held)
         try:
-            end = self._latest(start, limit, upto, due)
+            end = self._next_mark(start, limit, upto, due)
         except ConnectionError:
             if upto or not self._checked:
                 raise
@@ -113,34 +115,34 @@ class Planner:
         end = end | {"number": start["number"] + 1, "epoch": start["epoch"] + 1}
         return end if start["at"] else end | {"begin": start}
 
-    def _latest(
+    def _next_mark(
         self, start: Mark, limit: int | None, upto: tuple[Positions, Positions] | None, due: int | None
     ) -> Mark:
         begun = mark_positions(start["events"]), mark_positions(start["control"])
         now = self.clock()
-        there = upto or self.target()
+        there = upto or self.current_ends()
         if not self._checked:
             self._check(begun, there)
         if any(of.keys() - at.keys() for at, of in zip(begun, there)):
-            return _mark(start["cut"], now_ms(), *self._entered(begun, there), start["ledger"])
+            return _mark(start["cut"], now_ms(), *self._with_new_sources(begun, there), start["ledger"])
         is_due = due is not None and now > due
         if _all_taken(begun, there) and not is_due:
             return start
         cut = max(start["cut"] + 1, now)
         if upto:
-            cut = self._after(cut, there, begun)
+            cut = self._log_time_after(cut, there, begun)
         ends = self._before(cut, there, begun)
-        if _waiting(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
-            self.events.look()  # is what is there stamped later than the clock says it is?
-            self.control.look()
+        if _any_source_skipped(begun, ends, there) and time.monotonic() > self._looked + LOOK_S:
+            self.events.sync_clock()  # is what is there stamped later than the clock says it is?
+            self.control.sync_clock()
             self._looked = time.monotonic()
         if _all_taken(begun, ends) and not is_due:
             return start
         if limit is not None and self._size(begun, ends) > limit:
-            cut, ends = self._less(start["cut"], cut, begun, ends, limit)
+            cut, ends = self._within_limit(start["cut"], cut, begun, ends, limit)
         return self._mark(start, cut, begun, ends)
 
-    def _entered(self, begun: Ends, there: Ends) -> Ends:
+    def _with_new_sources(self, begun: Ends, there: Ends) -> Ends:
         """`begun`, and the sources that are new, at their beginnings: the cut after this one takes of them."""
         events, control = (
             {**{number: start for number, start in feed.starts().items() if number in of}, **at}
@@ -159,7 +161,7 @@ class Planner:
         )
         return events, control
 
-    def _after(self, log_time: int, there: Ends, begun: Ends) -> int:
+    def _log_time_after(self, log_time: int, there: Ends, begun: Ends) -> int:
         """A log time, not before the given one, that all that is there was logged before: the clock may be behind."""
         step = 1
         while not _all_taken(self._before(log_time, there, begun), there):
@@ -169,7 +171,7 @@ class Planner:
     def _size(self, begun: Ends, ends: Ends) -> int:
         return sum(self.events.size(number, begun[0].get(number, 0), end) for number, end in ends[0].items())
 
-    def _less(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
+    def _within_limit(self, low: int, high: int, begun: Ends, there: Ends, limit: int) -> tuple[int, Ends]:
         """The latest log time before which at most `limit` records are to take, and the ends there."""
         before_low, before_high = begun, there
         while high - low > 1:
@@ -189,7 +191,9 @@ class Planner:
         part, left = {}, limit
         for number, end in sorted(ends.items()):
             start = begun.get(number, 0)
-            part[number] = self.events.cut(number, start, end, left) if left > 0 and end > start else start
+            part[number] = (
+                self.events.position_after(number, start, end, left) if left > 0 and end > start else start
+            )
             left -= self.events.size(number, start, part[number])
         return part
 
@@ -246,7 +250,7 @@ class Planner:
         for number, first, last in ranges:
             while first < last:
                 divided = self.events.divisible and len(shares) < tasks
-                upto = self.events.cut(number, first, last, room) if divided else last
+                upto = self.events.position_after(number, first, last, room) if divided else last
                 shares[-1][number] = shares[-1].get(number, (first,))[0], upto
                 room -= self.events.size(number, first, upto)
                 first = upto
@@ -269,7 +273,7 @@ def _all_taken(begun: Ends, ends: Ends) -> bool:
     return all(end <= at.get(number, 0) for at, of in zip(begun, ends) for number, end in of.items())
 
 
-def _waiting(begun: Ends, ends: Ends, there: Ends) -> bool:
+def _any_source_skipped(begun: Ends, ends: Ends, there: Ends) -> bool:
     """Whether there is a source with records of which none is taken."""
     return any(
         ends[log][number] <= at.get(number, 0) < there[log][number]

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
 from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog, join_lines
@@ -69,11 +69,11 @@ class FileLogs:
     def reached(self, events: Positions) -> None:
         """Micro-batches up to here are done; a folder need not know."""
 
-    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+    def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
         """What a checkpoint with the id `writer` gives is appended once for each micro-batch, however often the batch runs."""
         return output.writeStream.foreachBatch(partial(self._write, checkpoint=checkpoint, writer=writer))
 
-    def _write(self, output: "DataFrame", batch_id: int, checkpoint: Durable, writer: str) -> None:
+    def _write(self, output: "DataFrame", batch_id: int, checkpoint: CheckpointFolder, writer: str) -> None:
         rows, end = output.toArrow(), planned_end(checkpoint.where, batch_id)
         if not runs_loop(end):
             self.write(rows, end["number"], writer, batch_fingerprint(end))
@@ -246,7 +246,7 @@ class KafkaLogs:
                 return mine
             asked *= 10
 
-    def sink(self, output: "DataFrame", checkpoint: Durable, writer: str) -> "DataStreamWriter":
+    def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
         """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
         properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
         return output.writeStream.format("kafka").options(**properties)
@@ -273,7 +273,7 @@ def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
         )
 
 
-def check_transactions(logs: FileLogs | KafkaLogs, checkpoint: Durable, once: bool = False) -> None:
+def check_transactions(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, once: bool = False) -> None:
     """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `once`: it stops when it has read all."""
     folders = isinstance(logs, FileLogs)
     if folders:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lab.engine.checkpoint import ledger
-from lab.engine.checkpoint.cuts import Cut, Cuts
+from lab.engine.checkpoint.cuts import Cut, CutLog
 from lab.engine.checkpoint.record import batch_fingerprint
 from lab.engine.loop.cut import Planner
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import answered, read_and_route, task_windows, with_stats
+from lab.engine.loop.task import evaluate_cut, read_and_route, task_windows, with_stats
 from lab.engine.windows.evaluate import TaskOutput, Windows
 from lab.engine.windows.windowstate import WindowState
 from lab.model.times import now_ms
@@ -32,7 +32,7 @@ class Epoch:
     """A running epoch, see `epoch`."""
 
     def __init__(
-        self, job: Job, planner: Planner, cuts: Cuts, state: WindowState, windows: Windows, deliver: Deliver
+        self, job: Job, planner: Planner, cuts: CutLog, state: WindowState, windows: Windows, deliver: Deliver
     ):
         self.job, self.planner, self.cuts = job, planner, cuts
         self._state, self._windows, self._deliver = state, windows, deliver
@@ -52,7 +52,9 @@ class Epoch:
         if self.cuts.ended:
             return False
         self._asked = time.monotonic()
-        end = self.planner.latest(self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due)
+        end = self.planner.next_mark(
+            self.cuts.mark, self.job.settings.max_batch_records, due=self._windows.due
+        )
         if end == self.cuts.mark:
             return False
         self.carry_out(self.cuts.add(end), frozenset())
@@ -72,21 +74,21 @@ class Epoch:
         envelopes, counted = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
             counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}
-        output, stats = answered(self.job, self._windows, work, envelopes, counted)
+        output, stats = evaluate_cut(self.job, self._windows, work, envelopes, counted)
         output = with_stats(output, stats, cut.number, self._state)
         self.cuts.check()
         self._deliver(cut, output, again)
 
 
 @contextmanager
-def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[Epoch]:
+def epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterator[Epoch]:
     """An attempt at an epoch of an engine with one task: first what earlier attempts cut, then as many steps as are asked for.
 
     At the end it is saved, unless an error is raised; with the same `cuts`, the next call runs the next epoch. Another attempt
     that begins meanwhile takes it over, and this one raises TakenOver at its next step.
     """
     if cuts.is_saved:
-        cuts.next()
+        cuts.begin_next_epoch()
     planner.needed = cuts.begin["ledger"]
     rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
     state = task_windows(job, 0)
@@ -94,5 +96,5 @@ def epoch(job: Job, planner: Planner, cuts: Cuts, deliver: Deliver) -> Iterator[
         running = Epoch(job, planner, cuts, state, windows, deliver)
         running.repeat()
         yield running
-        cuts.end()
-    cuts.saved()
+        cuts.end_epoch()
+    cuts.mark_saved()

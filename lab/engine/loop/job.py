@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 
@@ -29,5 +29,5 @@ class Job:
         return self.settings.parallelism == 1 and not self.once and self.folder.local
 
     @property
-    def folder(self) -> Durable:
-        return Durable(self.checkpoint)
+    def folder(self) -> CheckpointFolder:
+        return CheckpointFolder(self.checkpoint)

@@ -10,7 +10,7 @@ function of that mark and of the batches before. So two histories of one checkpo
 differs; and a batch that runs again, after a crash, has the mark that was written ahead for it.
 """
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, cut_mark, read_record
 from lab.engine.loop.ends import CLOCKS_MS, FileLogs, KafkaLogs
 from lab.model.times import now_ms
@@ -20,7 +20,7 @@ class CheckpointPutBack(ValueError):
     """Logs have cuts of a checkpoint that it has not planned; the text says what to do."""
 
 
-def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: Durable, writer: str) -> None:
+def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
     """Raises PutBack if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
@@ -35,7 +35,7 @@ def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: Durable, writer: 
             raise _put_back(checkpoint, f"{log} has another cut {last.number} of it")
 
 
-def _put_back(checkpoint: Durable, found: str) -> CheckpointPutBack:
+def _put_back(checkpoint: CheckpointFolder, found: str) -> CheckpointPutBack:
     return CheckpointPutBack(
         f"checkpoint {checkpoint} was put back: {found}. To go on from it: lab reprocess {checkpoint}, and start again. "
         "Then everything since comes again, alerts with the same alertId unless another version gave them; docs/operations.md, Upgrades"

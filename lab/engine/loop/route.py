@@ -23,14 +23,21 @@ from lab.engine.records.columns import (
     LOG_TIME,
     SOURCE,
     Columns,
-    heard_column,
+    arrival_column,
     in_log_order,
     take_rows,
 )
 from lab.engine.records.decode import MicroBatch
 from lab.engine.windows.evaluate import Envelope
 from lab.engine.windows.store import field_columns
-from lab.engine.windows.when import STATE, TAKES_BACK, RowSubset, when_columns, where_column, with_state
+from lab.engine.windows.when import (
+    STATE,
+    TAKES_BACK,
+    ConditionEvaluator,
+    when_columns,
+    where_column,
+    with_state,
+)
 from lab.model.aggregation import WHERE
 from lab.model.filters import FieldValues, Filter
 from lab.model.keygroups import digest, key_groups_of
@@ -75,11 +82,11 @@ def _between(
         if not len(rows):
             continue
         columns = routed_columns(events, rows, plan.route, plan.needs, settings.schema)
-        columns |= when_columns(plan.rules, events, rows, settings.schema) | told_columns(
+        columns |= when_columns(plan.rules, events, rows, settings.schema) | alert_columns(
             plan.rules, events, rows
         )
         if any(rule.absence for rule in plan.rules):
-            columns[HEARD] = heard_times(events, settings.schema)[rows]
+            columns[HEARD] = arrival_times(events, settings.schema)[rows]
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]
         columns["keyGroup"] = key_groups_of(key, len(rows), settings.key_groups).astype(np.int64)
@@ -88,15 +95,15 @@ def _between(
     counts.update(routed=len(unclaimed) - unrouted, unrouted=unrouted)
 
 
-def told_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
+def alert_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray) -> Columns:
     """The fields of events that the rules' alerts tell."""
     return {f"told:{name}": take_rows(events[name], rows) for rule in rules for name in rule.event_fields}
 
 
-def heard_times(events: Columns, schema: Schema) -> np.ndarray:
+def arrival_times(events: Columns, schema: Schema) -> np.ndarray:
     """When each event was heard of, as these events alone tell; `Windows` knows those before."""
     times = np.asarray(events[schema.time_field], np.int64)
-    return heard_column(events[LOG_TIME], np.maximum.accumulate(times))
+    return arrival_column(events[LOG_TIME], np.maximum.accumulate(times))
 
 
 def by_task(envelope: Envelope, settings: Settings) -> Iterator[tuple[int, Envelope]]:
@@ -128,7 +135,7 @@ class FilterMatches:
         for (name, values), *_ in (list(_stored(filter, schema)) for filter in of_values):
             wanted.setdefault(name, {}).update(dict.fromkeys(values))
         self._by_value = {name: _rows_by_value(events[name], list(values)) for name, values in wanted.items()}
-        self._given = RowSubset(events, None, schema)
+        self._given = ConditionEvaluator(events, None, schema)
 
     def rows(self, route: Route) -> np.ndarray:
         """Those that pass the route's filter or take an event back, and have a group, in order."""

@@ -73,8 +73,8 @@ class Stages:
 
     def step(self) -> bool:
         """Runs a micro-batch of what is new in the logs; False if nothing is."""
-        due = self.planner.looks(self.mark)
-        end = self.planner.latest(self.mark, self.settings.max_batch_records, due=due)
+        due = self.planner.absence_check_due(self.mark)
+        end = self.planner.next_mark(self.mark, self.settings.max_batch_records, due=due)
         if end == self.mark:
             return False
         for lines in self.run(self.mark, end):

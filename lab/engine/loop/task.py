@@ -13,7 +13,7 @@ from lab.engine.checkpoint import lease, ledger
 from lab.engine.loop.cut import ReadingWork
 from lab.engine.loop.job import Job
 from lab.engine.loop.route import by_task, route
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, heard_column, pack, unpack
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, arrival_column, pack, unpack
 from lab.engine.records.decode import decode
 from lab.engine.windows import shared
 from lab.engine.windows.batchstats import BatchStats
@@ -50,7 +50,7 @@ def task_windows(job: Job, task: int) -> WindowState:
     return open_windows(job.settings, job.folder, shared.private_folder(job.start), owned[0], owned[-1])
 
 
-def answered(
+def evaluate_cut(
     job: Job, windows: Windows, work: ReadingWork, envelopes: Iterable[Envelope], told: dict
 ) -> tuple[TaskOutput, BatchStats]:
     """What comes of a cut's events and control messages, and the counts."""
@@ -87,7 +87,7 @@ def evaluate_task_share(
     state = task_windows(job, task)
     rules = ledger.load_ledger(job.folder, work.before, job.settings.schema)[0]
     with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
-        output, stats = answered(job, windows, work, envelopes, told)
+        output, stats = evaluate_cut(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)
 
 
@@ -135,7 +135,7 @@ def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput
         if HEARD in part.columns:
             earlier = [times[part.after] for share, times in newest.items() if share < number]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))
-            part.columns[HEARD] = heard_column(part.columns[LOG_TIME], of_others)
+            part.columns[HEARD] = arrival_column(part.columns[LOG_TIME], of_others)
     work = ReadingWork(
         {}, {"to": head["reached"]}, head["before"], head["after"], 0, head["number"], head["epoch"]
     )

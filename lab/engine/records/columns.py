@@ -119,7 +119,7 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
-def heard_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
+def arrival_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
     """A column HEARD; `newest`: event times.
 
     >>> heard_column(np.array([5, 0]), 7).tolist()

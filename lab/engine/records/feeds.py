@@ -64,7 +64,7 @@ class Feed(Protocol):
     def starts(self) -> Positions:
         """Where each source begins."""
 
-    def look(self) -> None:
+    def sync_clock(self) -> None:
         """Sets the clock by what is in the log: called when there are records that it takes for future ones."""
 
     def ends(self) -> Positions:
@@ -85,7 +85,7 @@ class Feed(Protocol):
         """About how many records lie between two positions."""
         return end - start
 
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
+    def position_after(self, source: int, start: int, end: int, records: int) -> int:
         """The position about `records` records after `start`, at most `end`, where a record begins."""
         return min(end, start + max(records, 1))
 
@@ -186,7 +186,7 @@ class FileFeed(Feed):
     def starts(self) -> Positions:
         return {0: self.log.start()}
 
-    def look(self) -> None:
+    def sync_clock(self) -> None:
         start, end = self.log.start(), self.log.end()
         if start < end:
             _, times = self.log.spans(end - 1, end)
@@ -209,7 +209,7 @@ class FileFeed(Feed):
     def size(self, source: int, start: int, end: int) -> int:
         return -(-(end - start) // BYTES_A_RECORD)
 
-    def cut(self, source: int, start: int, end: int, records: int) -> int:
+    def position_after(self, source: int, start: int, end: int, records: int) -> int:
         at = start + max(records, 1) * BYTES_A_RECORD
         while at < end:
             some = self.log.data(at, min(at + AT_ONCE, end))
@@ -222,7 +222,7 @@ class FileFeed(Feed):
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[FileRecords]:
         for at, end in ranges.values():
             while at < end:
-                upto = self.cut(0, at, end, AT_ONCE // BYTES_A_RECORD)
+                upto = self.position_after(0, at, end, AT_ONCE // BYTES_A_RECORD)
                 data = self.log.data(at, upto)
                 yield FileRecords(self.log, at, data, self._log_times(at, upto, data, floor))
                 at = upto

@@ -56,10 +56,10 @@ class KafkaFeed(Feed):
     def clock(self) -> int:
         """The newest log time there is, and what has passed since it was seen: brokers' clocks are not this computer's."""
         if self._ahead is None:
-            self.look()
+            self.sync_clock()
         return now_ms() + cast(int, self._ahead) - GRACE_MS
 
-    def look(self) -> None:
+    def sync_clock(self) -> None:
         newest, now = self._partitions.newest(), now_ms()
         self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
 
@@ -108,7 +108,7 @@ class ConsumerGroupFollower:
 
     def __init__(self, cluster: Cluster, topic: str):
         self.topic, self._committed, self._at = topic, {}, 0.0
-        self._consumer = cluster.asker
+        self._consumer = cluster.metadata_client
 
     def reached(self, events: Positions) -> None:
         """Commits how far the engine has come, once a second."""

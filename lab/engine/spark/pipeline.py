@@ -22,7 +22,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import Batches
@@ -65,7 +65,7 @@ def start(
     RuntimeError if Spark has ended.
     """
     check_spark(spark)
-    folder, master = Durable(checkpoint), spark.sparkContext.master
+    folder, master = CheckpointFolder(checkpoint), spark.sparkContext.master
     check_reach(logs, master)
     if settings.exactly_once:
         check_transactions(logs, folder, once)

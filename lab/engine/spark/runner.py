@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint import lease
-from lab.engine.checkpoint.cuts import FOLDER, Cut, Cuts, is_closed
+from lab.engine.checkpoint.cuts import FOLDER, Cut, CutLog, is_closed
 from lab.engine.checkpoint.record import planned_end, runs_loop
 from lab.engine.loop.cut import Mark, Planner, mark_positions
 from lab.engine.loop.ends import READ, FileOutlet, KafkaLogs
@@ -43,7 +43,7 @@ def run_loop(job: Job, batch: int) -> None:
         return flag.exists() or time.monotonic() > ends
 
     planner = _planner(job)
-    cuts = Cuts(job.folder, _before(job, planner, batch), job.lease)
+    cuts = CutLog(job.folder, _before(job, planner, batch), job.lease)
 
     def check() -> None:
         lease.check_lease(job.folder, job.lease)
@@ -72,7 +72,7 @@ def _batch_s(job: Job) -> float:
 
 def _before(job: Job, planner: Planner, batch: int) -> Mark | None:
     """The mark at which a micro-batch begins, None if the one before ran the loop."""
-    before = planned_end(job.checkpoint, batch - 1) if batch else planner.beginning()
+    before = planned_end(job.checkpoint, batch - 1) if batch else planner.earliest()
     return None if runs_loop(before) else before
 
 
@@ -83,7 +83,7 @@ def finish_loop(job: Job, batch: int) -> None:
     if is_closed(job.folder / FOLDER, job.lease):
         return  # by another attempt
     planner, outlet = _planner(alone), job.logs.outlet(_writer(job))
-    cuts = Cuts(job.folder, _before(alone, planner, batch), job.lease)
+    cuts = CutLog(job.folder, _before(alone, planner, batch), job.lease)
     with epoch(alone, planner, cuts, outlet.put):
         outlet.flush()
     cuts.close()

@@ -74,17 +74,17 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.job.settings.max_batch_records)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._upto = self._planner.target()
+        self._upto = self._planner.current_ends()
 
     def latestOffset(self, start: Mark, limit: ReadLimit) -> Mark:
         begin, planned = self._mark(start), Batches.read(self.job.checkpoint).planned
         after = -1 if runs_loop(start) else begin["epoch"]
-        if cuts.is_left(self.job.folder / cuts.FOLDER, after, self.job.lease):
+        if cuts.may_have_cuts_after(self.job.folder / cuts.FOLDER, after, self.job.lease):
             return {"batch": 0 if planned is None else planned + 1}
         self.job.logs.reached(mark_positions(begin["events"]))  # batches up to `start` are done
         at_most = None if isinstance(limit, ReadAllAvailable) else self.job.settings.max_batch_records
-        due = None if self._upto else self._planner.looks(begin)
-        end = self._planner.latest(begin, at_most, self._upto, due)
+        due = None if self._upto else self._planner.absence_check_due(begin)
+        end = self._planner.next_mark(begin, at_most, self._upto, due)
         if end != begin:
             return end
         # Spark compares texts, and runs a first batch also of nothing
@@ -94,7 +94,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _mark(self, offset: dict) -> Mark:
         """The mark that the end of a micro-batch means."""
         if runs_loop(offset):
-            return last_saved_mark(self.job.checkpoint) or self._planner.beginning()
+            return last_saved_mark(self.job.checkpoint) or self._planner.earliest()
         planned = Batches.read(self.job.checkpoint).planned
         number = -1 if planned is None else planned  # older versions gave none
         return {"number": number, "epoch": number} | offset

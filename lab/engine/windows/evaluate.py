@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.engine.checkpoint.ledger import Change, Ledger, Plan
+from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import STAMP
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, heard_column, in_log_order
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
@@ -63,7 +63,7 @@ class Windows:
         """The file of a store's shared memory."""
         return self.folder / f"{number}-{STAMP[:8]}.windows"
 
-    def store(self, plan: Plan) -> RouteStore:
+    def store(self, plan: RoutePlan) -> RouteStore:
         """The store of a route, with what its shared memory holds."""
         path, fields = self.path(plan.kept.store), list(plan.kept.fields)
         key_groups = self.settings.key_groups
@@ -73,7 +73,7 @@ class Windows:
         """The file of what a rule awaits."""
         return self.path(f"{store}-{rule.rule_id}-{rule.version}")
 
-    def make_waits(self, plans: Iterable[Plan]) -> None:
+    def make_waits(self, plans: Iterable[RoutePlan]) -> None:
         """For the rules in force that say `absence`: what they await, as shared memory has it; what others did is gone."""
         before, self.waits = self.awaiting, {}
         for number, rule in absence_rules(plans):
@@ -130,7 +130,7 @@ class Windows:
                 for all_lines, new in zip(alerts, lines):
                     all_lines += new
         acks += self._change(dated[done:], never)
-        never += self._reach(self.reached, self.newest)
+        never += self._advance_to(self.reached, self.newest)
         stats.add_alerts(never)
         for all_lines, new in zip(alerts, _lines(never)):
             all_lines += new
@@ -149,16 +149,16 @@ class Windows:
         fates, fired = store.evaluate(columns, seq, policy)
         due = []
         if waits := self.waits.get(number):
-            columns[HEARD] = heard_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
+            columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
             due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
         lines = alert_lines(store, columns, fired, now_ms())
         for all_lines, more in zip(lines, withdrawn_lines(store, columns, fates, now_ms())):
             all_lines += more
         return stats.of_store(store, columns, fates, fired), lines, due
 
-    def _reach(self, live_ms: int, newest_ms: int) -> list[Alert]:
+    def _advance_to(self, live_ms: int, newest_ms: int) -> list[Alert]:
         """What is told once all that was logged before `live_ms` has been taken."""
-        return [alert for each in self.awaiting for alert in each.reach(live_ms, newest_ms)]
+        return [alert for each in self.awaiting for alert in each.advance_to(live_ms, newest_ms)]
 
     def _change(self, changes: Sequence[tuple[Change, int]], never: list[Alert]) -> list[dict]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
@@ -173,7 +173,7 @@ class Windows:
         forgotten: dict[int, int] = {}  # store -> the time from before which it forgets events, ms
         before = {plan.kept.store: plan.kept.joined for plan in self.ledger.plans}
         for change, newest in changes:
-            never += self._reach(change.log_time, newest)
+            never += self._advance_to(change.log_time, newest)
             ack = self.ledger.apply(change.message)
             self._end_waits(ack)
             acks.append(ack | {"place": change.place, "logTime": change.log_time})
@@ -184,7 +184,7 @@ class Windows:
                     forgotten[kept.store] = max(before_ms, forgotten.get(kept.store, before_ms))
                 if kept.store in widest:
                     widest[kept.store] = kept.widest_ms
-        self._follow(before, forgotten)
+        self._sync_stores(before, forgotten)
         return acks
 
     def _end_waits(self, ack: dict) -> None:
@@ -197,7 +197,7 @@ class Windows:
                 and each.rule == self.ledger.book.rules.get(each.rule.rule_id)
             ]
 
-    def _follow(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
+    def _sync_stores(self, before: dict[int, dict[int, int]], forgotten: dict[int, int]) -> None:
         """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
@@ -227,7 +227,7 @@ class Windows:
         return store is not None and newest >= store.newest[key_group] - store.widest_ms - self.late_ms
 
 
-def absence_rules(plans: Iterable[Plan]) -> list[tuple[int, Rule]]:
+def absence_rules(plans: Iterable[RoutePlan]) -> list[tuple[int, Rule]]:
     """The rules in force that say `absence`, with their stores."""
     rules = ((plan.kept.store, rule) for plan in plans for rule in plan.rules)
     return [(number, rule) for number, rule in rules if rule.absence and rule.state == "ACTIVE"]

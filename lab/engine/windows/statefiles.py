@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import WORTH_ROWS
 
@@ -51,7 +51,7 @@ class FileGone(ValueError):
         )
 
 
-class Overtaken(RuntimeError):
+class StaleEpoch(RuntimeError):
     """A task runs for an epoch that is long done, so the files that it would need may have been merged or removed."""
 
     def __init__(self, epoch: int, what: str, newest: int):
@@ -126,7 +126,7 @@ def choose_files(names: Iterable[str], upto: int, low: int, high: int) -> tuple[
     return serving[::-1], idle
 
 
-def behind_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
+def files_before_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, int]]:
     """Files, oldest first, and key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
 
     >>> old, new = (StateFile(n, n, 0, 1, serves=(0, 1)) for n in (1, 3))
@@ -168,7 +168,7 @@ def stores_table(
 class StateFiles:
     """The files of one checkpoint, as one task sees those of its key-groups `low` … `high`."""
 
-    def __init__(self, checkpoint: Durable, low: int, high: int):
+    def __init__(self, checkpoint: CheckpointFolder, low: int, high: int):
         self.folder, self.low, self.high = checkpoint / FOLDER, low, high
 
     def find(self, upto: int, begins: bool = True) -> tuple[list[StateFile], list[str]]:
@@ -180,13 +180,13 @@ class StateFiles:
         files, idle = choose_files(names, upto, self.low, self.high)
         newest = max((file.last for file in named_files(names)), default=-1)
         if begins and newest > upto + 1:  # which is begun after the commit of the one before
-            raise Overtaken(upto + 1, f"{self.folder} has files", newest)
+            raise StaleEpoch(upto + 1, f"{self.folder} has files", newest)
         there = {kg for file in files if file.last == upto for kg in file.serves}
         if upto >= 0 and (lost := set(range(self.low, self.high + 1)) - there):
             raise FileGone(f"{self.folder}: what epoch {upto} left of key-groups {min(lost)} … {max(lost)}")
         return [self._described(file) for file in files], idle
 
-    def hidden(self, file: StateFile) -> bool:
+    def overlaps_other_tasks(self, file: StateFile) -> bool:
         """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
         return any(
             other.last <= file.last
@@ -286,7 +286,7 @@ def _readable(where: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _meta(where: str, name: str) -> dict:
-    data = Durable(where).read(name)
+    data = CheckpointFolder(where).read(name)
     if data is None:
         raise FileGone(f"{where}/{name}")
     with _readable(f"{where}/{name}"):

@@ -68,7 +68,7 @@ class RouteStore(StoreArrays):
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 
-    def _held(self, event: np.ndarray) -> np.ndarray:
+    def _unexpired(self, event: np.ndarray) -> np.ndarray:
         """Which rows of Store.event are not older than the horizon of their key-group."""
         key_groups = self.arrays["group"][event[:, layout.GROUP], layout.KEY_GROUP]
         horizons = self.newest - self.widest_ms - self.late_ms
@@ -155,7 +155,7 @@ class RouteStore(StoreArrays):
         event = self.arrays["event"][: self.events]
         first, end = np.searchsorted(event[:, layout.SEQ], (first_seq, end_seq))
         event = event[first:end]
-        held = self._held(event)
+        held = self._unexpired(event)
         event = event if held.all() else event[held]
         group = self.arrays["group"][event[:, layout.GROUP]]
         key = group[:, layout.KEY :]
@@ -221,5 +221,5 @@ class RouteStore(StoreArrays):
         self.compact(before_ms=before_ms)
 
     def _mostly_expired(self) -> bool:
-        held = self._held(self.arrays["event"][: self.events])
+        held = self._unexpired(self.arrays["event"][: self.events])
         return 2 * np.count_nonzero(held) < self.events

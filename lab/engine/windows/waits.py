@@ -77,7 +77,7 @@ class Waits:
         column, bit = store.numbers.when[store.rules.index(self.rule)].tolist()
         if column != NOTHING:
             starts = columns[f"when:{column}"] & bit != 0
-        where, ends = self.rule.aggregations[0].kept_where, np.ones(count, bool)
+        where, ends = self.rule.aggregations[0].where_name, np.ones(count, bool)
         if where:
             found = columns.get(f"value:{where}")
             ends = np.zeros(count, bool)
@@ -110,7 +110,7 @@ class Waits:
         passed = np.empty(self.arrays.size[loop.ENTRIES] + new, np.int64)
         return passed[: loop.follow(self.arrays, rows, self.rule.window_ms, passed)]
 
-    def reach(self, live_ms: int, other_ms: int) -> list[Alert]:
+    def advance_to(self, live_ms: int, other_ms: int) -> list[Alert]:
         """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
         size = self.arrays.size
         if size[loop.HEAD] == size[loop.ENTRIES]:

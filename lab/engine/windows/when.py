@@ -17,7 +17,7 @@ from lab.engine.compiled.layout import COUNTS, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens
 from lab.engine.records.columns import Columns, take_rows
 from lab.model.aggregation import WHERE
-from lab.model.clock import Clock
+from lab.model.clock import LocalTimePart
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.takenback import taken_back
@@ -28,7 +28,7 @@ from lab.model.when import (
     AnyOf,
     Comparison,
     Network,
-    Other,
+    OtherField,
     When,
     are_networks,
     parse_address,
@@ -50,7 +50,7 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
     columns: Columns = {}
     whens = different_whens(rules)
     if whens:
-        given = RowSubset(events, rows, schema)
+        given = ConditionEvaluator(events, rows, schema)
         for number, when in enumerate(whens):
             name, bit = condition_bit(number)
             word = columns.setdefault(name, np.zeros(len(rows), np.int64))
@@ -63,13 +63,13 @@ def with_state(events: Columns, schema: Schema) -> Columns:
     condition = taken_back(schema)
     if condition is None:
         return events
-    true = RowSubset(events, None, schema).true_of(condition)
+    true = ConditionEvaluator(events, None, schema).true_of(condition)
     return events | {STATE: np.where(true, TAKES_BACK, COUNTS)}
 
 
 def where_column(name: str, events: Columns, rows: np.ndarray, schema: Schema) -> pa.Array:
     """What some rows of events keep of a `where`, by its name: 1 where it is true, else null."""
-    true = RowSubset(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
+    true = ConditionEvaluator(events, rows, schema).true_of(_parsed(name.removeprefix(WHERE), schema))
     return pa.array(np.ones(len(rows), np.int64), mask=~true)
 
 
@@ -78,7 +78,7 @@ def _parsed(words: str, schema: Schema) -> When:
     return parse_when(words, schema)
 
 
-class RowSubset:
+class ConditionEvaluator:
     """Some rows of events, all if None; each of their columns is looked up once."""
 
     def __init__(self, events: Columns, rows: np.ndarray | None, schema: Schema):
@@ -99,7 +99,7 @@ class RowSubset:
         numeric = self._schema.field(when.field).numeric
         true = self._numbers(when) if numeric else self._texts(when)
         true &= self._valid(when.field)
-        return true & self._valid(when.operand.name) if isinstance(when.operand, Other) else true
+        return true & self._valid(when.operand.name) if isinstance(when.operand, OtherField) else true
 
     def _column(self, name: str) -> np.ndarray | pa.Array:
         if name not in self._taken:
@@ -123,7 +123,7 @@ class RowSubset:
         if when.clock:
             values = when.clock.shown(values + _offsets(when.clock, values))
         match when.operand:
-            case Other(name):
+            case OtherField(name):
                 return RELATIONS[when.operator](
                     *_signs(values, scale, self._whole(name), self._schema.field(name).scale)
                 )
@@ -135,7 +135,7 @@ class RowSubset:
 
     def _texts(self, when: Comparison) -> np.ndarray:
         column, operand = self._column(when.field), cast(Any, when.operand)
-        if isinstance(operand, Other):
+        if isinstance(operand, OtherField):
             true = TEXT_RELATIONS[when.operator](column, self._column(operand.name))
         elif when.operator in TEXT_RELATIONS:
             true = TEXT_RELATIONS[when.operator](column, pa.scalar(operand, column.type))
@@ -149,7 +149,7 @@ class RowSubset:
         return ~true if when.operator.startswith("not ") else true.copy()
 
 
-def _offsets(clock: Clock, times: np.ndarray) -> np.ndarray | int:
+def _offsets(clock: LocalTimePart, times: np.ndarray) -> np.ndarray | int:
     """The difference to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
     if clock.fixed_ms is not None:
         return clock.fixed_ms

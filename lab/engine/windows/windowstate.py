@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.engine.checkpoint.durable import Durable
-from lab.engine.checkpoint.ledger import Ledger, Plan
+from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
@@ -27,10 +27,10 @@ from lab.engine.windows import shared
 from lab.engine.windows.evaluate import Windows, absence_rules
 from lab.engine.windows.statefiles import (
     FileGone,
-    Overtaken,
+    StaleEpoch,
     StateFile,
     StateFiles,
-    behind_gaps,
+    files_before_gaps,
     files_to_merge,
     first_seq,
     stores_table,
@@ -41,7 +41,7 @@ from lab.engine.windows.store import RouteStore
 class WindowState:
     """Keeps the windows of the key-groups `low` … `high`."""
 
-    def __init__(self, settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int):
+    def __init__(self, settings: Settings, checkpoint: CheckpointFolder, memory: Path, low: int, high: int):
         self.files = StateFiles(checkpoint, low, high)
         self.low, self.high = low, high
         self.windows = Windows(settings, memory / f"{low}-{high}")
@@ -56,7 +56,7 @@ class WindowState:
             noted = note.read()
             newest = json.loads(noted)["epoch"] if noted else -1
             if newest > number:
-                raise Overtaken(number, "memory holds the windows", newest)
+                raise StaleEpoch(number, "memory holds the windows", newest)
             note.write("")
             windows.ledger = ledger
             self._open(noted)
@@ -97,7 +97,7 @@ class WindowState:
         if not right:
             self._rebuild(plans)
 
-    def _rebuild(self, plans: dict[int, Plan]) -> None:
+    def _rebuild(self, plans: dict[int, RoutePlan]) -> None:
         """Fills empty stores with what the files hold."""
         parts: dict[int, list[pa.Table]] = {number: [] for number in plans}
         for file in self.chain:
@@ -112,7 +112,7 @@ class WindowState:
                     self._await(number, rows.filter(is_wait))
                     rows = rows.filter(pc.invert(is_wait))
                 self._fill(self.windows.stores[number], rows, plans[number].kept.joined)
-        for file, key_group in behind_gaps(self.chain):
+        for file, key_group in files_before_gaps(self.chain):
             if any(
                 kg == key_group and self.windows.holds(number, kg, at)
                 for number, kg, at in self.files.newest(file)
@@ -127,7 +127,7 @@ class WindowState:
                 pc.equal(rows["rule"], each.rule.rule_id), pc.equal(rows["version"], each.rule.version)
             )
             each.load(_columns(rows.filter(is_mine)))
-            each.reach(reached, newest)
+            each.advance_to(reached, newest)
 
     def _fill(self, store: RouteStore, rows: pa.Table, joined: dict[int, int]) -> None:
         is_event = rows["time"].is_valid()
@@ -197,7 +197,7 @@ class WindowState:
         """Whether no living store holds anything of it, and it hides nothing that a store forgot."""
         if (file.low, file.high) != (self.low, self.high):  # others need it, too
             return False
-        if file.first == 0 and self.files.hidden(file):
+        if file.first == 0 and self.files.overlaps_other_tasks(file):
             return False
         if self.windows.awaiting and file.awaited >= min(self.windows.reached, self.windows.newest):
             return False
@@ -223,7 +223,9 @@ def _columns(rows: pa.Table) -> Columns:
 _open: dict[tuple[Path, int, int], WindowState] = {}  # what this worker has at hand
 
 
-def open_windows(settings: Settings, checkpoint: Durable, memory: Path, low: int, high: int) -> WindowState:
+def open_windows(
+    settings: Settings, checkpoint: CheckpointFolder, memory: Path, low: int, high: int
+) -> WindowState:
     """The windows as this worker last left them, or new; those of engines that have stopped are let go."""
     place = memory, low, high
     if place not in _open:

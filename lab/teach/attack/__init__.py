@@ -57,7 +57,7 @@ class Attack:
 
     def _typical(self, function: Callable, shortest: Any) -> str:
         """What to say to the mistake that behaves as this function does."""
-        if outside := self.game.outside(function):
+        if outside := self.game.hidden_state_fault(function):
             return outside
         histories = [shortest, *(self.game.history(seed, 6) for seed in range(ALIKE))]
         mine = [self.game.run(function, history) for history in histories]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import cast
 
-from lab.teach.attack.timeline import Crash, Cut, Event, History, Width
+from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, Width
 from lab.widgets.look import BLUE, GREEN, ORANGE, RED
 
 LEFT, WIDTH, ROW, TOP = 150, 560, 30, 34
@@ -115,9 +115,9 @@ def _between(y: float, text: str) -> str:
     )
 
 
-def _short(entry: Cut | Crash | Width) -> str:
+def _short(entry: BatchEnd | Crash | Width) -> str:
     match entry:
-        case Cut():
+        case BatchEnd():
             return "a cut"
         case Crash():
             return "✗ a crash"

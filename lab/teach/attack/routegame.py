@@ -107,7 +107,7 @@ class RouteGame:
         play_with_time_limit(play)
         return answers
 
-    def outside(self, function: Callable) -> str:
+    def hidden_state_fault(self, function: Callable) -> str:
         """It is given nothing to remember with; what it remembers by itself shows when a rule changes."""
         return ""
 

@@ -40,7 +40,7 @@ class Game(Protocol):
     def difference(self, history: Any, answers: list) -> Difference | None:
         """The first answer that is not the reference's."""
 
-    def outside(self, function: Callable) -> str:
+    def hidden_state_fault(self, function: Callable) -> str:
         """What to say to a function that remembers where it should not; nothing if it does not."""
 
     def simpler(self, history: Any) -> Iterator[Any]:

@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cut:
+class BatchEnd:
     """A micro-batch ends: what the function remembers is written down."""
 
 
@@ -44,7 +44,7 @@ class Width:
     minutes: int
 
 
-Entry = Event | Cut | Crash | Width
+Entry = Event | BatchEnd | Crash | Width
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class History:
         return names
 
     @property
-    def fair(self) -> bool:
+    def has_no_late_events(self) -> bool:
         """Whether no event is further behind than events may be; one that comes twice was not, the first time."""
         newest: dict[int, int] = {}
         for event in self.names:
@@ -105,7 +105,7 @@ def random_history(seed: int, events: int) -> History:
         limit = rng.choice((LIMIT, 12))
     for _ in range(events):
         if troubles and rng.random() < 0.4:
-            entries.append(rng.choice((Cut(), Crash(), Crash(), Width(factor * rng.choice(WIDTHS)))))
+            entries.append(rng.choice((BatchEnd(), Crash(), Crash(), Width(factor * rng.choice(WIDTHS)))))
         before = [entry for entry in entries if isinstance(entry, Event)]
         if before and rng.random() < 0.2:
             entries.append(rng.choice(before))  # sent again

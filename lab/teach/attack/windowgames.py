@@ -18,8 +18,8 @@ from lab.model.times import MINUTE_MS
 from lab.teach.attack.drawing import draw_timeline
 from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
 from lab.teach.attack.timeline import (
+    BatchEnd,
     Crash,
-    Cut,
     Event,
     History,
     Width,
@@ -57,7 +57,7 @@ class TimelineGame:
         play_with_time_limit(lambda: self._play(function, history, answers))
         return answers
 
-    def outside(self, function: Callable) -> str:
+    def hidden_state_fault(self, function: Callable) -> str:
         """An event that nobody has seen before, twice, each time with an empty memory: the answers must be alike."""
         now = time.monotonic_ns()
         history = History(10, (Event(now, now, 1),))
@@ -74,7 +74,7 @@ class TimelineGame:
                     case Event():
                         batch.append(place)
                         again = [place]
-                    case Cut():
+                    case BatchEnd():
                         saved, batch = deepcopy(memory), []
                     case Crash():
                         memory, again = deepcopy(saved), batch
@@ -101,7 +101,7 @@ class TimelineGame:
 
     def difference(self, history: History, answers: list) -> Difference | None:
         """Judged only where a reference that forgets and one that does not agree: who holds more may see more."""
-        if not history.fair:
+        if not history.has_no_late_events:
             return None
         for at, (expected, got) in enumerate(zip(self._expected(history, history.late), answers)):
             if expected is TOO_OLD or (expected == got and not isinstance(got, Raised)):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from lab.teach.attack.timeline import Crash, Cut, Event, History, Width
+from lab.teach.attack.timeline import BatchEnd, Crash, Event, History, Width
 
 OUTSIDE = (
     "The same event with an empty `memory` got two different answers: your function keeps something outside of `memory`. "
@@ -24,10 +24,10 @@ def entry_said(history: History, place: int) -> str:
     """An entry of a history as a sentence."""
     entry, names = history.entries[place], history.names
     match entry:
-        case Cut():
+        case BatchEnd():
             return "The micro-batch ends, and `memory` is saved."
         case Crash():
-            since = [history.event_at(at) for at in since_cut(history, place)]
+            since = [history.event_at(at) for at in replayed_places(history, place)]
             again = join_names([names[event] for event in since]) or "nothing"
             return f"A crash: `memory` goes back to the start of the micro-batch, and {again} arrives again."
         case Width():
@@ -42,9 +42,9 @@ def entry_said(history: History, place: int) -> str:
     return f"{names[entry]} happened at minute {entry.time} (id {entry.id}{whose}{late})."
 
 
-def since_cut(history: History, place: int) -> list[int]:
+def replayed_places(history: History, place: int) -> list[int]:
     """The places of the events that come again after a crash at a place."""
-    cuts = [at for at in range(place) if isinstance(history.entries[at], Cut)]
+    cuts = [at for at in range(place) if isinstance(history.entries[at], BatchEnd)]
     begin = cuts[-1] if cuts else 0
     return [at for at in range(begin, place) if isinstance(history.entries[at], Event)]
 

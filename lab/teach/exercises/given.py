@@ -35,7 +35,7 @@ def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
     return rule
 
 
-def whole_meaning(rule: Rule, schema: Schema = PAYMENTS) -> str:
+def canonical_rule_text(rule: Rule, schema: Schema = PAYMENTS) -> str:
     """Everything a rule says, written alike for limits that mean the same: for a count, more than 4 is 5 or more.
 
     >>> whole_meaning(rule_of("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))

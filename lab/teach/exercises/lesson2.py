@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from lab.teach.exercises.given import rule_of, whole_meaning
+from lab.teach.exercises.given import canonical_rule_text, rule_of
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 WRONG = [
@@ -23,7 +23,7 @@ def meant(messages: object) -> dict[str, str]:
     for number, message in enumerate(messages, 1):
         rule = rule_of(message, f"message {number}")
         without_field: dict[str, Any] = {"field": None} if rule.function == "COUNT" else {}
-        read[f"message {number}"] = whole_meaning(replace(rule, **without_field))
+        read[f"message {number}"] = canonical_rule_text(replace(rule, **without_field))
     return read
 
 

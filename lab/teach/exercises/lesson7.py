@@ -3,7 +3,7 @@
 from itertools import groupby
 from types import SimpleNamespace
 
-from lab.teach.exercises.given import rule_of, text_of, whole_meaning
+from lab.teach.exercises.given import canonical_rule_text, rule_of, text_of
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 RULE = "6,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)"
@@ -25,12 +25,12 @@ def in_force(message: object, studio) -> str:
     answer = studio.ask(text_of(message, "rule_6"))
     if answer["status"] != "accepted":
         raise Refused(f"the engine rejected it: {answer['reason']}")
-    return whole_meaning(rule)
+    return canonical_rule_text(rule)
 
 
 EXERCISES = {
     "7.1": ValueExercise(
-        right=whole_meaning(rule_of(RULE, "rule_6")),
+        right=canonical_rule_text(rule_of(RULE, "rule_6")),
         read=in_force,
         given_again=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",

@@ -6,7 +6,7 @@ from itertools import accumulate
 from random import Random
 
 from lab.model.schema import LOGINS
-from lab.teach.exercises.given import rule_of, whole_meaning
+from lab.teach.exercises.given import canonical_rule_text, rule_of
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 from lab.teach.learner import answer_text
 
@@ -33,7 +33,7 @@ def policy(message: object) -> str:
     rule = rule_of(message, "stuffing", LOGINS)
     if rule.rule_id != POLICY["ruleId"]:
         raise Refused(f"its id must be 3, not {rule.rule_id}")
-    return whole_meaning(rule, LOGINS)
+    return canonical_rule_text(rule, LOGINS)
 
 
 def rows_after(edit: object, database: sqlite3.Connection) -> dict[str, object]:
