@@ -121,7 +121,7 @@ class _Lines:
 
 
 class CsvTable(Format):
-    """A CSV file with a header, whose beginning is `text`. Without a schema its cells stay texts. Raises Refused."""
+    """A CSV file with a header, whose beginning is `text`. Without a schema its cells stay texts. Raises UnreadableFile."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class CsvTable(Format):
         self._starts = array("q")  # of each record, its line
 
     def _check(self) -> None:
-        """Raises Refused if the header is not UTF-8, names a column twice, or lacks the id or the time."""
+        """Raises UnreadableFile if the header is not UTF-8, names a column twice, or lacks the id or the time."""
         if not all(map(is_text, self._names)):
             way = f"iconv -f WINDOWS-1252 -t UTF-8 {quote(str(self._path))} > events.csv"
             raise UnreadableFile(f"{self._path} is CSV, but its header is not UTF-8: {way}")

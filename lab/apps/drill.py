@@ -282,7 +282,7 @@ class Drill(ScenarioLogs):
 def _natural_order(name: str) -> list[tuple[int, str]]:
     """How files are sorted: 9 before 10.
 
-    >>> sorted(["10", "9", "2-0.arrow", "10-0.arrow"], key=_numbers)
+    >>> sorted(["10", "9", "2-0.arrow", "10-0.arrow"], key=_natural_order)
     ['2-0.arrow', '9', '10', '10-0.arrow']
     """
     parts = re.split(r"(\d+)", name)

@@ -154,7 +154,7 @@ class JsonValues(Format):
         self._path, self._layout, self._opened, self.name = path, layout, opened, str(layout)
 
     def lines(self) -> Iterator[bytes]:
-        """A record a line. Raises Refused where the text is not JSON: nobody knows where the next record begins."""
+        """A record a line. Raises UnreadableFile where the text is not JSON: nobody knows where the next record begins."""
         done = 0
         with self._opened(self._path) as file:
             try:

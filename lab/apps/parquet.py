@@ -27,7 +27,7 @@ DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second
 
 
 class ParquetTable(Format):
-    """A Parquet file. Raises Refused if it is broken."""
+    """A Parquet file. Raises UnreadableFile if it is broken."""
 
     name = "Parquet"
 
@@ -78,7 +78,7 @@ class ParquetTable(Format):
                 ) from None
 
     def _refuse_long(self, size: int, column: str) -> None:
-        """Raises Refused for a value of so many bytes if no record may be that long: as text it would take several times that."""
+        """Raises UnreadableFile for a value of so many bytes if no record may be that long: as text it would take several times that."""
         if size > MAX_LINE_BYTES:
             raise UnreadableFile(
                 f"{self._path} has a value of about {size:,} bytes in column {column}, at most {MAX_LINE_BYTES:,} are allowed; "

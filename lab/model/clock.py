@@ -31,9 +31,9 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 class LocalTimePart:
     """`shows`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
 
-    >>> Clock("hour").at(82_800_000), Clock("hour", "+09:00").at(82_800_000), Clock("weekday", "+09:00").at(82_800_000)
+    >>> LocalTimePart("hour").at(82_800_000), LocalTimePart("hour", "+09:00").at(82_800_000), LocalTimePart("weekday", "+09:00").at(82_800_000)
     (23, 8, 5)
-    >>> Clock("hour", "Europe/Belrin")
+    >>> LocalTimePart("hour", "Europe/Belrin")
     Traceback (most recent call last):
     ValueError: unknown time zone "Europe/Belrin", did you mean Europe/Berlin?...
     """

@@ -49,7 +49,7 @@ def open_database(url: URL, **settings: Any) -> Engine:
 def redacted_url(url: URL) -> str:
     """For people.
 
-    >>> shown(database_url("postgresql://ann:secret@127.0.0.1/lab"))
+    >>> redacted_url(database_url("postgresql://ann:secret@127.0.0.1/lab"))
     'postgresql://ann:***@127.0.0.1/lab'
     """
     if "password" in url.query:

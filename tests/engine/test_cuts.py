@@ -52,7 +52,7 @@ def test_the_next_attempt_has_the_same_cuts_and_the_next_epoch_begins_where_they
 
 def test_an_attempt_that_another_one_followed_adds_nothing_delivers_nothing_and_ends_nothing(tmp_path):
     first, second = attempt(tmp_path), attempt(tmp_path)
-    for late in (lambda: first.add(mark(5)), first.check, first.end):
+    for late in (lambda: first.add(mark(5)), first.check, first.end_epoch):
         with pytest.raises(TakenOver, match="epoch 0 of .* has been taken over by another attempt at it"):
             late()
     second.check()
@@ -240,7 +240,7 @@ def test_the_newest_cut_is_the_last_whole_one(tmp_path, torn):
 def test_what_an_epoch_may_not_do_is_an_error_before_anything_is_written(tmp_path):
     cuts = attempt(tmp_path)
     cuts.add(mark(5))
-    for wrong in (lambda: cuts.add(mark(4)), cuts.saved, cuts.next):
+    for wrong in (lambda: cuts.add(mark(4)), cuts.mark_saved, cuts.begin_next_epoch):
         with pytest.raises(AssertionError):
             wrong()
     cuts.end_epoch()

@@ -71,7 +71,14 @@ def test_a_cut_is_after_the_first_whole_line_beyond_so_many_records_however_long
     lines = ["a" * 9, "b" * 14, "c" * 444, "d"]  # they end at 10, 25, 470, 472
     feed = FileFeed(tmp_path)
     feed.log.append(lines)
-    assert [feed.position_after(0, 0, 472, records) for records in (0, 1, 2, 3, 47, 48)] == [25, 25, 25, 470, 472, 472]
+    assert [feed.position_after(0, 0, 472, records) for records in (0, 1, 2, 3, 47, 48)] == [
+        25,
+        25,
+        25,
+        470,
+        472,
+        472,
+    ]
     assert feed.position_after(0, 10, 472, 2) == 470
     assert feed.position_after(0, 0, 40, 3) == 40, "never beyond the end that it was told"
     runs = list(feed.read({0: (0, 472)}, floor=0))

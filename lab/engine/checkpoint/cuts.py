@@ -44,11 +44,11 @@ class CutLog:
     `mark`, `number`: where the next cut begins, and its number.
 
     >>> import tempfile
-    >>> checkpoint, mark = Durable(tempfile.mkdtemp()), {"cut": 0, "ledger": "", "number": -1, "epoch": -1}
-    >>> first = Cuts(checkpoint, mark)
+    >>> checkpoint, mark = CheckpointFolder(tempfile.mkdtemp()), {"cut": 0, "ledger": "", "number": -1, "epoch": -1}
+    >>> first = CutLog(checkpoint, mark)
     >>> first.add({"cut": 5, "ledger": ""}).number
     0
-    >>> second = Cuts(checkpoint, mark)
+    >>> second = CutLog(checkpoint, mark)
     >>> [cut.end["cut"] for cut in second.taken], second.number
     ([5], 1)
     >>> first.add({"cut": 6, "ledger": ""})

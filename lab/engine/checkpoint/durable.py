@@ -24,7 +24,7 @@ class CheckpointFolder:
     ValueError for any other URI.
 
     >>> import tempfile
-    >>> folder = Durable(tempfile.mkdtemp()) / "rules"
+    >>> folder = CheckpointFolder(tempfile.mkdtemp()) / "rules"
     >>> folder.write("1.json", b"{}")
     >>> folder.names(), folder.read("1.json"), folder.read("2.json")
     (['1.json'], b'{}', None)
@@ -110,7 +110,7 @@ class CheckpointFolder:
         Only in a folder of this machine. A name that is not there has 0 bytes.
 
         >>> import tempfile
-        >>> folder = Durable(tempfile.mkdtemp())
+        >>> folder = CheckpointFolder(tempfile.mkdtemp())
         >>> folder.append("cuts", 0, 0, b"one to"), folder.append("cuts", 0, 0, b"two"), folder.append("cuts", 6, 4, b"two")
         (True, False, True)
         >>> folder.read("cuts"), folder.append("cuts", 7, 7, b"three", ending=b"one"), folder.has_size_and_ending("cuts", 7, b"two")

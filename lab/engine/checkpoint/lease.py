@@ -53,7 +53,7 @@ class Lease:
     """Taken when it is made; renewed in a thread until it is released.
 
     >>> import tempfile
-    >>> checkpoint = Durable(tempfile.mkdtemp())
+    >>> checkpoint = CheckpointFolder(tempfile.mkdtemp())
     >>> with Lease(checkpoint) as lease:
     ...     check_lease(checkpoint, lease.name)
     ...     lease.name[:10]

@@ -122,7 +122,7 @@ def take_rows(values: np.ndarray | pa.Array, rows: np.ndarray) -> np.ndarray | p
 def arrival_column(log_time: np.ndarray, newest: np.ndarray | int) -> np.ndarray:
     """A column HEARD; `newest`: event times.
 
-    >>> heard_column(np.array([5, 0]), 7).tolist()
+    >>> arrival_column(np.array([5, 0]), 7).tolist()
     [5, 7]
     """
     return np.where(log_time > 0, log_time, newest)

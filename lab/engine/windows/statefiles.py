@@ -130,7 +130,7 @@ def files_before_gaps(files: Sequence[StateFile]) -> Iterator[tuple[StateFile, i
     """Files, oldest first, and key-groups of which no file covers some later epoch: of those all has expired, or one is lost.
 
     >>> old, new = (StateFile(n, n, 0, 1, serves=(0, 1)) for n in (1, 3))
-    >>> [(file.last, key_group) for file, key_group in behind_gaps([old, StateFile(2, 2, 0, 0, serves=(0,)), new])]
+    >>> [(file.last, key_group) for file, key_group in files_before_gaps([old, StateFile(2, 2, 0, 0, serves=(0,)), new])]
     [(1, 1)]
     """
     reached: dict[int, int] = {}  # key-group -> the first epoch from which on all are covered
@@ -174,7 +174,7 @@ class StateFiles:
     def find(self, upto: int, begins: bool = True) -> tuple[list[StateFile], list[str]]:
         """The files that hold the key-groups after epoch `upto`, oldest first, and the names of those that nobody needs.
 
-        `begins`: for a task of the next epoch. Raises Overtaken if that epoch is long done, FileGone if `upto` left no file.
+        `begins`: for a task of the next epoch. Raises StaleEpoch if that epoch is long done, FileGone if `upto` left no file.
         """
         names = self.folder.names()
         files, idle = choose_files(names, upto, self.low, self.high)

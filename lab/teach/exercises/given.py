@@ -38,9 +38,9 @@ def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
 def canonical_rule_text(rule: Rule, schema: Schema = PAYMENTS) -> str:
     """Everything a rule says, written alike for limits that mean the same: for a count, more than 4 is 5 or more.
 
-    >>> whole_meaning(rule_of("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))
+    >>> canonical_rule_text(rule_of("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))
     'rule 1, ACTIVE: COUNT(events) per payeeId over 20 min >= 5'
-    >>> whole_meaning(rule_of("1,(pause),(payeeId),,(paymentAmount),(MAX),(>),(14.99),(20)", "it"))
+    >>> canonical_rule_text(rule_of("1,(pause),(payeeId),,(paymentAmount),(MAX),(>),(14.99),(20)", "it"))
     'rule 1, PAUSE: MAX(paymentAmount) per payeeId over 20 min >= 15'
     """
     step = _step(rule, schema)
