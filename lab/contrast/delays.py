@@ -98,7 +98,10 @@ def race_sliding(
     """
     # 0: the engine; pair -> when it was out
     outs: dict[int, dict[Key, int]] = {slide: {} for slide in (0, *slides_ms)}
-    with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name, ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-sliding-", ignore_cleanup_errors=True) as name,
+        ExitStack() as stack,
+    ):
         logs = FileLogs(Path(name, "logs"))
         logs.create()
         rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", LIMIT, f"{window_ms // 1_000}s")

@@ -81,7 +81,10 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
     [11, 9, 10]
     """
     latencies, refused = {}, {}
-    with broker.running_broker() as kafka, tempfile.TemporaryDirectory(prefix="lab-realtime-") as folder:
+    with (
+        broker.running_broker() as kafka,
+        tempfile.TemporaryDirectory(prefix="lab-realtime-", ignore_cleanup_errors=True) as folder,
+    ):
         logs = KafkaLogs(kafka.address)
         logs.log("events").create()
         player = Player("payments", logs.log("events"), rate, burst_every_s=0)

@@ -90,7 +90,10 @@ def race_real_time(
         f"real time, slides of {slide:,} ms": partial(RealTimeWindows, slide) for slide in slides_ms
     }
     told = {}
-    with broker.running_broker() as kafka, tempfile.TemporaryDirectory(prefix="lab-realtime-") as folder:
+    with (
+        broker.running_broker() as kafka,
+        tempfile.TemporaryDirectory(prefix="lab-realtime-", ignore_cleanup_errors=True) as folder,
+    ):
         for number, (name, runner) in enumerate((runners | {"engine": EngineOnKafka}).items()):
             logs = KafkaLogs(kafka.address, {log: f"{log}-{number}" for log in LOGS})
             logs.create()

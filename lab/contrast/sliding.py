@@ -75,7 +75,7 @@ def cost_of_sliding(
     10
     """
     lines = Path(events).read_bytes().splitlines()
-    with tempfile.TemporaryDirectory(prefix="lab-sliding-") as name:
+    with tempfile.TemporaryDirectory(prefix="lab-sliding-", ignore_cleanup_errors=True) as name:
         parts = FilePerAppend(Path(name, "events"))
         for part in range(batches):
             parts.append(lines[part * len(lines) // batches : (part + 1) * len(lines) // batches])

@@ -24,10 +24,10 @@ from tests.waiting import PATIENCE_S, wait_until
 
 HOLD = """
 import sys, time
-from lab.engine.checkpoint.durable import Durable
+from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint import lease
 lease.RENEW_S = 0.1
-checkpoint = Durable(sys.argv[1])
+checkpoint = CheckpointFolder(sys.argv[1])
 held = lease.Lease(checkpoint)
 print(held.name, flush=True)
 while True:
