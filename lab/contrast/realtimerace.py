@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lab.apps.run import raise_if_ended
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import LOGS, KafkaLogs
@@ -37,11 +38,10 @@ WINDOW_MS = 2_000
 FRAUD = PlantedBurst("pair", 0, 1_300, 3, 21_000_000)  # over the limit with its third payment
 FRAUD_EVERY_S = (0.4, 0.8)  # at random, so that windows do not always begin at the same payment
 LOWER_LIMIT = LIMIT // 2  # a fraud is over it with its second payment
-WARM_S, PATIENCE_S = (
-    8,
-    60,
-)  # how long frauds are not counted after the first line; how long to wait for a line
-ON_TIME_MS = 500  # some payments come late on purpose: a fraud with one of them is not counted
+WARM_S = 5  # frauds are not counted for so long after the first line
+PATIENCE_S = 60  # how long to wait for a line
+# some payments come late on purpose: a fraud with one of them is not counted
+ON_TIME_MS = 500
 DRAIN_S = 3
 RATE = 20
 TOO_BUSY = "nothing came out: this machine is too busy; shut down other kernels and run the cell again"
@@ -127,7 +127,9 @@ class RealTimeWindows:
         self._query = writer.trigger(realTime="5 seconds").start()
 
     def lines(self) -> list[Line]:
-        """All that was written."""
+        """All that was written. Raises what ended the query."""
+        if self._query:
+            raise_if_ended(self._query)
         read = (
             (record.append_ms, json.loads(record.line))
             for record in self._logs.log("alerts").tail().records()
@@ -170,6 +172,8 @@ def _telling(running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds:
     running.set_limit(LIMIT)
     with _playing(logs) as player:
         _plant(player, running.lines)
+        if not running.lines():
+            raise TimeoutError(TOO_BUSY)
         _plant(player, seconds=WARM_S)
         counted_from = now_ms()
         _plant(player, seconds=seconds)

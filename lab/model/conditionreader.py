@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
+from lab.model.conditions import BadConditions, Token
 from lab.model.filters import filter_value
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader
@@ -115,14 +116,20 @@ class ConditionReader(WhenReader):
             of["dividedBy"] = self._whole("a divisor")
         if self.next.is_word("+", "-"):
             minus = self.take().text.strip("+")
+            if self.next.text.startswith(("+", "-")):
+                raise self._not_plain("a number", self.next)
             of["plus"] = minus + self._amount("a number")
         return limit
 
     def _amount(self, what: str) -> str:
         number = self._number(what)
+        group = self.tokens[self.place - 1].text.lstrip("+-")
         while self._is_thousands():
+            if not re.fullmatch("[0-9]{1,3}", group):
+                raise self.refuse("expected commas only before three digits each, such as 20,000,000.5")
             self.take()
-            number += self.take().text
+            group = self.take().text
+            number += group
         return number
 
     def _whole(self, what: str) -> int:
@@ -144,8 +151,11 @@ class ConditionReader(WhenReader):
     def _number(self, what: str) -> str:
         token = self.take()
         if token.kind != "word" or not re.fullmatch(r"[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?", token.text):
-            raise self.refuse(f"expected {what}, such as 500, without signs between the digits", token)
+            raise self._not_plain(what, token)
         return token.text.replace("_", "")
+
+    def _not_plain(self, what: str, token: Token) -> BadConditions:
+        return self.refuse(f"expected {what}, such as 500, without signs between the digits", token)
 
     def duration(self) -> str:
         token = self.take()

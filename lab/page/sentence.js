@@ -133,16 +133,22 @@ class SentenceReader extends WhenReader {
       this.take();
       base.push(["dividedBy", this._whole("a divisor")]);
     }
-    if (this.next.isWord("+", "-")) base.push(["plus", this.take().text.replace("+", "") + this._amount("a number")]);
+    if (this.next.isWord("+", "-")) {
+      const minus = this.take().text.replace("+", "");
+      if (/^[+-]/.test(this.next.text)) throw this._notPlain("a number", this.next);
+      base.push(["plus", minus + this._amount("a number")]);
+    }
     return [["limit", number], ["limitOf", new Map(base)]];
   }
 
   _amount(what) {
     const isThousands = (comma, digits) => comma.isSign(",") && this.last.end === comma.start && comma.end === digits.start && /^[0-9]{3}(\.[0-9]{1,60})?$/.test(digits.text);
-    let number = this._number(what);
+    let number = this._number(what), group = this.last.text.replace(/^[+-]/, "");
     while (isThousands(this.next, this.after(1))) {
+      if (!/^[0-9]{1,3}$/.test(group)) throw this.refuse("expected commas only before three digits each, such as 20,000,000.5");
       this.take();
-      number += this.take().text;
+      group = this.take().text;
+      number += group;
     }
     return number;
   }
@@ -155,8 +161,12 @@ class SentenceReader extends WhenReader {
 
   _number(what) {
     const token = this.take();
-    if (token.kind !== "word" || !/^[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?$/.test(token.text)) throw this.refuse(`expected ${what}, such as 500, without signs between the digits`, token);
+    if (token.kind !== "word" || !/^[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?$/.test(token.text)) throw this._notPlain(what, token);
     return token.text.replaceAll("_", "");
+  }
+
+  _notPlain(what, token) {
+    return this.refuse(`expected ${what}, such as 500, without signs between the digits`, token);
   }
 
   duration() {

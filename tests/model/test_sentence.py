@@ -44,6 +44,11 @@ MISTAKES = (
     ("SUM(amount) over 1 h without current > 3", "current", "expected without the current event"),
     ("SUM(amount) over 1 h is 3", "is", "expected one of = != > >= < <="),
     ("SUM(amount) over 1 h > many", "many", "expected a limit, such as 500"),
+    ("SUM(amount) over 1 h > 1.500,000", ",", "expected commas only before three digits each"),
+    ("SUM(amount) over 1 h > 12345,678", ",", "expected commas only before three digits each"),
+    ("SUM(amount) over 1 h > 1_0,000", ",", "expected commas only before three digits each"),
+    ("SUM(amount) over 1 h > 20,000.5,000", ",", "expected commas only before three digits each"),
+    ("SUM(amount) over 1 h > 5 × MIN(amount) over 1 d - -5", "-5", "without signs between the digits"),
     (
         "COUNT(events) over 1 h > 3 and COUNT(events) over 2 h > 3 or COUNT(events) over 1 d > 1",
         "or",
