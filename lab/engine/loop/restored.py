@@ -21,7 +21,7 @@ class CheckpointPutBack(ValueError):
 
 
 def check_not_put_back(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, writer: str) -> None:
-    """Raises PutBack if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
+    """Raises CheckpointPutBack if the logs have later, or other, cuts of `writer`, the checkpoint's id, than it has planned."""
     newest = cut_mark(checkpoint.where) or {"at": 0}
     since_ms = newest["at"] or (read_record(checkpoint.where) or {}).get("id_since", now_ms())
     for log, last in logs.last_batches(writer, since_ms - CLOCKS_MS):
