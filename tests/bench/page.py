@@ -135,6 +135,8 @@ def show_rates(opened: Page, logins: Path, repeats: int) -> None:
 
 def memory(opened: Page) -> tuple[float, float, float]:
     """MB: of the page's own objects after a collection, of the engine, and of the browser's processes that run pages."""
+    while not opened.evaluate("Boolean(room.told)"):  # the engine has just begun anew
+        opened.wait_for_timeout(20)
     session = opened.context.new_cdp_session(opened)
     session.send("HeapProfiler.collectGarbage")
     heap = session.send("Runtime.getHeapUsage")["usedSize"]
