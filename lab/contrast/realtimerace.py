@@ -130,11 +130,11 @@ class RealTimeWindows:
         """All that was written. Raises what ended the query."""
         if self._query:
             raise_if_ended(self._query)
-        read = (
-            (record.append_ms, json.loads(record.line))
-            for record in self._logs.log("alerts").tail().records()
-        )
-        return [Line(at, (row[KEYS[0]], row[KEYS[1]]), row["limit"]) for at, row in read]
+        found = []
+        for record in self._logs.log("alerts").tail().records():
+            row = json.loads(record.line)
+            found.append(Line(record.append_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
+        return found
 
     def close(self) -> None:
         """Stops the query."""
@@ -147,7 +147,7 @@ class EngineOnKafka:
 
     def __init__(self, spark: SparkSession, logs: KafkaLogs, folder: Path):
         self._logs = logs
-        self._engine = start(spark, logs, folder, Settings(key_groups=4, parallelism=1))
+        self._engine = start(spark, logs, folder, Settings(key_groups=4))
 
     def set_limit(self, limit: int) -> None:
         """Publishes the rule with this limit."""

@@ -17,6 +17,7 @@ from lab.model.when import (
     OtherField,
     When,
     are_networks,
+    flat_parts,
     is_true,
     join_conditions,
     when_text,
@@ -48,10 +49,9 @@ def canonical_filter(when: When) -> Filter:
 
 def _in_order(when: When) -> When:
     if isinstance(when, AllOf | AnyOf):
-        parts = (_in_order(part) for part in when.parts)
         # one of which only a part of the same kind is left joins its parts to these before they are put in order
-        flat = (each for part in parts for each in (part.parts if isinstance(part, type(when)) else (part,)))
-        distinct = {when_text(part): part for part in flat}
+        parts = flat_parts(type(when), map(_in_order, when.parts))
+        distinct = {when_text(part): part for part in parts}
         return join_conditions(type(when), (distinct[text] for text in sorted(distinct)))
     if isinstance(when.operand, tuple) and len(when.operand) == 1 and not are_networks(when.operand):
         return replace(when, operator=ONE_OF[when.operator], operand=when.operand[0])

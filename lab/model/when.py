@@ -66,11 +66,17 @@ class AnyOf:
 When = Comparison | AllOf | AnyOf
 
 
-def join_conditions(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> When:
-    """Several parts as one condition; brackets that change nothing leave no trace."""
+def flat_parts(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> list[When]:
+    """The parts without brackets that change nothing."""
     flat: list[When] = []
     for part in parts:
         flat += part.parts if isinstance(part, of) else (part,)
+    return flat
+
+
+def join_conditions(of: type[AllOf] | type[AnyOf], parts: Iterable[When]) -> When:
+    """Several parts as one condition; brackets that change nothing leave no trace."""
+    flat = flat_parts(of, parts)
     return of(tuple(flat)) if len(flat) > 1 else flat[0]
 
 

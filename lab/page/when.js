@@ -29,16 +29,18 @@ function inOrder(when) {
   const how = when.all ? "all" : "any";
   if (when[how]) {
     // one of which only a part of the same kind is left joins its parts to these before they are put in order
-    const flat = when[how].map(inOrder).flatMap((part) => part[how] ?? [part]);
-    const distinct = new Map(flat.map((part) => [whenText(part), part]));
+    const distinct = new Map(flatParts(how, when[how].map(inOrder)).map((part) => [whenText(part), part]));
     return joinedParts(how, [...distinct].sort(([one], [other]) => byCodePoint(one, other)).map(([, part]) => part));
   }
   return when.operand?.values?.length === 1 ? { ...when, operator: when.operator === "in" ? "=" : "!=", operand: when.operand.values[0] } : when;
 }
 
+/** The parts without brackets that change nothing. */
+const flatParts = (how, parts) => parts.flatMap((part) => part[how] ?? [part]);
+
 /** Several parts as one condition; brackets that change nothing leave no trace. */
 function joinedParts(how, parts) {
-  const flat = parts.flatMap((part) => part[how] ?? [part]);
+  const flat = flatParts(how, parts);
   return flat.length > 1 ? { [how]: flat } : flat[0];
 }
 

@@ -101,8 +101,7 @@ def rate_of_logins(opened: Page, logins: Path) -> tuple[float, float]:
     """The same of a file of logins with the rules of the data set, read and evaluated from its beginning to its end."""
     opened.set_input_files("#file", logins)
     opened.click("text=Play them")
-    while not opened.evaluate("Boolean(room.source.file && room.told?.perSecond)"):
-        opened.wait_for_timeout(20)
+    wait_until(opened, "room.source.file && room.told?.perSecond")
     said, (began, before) = [], (time.perf_counter(), evaluated(opened))
     while not opened.evaluate("room.told.ended"):
         said.append(opened.evaluate("room.told.perSecond"))
@@ -111,6 +110,11 @@ def rate_of_logins(opened: Page, logins: Path) -> tuple[float, float]:
     opened.click("#back")
     opened.wait_for_selector(USABLE)
     return statistics.mean(said), by_clock
+
+
+def wait_until(opened: Page, condition: str) -> None:
+    while not opened.evaluate(f"Boolean({condition})"):
+        opened.wait_for_timeout(20)
 
 
 def evaluated(opened: Page) -> int:
@@ -135,8 +139,7 @@ def show_rates(opened: Page, logins: Path, repeats: int) -> None:
 
 def memory(opened: Page) -> tuple[float, float, float]:
     """MB: of the page's own objects after a collection, of the engine, and of the browser's processes that run pages."""
-    while not opened.evaluate("Boolean(room.told)"):  # the engine has just begun anew
-        opened.wait_for_timeout(20)
+    wait_until(opened, "room.told")  # the engine has just begun anew
     session = opened.context.new_cdp_session(opened)
     session.send("HeapProfiler.collectGarbage")
     heap = session.send("Runtime.getHeapUsage")["usedSize"]
