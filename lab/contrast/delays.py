@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +114,7 @@ def race_sliding(
         stack.callback(player.stop)
         player.start()
         _warm_up(query, engine.query, logs)
-        _plant(player, seconds)
+        plant_bursts(player, PAIR, BURST_EVERY_S, seconds)
         # on a busy machine results come batches later
         slow_ms = min(SLOW_BATCHES * _batch_ms(query), SLOW_MS)
         time.sleep((max(slides_ms) + DRAIN_MS + slow_ms) / 1_000)
@@ -182,13 +182,27 @@ def _warm_up(query: StreamingQuery, engine: StreamingQuery, logs: FileLogs) -> N
         time.sleep(0.2)
 
 
-def _plant(player: Player, seconds: float) -> None:
-    """Asks for pairs at random moments."""
+def plant_bursts(
+    player: Player,
+    burst: PlantedBurst,
+    every_s: tuple[float, float],
+    seconds: float,
+    until: Callable[[], object] = bool,
+) -> None:
+    """Asks for bursts, each after a random time between two, for some seconds or until something is so.
+
+    >>> planted = []
+    >>> class AskedPlayer:
+    ...     burst = planted.append
+    >>> plant_bursts(AskedPlayer(), PAIR, (0, 0), 60, until=lambda: len(planted) == 3)
+    >>> planted == [PAIR] * 3
+    True
+    """
     rng = Random(1)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        player.burst(PAIR)
-        time.sleep(rng.uniform(*BURST_EVERY_S))
+    while not until() and time.monotonic() < end:
+        player.burst(burst)
+        time.sleep(rng.uniform(*every_s))
 
 
 def _frauds(lines: Sequence[str]) -> dict[Key, list[Event]]:

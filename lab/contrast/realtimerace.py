@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -23,10 +22,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lab.apps.run import raise_if_ended
+from lab.contrast.delays import plant_bursts
 from lab.contrast.sliding import FIELDS, KEYS, LIMIT, over_limit, short_batches
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import LOGS, KafkaLogs
 from lab.engine.spark.pipeline import start
+from lab.logs.positions import Record
 from lab.machine import broker
 from lab.model.alerts import Alert
 from lab.model.rules import rule_message
@@ -131,7 +132,7 @@ class RealTimeWindows:
         if self._query:
             raise_if_ended(self._query)
         found = []
-        for record in self._logs.log("alerts").tail().records():
+        for record in _records(self._logs, "alerts"):
             row = json.loads(record.line)
             found.append(Line(record.append_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
         return found
@@ -152,12 +153,13 @@ class EngineOnKafka:
     def set_limit(self, limit: int) -> None:
         """Publishes the rule with this limit."""
         rule = rule_message(1, KEYS, "paymentAmount", "SUM", "GREATER", limit, f"{WINDOW_MS // 1_000}s")
-        self._logs.log("control").publish([json.dumps(rule)], ["1"])
+        with closing(self._logs.log("control")) as control:
+            control.publish([json.dumps(rule)], ["1"])
 
     def lines(self) -> list[Line]:
         """All alerts."""
         found = []
-        for record in self._logs.log("alerts").tail().records():
+        for record in _records(self._logs, "alerts"):
             alert = Alert.from_json(record.line)
             group = dict(alert.group or ())
             found.append(Line(record.append_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit)))
@@ -171,16 +173,17 @@ class EngineOnKafka:
 def _telling(running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds: float) -> Telling:
     running.set_limit(LIMIT)
     with _playing(logs) as player:
-        _plant(player, running.lines)
+        plant = partial(plant_bursts, player, FRAUD, FRAUD_EVERY_S)
+        plant(PATIENCE_S, until=running.lines)
         if not running.lines():
             raise TimeoutError(TOO_BUSY)
-        _plant(player, seconds=WARM_S)
+        plant(WARM_S)
         counted_from = now_ms()
-        _plant(player, seconds=seconds)
+        plant(seconds)
         time.sleep(DRAIN_S)
         changed = now_ms()
         running.set_limit(LOWER_LIMIT)
-        _plant(player, lambda: _under(LOWER_LIMIT, running))
+        plant(PATIENCE_S, until=lambda: _under(LOWER_LIMIT, running))
         time.sleep(DRAIN_S)
     in_force = min(_under(LOWER_LIMIT, running), default=0)
     if not in_force:
@@ -201,20 +204,18 @@ def _telling(running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds:
 
 @contextmanager
 def _playing(logs: KafkaLogs) -> Iterator[Player]:
-    player = Player("payments", logs.log("events"), RATE, burst_every_s=0)
-    player.start()
-    try:
-        yield player
-    finally:
-        player.stop()
+    with closing(logs.log("events")) as events:
+        player = Player("payments", events, RATE, burst_every_s=0)
+        player.start()
+        try:
+            yield player
+        finally:
+            player.stop()
 
 
-def _plant(player: Player, until: Callable[[], object] = bool, seconds: float = PATIENCE_S) -> None:
-    """Asks for frauds at random moments, until something is so, or for some seconds."""
-    rng, end = Random(1), time.monotonic() + seconds
-    while not until() and time.monotonic() < end:
-        player.burst(FRAUD)
-        time.sleep(rng.uniform(*FRAUD_EVERY_S))
+def _records(logs: KafkaLogs, name: str) -> list[Record]:
+    with closing(logs.log(name).tail()) as tail:
+        return tail.records()
 
 
 def _under(limit: int, running: RealTimeWindows | EngineOnKafka) -> list[int]:
@@ -225,7 +226,7 @@ def _under(limit: int, running: RealTimeWindows | EngineOnKafka) -> list[int]:
 def _frauds(logs: KafkaLogs) -> dict[Group, list[int]]:
     """The planted pairs that are complete and came on time, with the times at which their payments were appended, ms."""
     found: dict[Group, list[int]] = defaultdict(list)
-    for record in logs.log("events").tail().records():
+    for record in _records(logs, "events"):
         event = json.loads(record.line)
         if event["paymentAmount"] > 1_000 and record.append_ms - event["eventTime"] < ON_TIME_MS:
             found[event[KEYS[0]], event[KEYS[1]]].append(record.append_ms)
