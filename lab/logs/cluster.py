@@ -131,6 +131,9 @@ class Cluster:
                     f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"
                 ) from None
             raise
+        admin, said = _admin(self)
+        admin.poll(0)
+        said.clear()  # it answers: what was wrong before explains nothing that comes after
 
 
 def to_cluster(where: str | Cluster) -> Cluster:

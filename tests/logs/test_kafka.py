@@ -107,6 +107,14 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
     assert sum(count for _, count in found) == 2 and {number for number, _ in found} == {0}
 
 
+def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
+    log = topic(kafka, "answered")
+    clusters._admin(log.cluster)[1].append((time.monotonic(), "connection refused"))
+    assert "(connection refused)" in str(log.cluster.away("no record"))
+    log.tail().close()
+    assert "(no record)" in str(log.cluster.away("no record"))
+
+
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
     with pytest.raises(BadTopic, match="there is no topic nowhere on"):
         open_log(f"kafka://{kafka.address}/nowhere").read()
