@@ -3,13 +3,15 @@
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Planner
+from lab.engine.records import kafkafeed
 from lab.engine.records.feeds import LogLost
 from lab.engine.spark import pipeline
 from lab.logs.cluster import NoBroker
@@ -178,3 +180,21 @@ def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_p
     append(logs, events(3))
     while mark["events"] != {"0": 6}:
         mark = running.next_mark(mark, None)
+
+
+def test_a_commit_that_a_broker_lost_is_made_again_while_nothing_new_comes(monkeypatch):
+    commits = []
+
+    def commit(offsets, asynchronous):
+        commits.append([offset.offset for offset in offsets])
+        if len(commits) == 1:
+            raise KafkaException("lost")
+
+    client = SimpleNamespace(poll=lambda timeout: None, commit=commit)
+    follower = kafkafeed.ConsumerGroupFollower(SimpleNamespace(metadata_client=client), "events")
+    follower.reached({0: 7})
+    follower.reached({0: 7})
+    assert commits == [[7]]
+    monkeypatch.setattr(kafkafeed, "COMMIT_AGAIN_S", 0)
+    follower.reached({0: 7})
+    assert commits == [[7], [7]]

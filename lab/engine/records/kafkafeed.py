@@ -17,7 +17,7 @@ from lab.model.times import now_ms
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 GRACE_MS = 3  # what a broker is appending right now has until then to show
-COMMIT_S = 1.0
+COMMIT_S, COMMIT_AGAIN_S = 1.0, 10.0
 AT_ONCE = 20_000  # records that are decoded at once
 
 
@@ -111,8 +111,9 @@ class ConsumerGroupFollower:
         self._consumer = cluster.metadata_client
 
     def reached(self, events: Positions) -> None:
-        """Commits how far the engine has come, once a second."""
-        if events != self._committed and time.monotonic() > self._at + COMMIT_S:
+        """Commits how far the engine has come, once a second while it goes on, and again later: a broker that restarts may lose commits."""
+        pause_s = COMMIT_S if events != self._committed else COMMIT_AGAIN_S
+        if time.monotonic() > self._at + pause_s:
             offsets = [TopicPartition(self.topic, number, offset) for number, offset in events.items()]
             with suppress(KafkaException):
                 self._consumer.poll(0)
