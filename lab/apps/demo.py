@@ -23,6 +23,7 @@ from rich.table import Table
 from lab.apps.report import RECORD_WORDS, Report, report_sentences
 from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.codecache import COMPILING, is_compiled
 from lab.logs.files import FileLog
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert
@@ -213,6 +214,11 @@ def run(seconds: int, rate: int) -> None:
         console.print(f"[bold]{time.monotonic() - began:5.1f} s[/]  {text}", soft_wrap=True)
 
     console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C stops it early.")
+    if not is_compiled():
+        from lab.engine.loop.stages import compile_kernels
+
+        say(COMPILING)
+        compile_kernels()
     say("starting Spark")
     with TemporaryDirectory(prefix="lab-demo-") as name:
         from lab.engine.loop.ends import FileLogs

@@ -98,7 +98,8 @@ class EngineMonitor:
                 ) from None
             return Counter()
         if self._away:
-            self._back = f"Kafka answers again after {rounded_duration(1000 * (now - self._away[0]))}"
+            away_ms = 1000 * (self._clock() - self._away[0])  # the answer itself may have been long in coming
+            self._back = f"Kafka answers again after {rounded_duration(away_ms)}"
             self._away = None
         self._counts.update({name: new[name] for name in MEANINGS if new[name]})
         for stats in self._others(self.report.engines.values()):

@@ -50,6 +50,7 @@ class RunOptions:
 
 def run(target: Target, settings: Settings, service: RunOptions = RunOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
+    from lab.engine.compiled.codecache import COMPILING, is_compiled
     from lab.engine.loop.ends import check_reach, check_transactions
     from lab.machine.session import is_spark_submitted, session
 
@@ -65,6 +66,11 @@ def run(target: Target, settings: Settings, service: RunOptions = RunOptions()) 
         check_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
+        if not is_compiled():
+            from lab.engine.loop.stages import compile_kernels
+
+            say("compiling", COMPILING)
+            compile_kernels()
         master = service.master or (
             None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
         )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from shlex import quote
 
 from lab.machine.findings import CLASH_FIX, COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
 from lab.machine.java import JavaMissing, find_java
@@ -126,10 +127,12 @@ def check_packages() -> Iterator[Check]:
         else:
             if not pin.specifier.contains(version, prereleases=True):
                 other.append(f"{pin.name} {version} (pinned {pin.specifier})")
+    asked = "-r requirements.txt" if REQUIREMENTS.is_file() else f"--force-reinstall {DISTRIBUTION}"
+    fix = f"{quote(sys.executable)} -m pip install {asked}"
     if absent:
-        yield Check("packages", "problem", "missing: " + ", ".join(absent), "make setup")
+        yield Check("packages", "problem", "missing: " + ", ".join(absent), fix)
     if other:
-        yield Check("packages", "warning", ", ".join(other), ".venv/bin/pip install -r requirements.txt")
+        yield Check("packages", "warning", ", ".join(other), fix)
     if not absent and not other:
         yield Check("packages", "ok", f"{len(pins)} as pinned")
 
@@ -164,7 +167,7 @@ def check_jars() -> Iterator[Check]:
         coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
     ]
     damaged = [coordinates for coordinates in absent if jars.jar_path(coordinates).exists()]
-    fix = ".venv/bin/python -m lab.machine.jars"
+    fix = f"{quote(sys.executable)} -m lab.machine.jars"
     if damaged:
         found = f"damaged in {jars.cache_folder()}: {', '.join(damaged)}"
         yield Check("jars", "warning", found, f"{fix} fetches them again")

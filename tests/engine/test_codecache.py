@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import codecache
-from lab.engine.compiled.codecache import NoCodeCache, check_code_cache
+from lab.engine.compiled.codecache import NoCodeCache, check_code_cache, is_compiled
+from lab.engine.loop.stages import compile_kernels
 from tests.machine.test_access import as_stranger, only_root
 
 
@@ -36,6 +39,19 @@ def test_the_folder_that_the_environment_names_is_enough(closed, monkeypatch, tm
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     check_code_cache()
     assert not [*(tmp_path / "numba").iterdir()]
+
+
+def test_it_is_known_whether_the_window_loop_has_been_compiled_for_this_python(monkeypatch):
+    compile_kernels()
+    assert is_compiled()
+    other = SimpleNamespace(version_info=SimpleNamespace(major=4, minor=0))
+    with monkeypatch.context() as patch:
+        patch.setattr(codecache, "sys", other)
+        assert not is_compiled()
+
+
+def test_nothing_has_been_compiled_where_there_is_no_cache(closed):
+    assert not is_compiled()
 
 
 @only_root

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -59,6 +60,7 @@ def test_a_package_that_is_missing_is_a_problem_and_one_of_another_version_a_war
     monkeypatch.setattr(doctor, "REQUIREMENTS", pins)
     missing, other = doctor.check_packages()
     assert (missing.state, missing.found) == ("problem", "missing: no-such-package")
+    assert missing.fix.endswith("-m pip install -r requirements.txt")
     assert other.state == "warning" and f"pytest {pytest.__version__} (pinned ==0.1)" in other.found
 
 
@@ -67,7 +69,9 @@ def test_away_from_the_checkout_the_pins_come_from_the_installed_package(monkeyp
     monkeypatch.setattr(
         doctor.metadata, "requires", lambda name: {"rules-lab": ["no-such-package==1.0"]}[name]
     )
-    assert only(doctor.check_packages).found == "missing: no-such-package"
+    missing = only(doctor.check_packages)
+    assert missing.found == "missing: no-such-package"
+    assert missing.fix.endswith("-m pip install --force-reinstall rules-lab")
 
 
 def test_another_project_that_installs_a_package_of_our_name_is_a_problem(monkeypatch):
@@ -291,7 +295,7 @@ def test_jars_that_are_missing_and_jars_that_are_damaged_are_told_apart(monkeypa
     jars.jar_path(coordinates).write_bytes(b"half a jar")
     row = only(doctor.check_jars)
     assert row.state == "warning" and row.found == f"damaged in {tmp_path / 'jars'}: {coordinates}"
-    assert row.fix.startswith(".venv/bin/python -m lab.machine.jars")
+    assert row.fix.startswith(f"{quote(sys.executable)} -m lab.machine.jars")
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
 """Where Numba keeps the compiled window loop. A worker that finds no such folder dies at its start, and Java says EOFException."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
+
+COMPILING = "compiling the window loop, once after an installation: about half a minute"
 
 
 class NoCodeCache(RuntimeError):
@@ -23,6 +26,12 @@ def check_code_cache() -> None:
         f"no folder for compiled code can be written to: {', '.join(tried)}; "
         "set NUMBA_CACHE_DIR to a folder of this user's own"
     )
+
+
+def is_compiled() -> bool:
+    """Whether the window loop has been compiled for this Python, as far as the names of files tell."""
+    index = f"**/window.*.py{sys.version_info.major}{sys.version_info.minor}.nbi"
+    return any(True for place in _places() for _ in place.glob(index))
 
 
 def _places() -> list[Path]:
