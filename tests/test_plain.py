@@ -16,12 +16,13 @@ from lab.apps.plain import Plain
 from lab.apps.report import Report
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, parse_alert_line
 from lab.model.keygroups import digest, key_group_of, key_groups_of
 from lab.model.reference import evaluate_log
 from lab.model.schema import PAYMENTS
 from lab.model.tallies import COUNTS
 from lab.stream.simulate import payments, to_json
+from tests.model.test_taken_back import standing
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(0),(1)"
@@ -144,6 +145,20 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     assert {name: report.total[name] for name in COUNTS} == reference.counts
     assert [json.loads(line)["status"] for line in logs.log("acks").read()] == ["accepted"] * 2
     assert len(logs.log("deadLetters").read()) == 1
+
+
+def test_of_the_lines_of_a_page_s_engine_about_an_event_the_last_one_counts(tmp_path):
+    settings, logged = Settings(replace(PAYMENTS, taken_back="paymentType = back")), 1_700_000_000_000
+    logs = FileLogs(tmp_path)
+    logs.create()
+    logs.log("control").append([b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], logged)
+    event = "1,2013-01-01 00:00:00,25,12,{},{}"
+    logs.log("events").append(
+        [event.format(*each) for each in (("CSH", 60), ("back", 0), ("CSH", 70))], logged + 1
+    )
+    Plain(logs, settings, 0.1).step()
+    told = list(map(parse_alert_line, logs.log("alerts").read()))
+    assert [Alert.from_json(line).aggregate for line in standing(told).values()] == [70] and len(told) == 3
 
 
 def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(tmp_path):

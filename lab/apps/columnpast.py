@@ -139,7 +139,8 @@ class Past:
             fates, found = store.evaluate(columns, 0, 0)
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
-                alerts = waits.take(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
+                due = waits.take(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
+                alerts = [alert for _, alert in due]
                 ids = np.array([id_text(alert.event_id) for alert in alerts], object)
                 return Aggregates(
                     np.array([alert.event_time for alert in alerts], np.int64),

@@ -41,7 +41,7 @@ class EngineView:
         self.fired: Counter[int] = Counter()  # alerts of each rule id
         self.withdrawn = 0  # events at which there were alerts, and that were taken back
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
-        self._known: set[str] = set()
+        self._known: set[tuple[str, int | None]] = set()  # alertId and log time
         self.records, self._heard = 0, time.monotonic()
         self._tails = {
             name: self.logs.log(name).tail(new=running and name != "control")
@@ -65,7 +65,8 @@ class EngineView:
             came = self._without_withdrawn(came) if name == "alerts" else came
             of_log.extend(came)
             if name == "alerts":
-                self._known = {alert.alert_id for alert in came}  # some may come again in the tail
+                # some may come again in the tail
+                self._known = {(alert.alert_id, alert.log_time) for alert in came}
                 self.fired.update(alert.rule_id for alert in came)
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
 
@@ -87,7 +88,7 @@ class EngineView:
             self._heard = time.monotonic()  # whoever answers lives
         self.letters.extend(self._new("deadLetters", read_dead_letter))
         told = self._without_withdrawn(self._new("alerts", parse_alert_line))
-        alerts = [alert for alert in told if alert.alert_id not in self._known]
+        alerts = [alert for alert in told if (alert.alert_id, alert.log_time) not in self._known]
         self.alerts.extend(alerts)
         self.fired.update(alert.rule_id for alert in alerts)
         self.latencies.read()

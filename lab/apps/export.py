@@ -6,12 +6,12 @@
 After a crash it continues after the last transaction; a row that is written again replaces itself.
 """
 
-import json
 import sys
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import groupby
+from typing import Any, cast
 
 from sqlalchemy import (
     DDL,
@@ -62,7 +62,7 @@ ALERTS = Table(
     Column("labels_json", Text),
     Column("conditions_json", Text),
     Column("event_json", Text),
-    Column("withdrawn", Text),  # "yes" if its event was taken back, else null
+    Column("withdrawn", Text),  # "yes" if its event was taken back and has not come again, else null
 )
 EXPORTS = Table(
     "lab_exports",
@@ -89,13 +89,11 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
         while not stopped.is_set():
             if records := tail.records(AT_ONCE):
                 told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
-                alerts = [each for each in told if isinstance(each, Alert)]
                 with database.begin() as connection:
-                    write_rows(connection, alerts_to_rows(alerts), place, tail.positions)
-                    for each in told:
-                        if isinstance(each, Withdrawn):
-                            mark_withdrawn(connection, each)
-                exported += len(alerts)
+                    exported += write_lines(connection, told)
+                    _upsert(
+                        connection, EXPORTS, [{"place": place, "positions": position_text(tail.positions)}]
+                    )
             elif not follow:
                 break
             else:
@@ -107,16 +105,12 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
 
 
 def mark_withdrawn(connection: Connection, told: Withdrawn) -> None:
-    """Notes of the alerts at an event that it was taken back. Alerts that were exported later than this line are not among them."""
+    """Notes of the alerts at an event that it was taken back. Alerts that are exported later than this line are not among them."""
     at_event = (ALERTS.c.event_id == _text(id_text(told.event_id))) & (
         ALERTS.c.event_time == _time(told.event_time)
     )
-    found = connection.execute(select(ALERTS.c.alert_id, ALERTS.c.group_json).where(at_event))
-    ids = [
-        alert_id for alert_id, group in found if group is not None and json.loads(group) == dict(told.group)
-    ]
-    if ids:
-        connection.execute(update(ALERTS).where(ALERTS.c.alert_id.in_(ids)).values(withdrawn="yes"))
+    of_group = ALERTS.c.group_json == group_json(told.group)
+    connection.execute(update(ALERTS).where(at_event & of_group).values(withdrawn="yes"))
 
 
 def _add_columns(database: Engine) -> None:
@@ -165,6 +159,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
         "event_json": event_json(alert.event).removeprefix(',"event":') or None,
         "conditions_json": conditions_json(alert.conditions).removeprefix(',"conditions":') or None,
+        "withdrawn": None,  # so far: what was withdrawn before has come again
     }
 
 
@@ -181,11 +176,18 @@ def _time(ms: int | None) -> datetime | None:
     return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
 
 
-def write_rows(connection: Connection, rows: list[dict[str, Any]], place: str, positions: Positions) -> None:
-    """Adds or replaces rows, and notes how far the log at a place has been read."""
-    if rows:
-        _upsert(connection, ALERTS, rows)
-    _upsert(connection, EXPORTS, [{"place": place, "positions": position_text(positions)}])
+def write_lines(connection: Connection, told: Iterable[Alert | Withdrawn]) -> int:
+    """Adds or replaces rows in the order of the log, and returns how many alerts there were."""
+    count = 0
+    for kind, lines in groupby(told, key=type):
+        if kind is Withdrawn:
+            for each in lines:
+                mark_withdrawn(connection, cast(Withdrawn, each))
+            continue
+        alerts = cast(list[Alert], list(lines))
+        _upsert(connection, ALERTS, alerts_to_rows(alerts))
+        count += len(alerts)
+    return count
 
 
 def _upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

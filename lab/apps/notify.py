@@ -50,7 +50,7 @@ class TooLarge(NotAccepted):
 class SignedMessage:
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
-    The id of a request is a hash of its alerts' ids, so that a request that is sent again can be recognised.
+    The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
     >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", secret="hush"))
     >>> message.full, message.count
@@ -71,14 +71,14 @@ class SignedMessage:
 
     def add(self, told: Alert | Withdrawn) -> None:
         line = told.to_json()
-        self._alerts.append((told.alert_id if isinstance(told, Alert) else line, line))
+        self._alerts.append((told.alert_id if isinstance(told, Alert) else line, told.log_time, line))
 
     def send(self) -> None:
         """Sends less at once to a target for which a request is too large. Raises NotAccepted."""
         while self._alerts:
             size = length = 0
-            while size < self.count and (not size or length + len(self._alerts[size][1]) < self._most):
-                length += len(self._alerts[size][1]) + 1
+            while size < self.count and (not size or length + len(self._alerts[size][-1]) < self._most):
+                length += len(self._alerts[size][-1]) + 1
                 size += 1
             try:
                 self._post(self._alerts[:size])
@@ -95,12 +95,13 @@ class SignedMessage:
                 )
             del self._alerts[:size]
 
-    def _post(self, alerts: list[tuple[str, str]]) -> None:
+    def _post(self, alerts: list[tuple[str, int | None, str]]) -> None:
         import requests
 
-        ids = "\n".join(alert_id for alert_id, _ in alerts)
+        # an alert that was withdrawn may come again, at an event that was logged later
+        ids = "\n".join(f"{alert_id} {log_time}" for alert_id, log_time, _ in alerts)
         message_id, now = blake2b(ids.encode(), digest_size=16).hexdigest(), str(int(time.time()))
-        body = f'{{"alerts":[{",".join(line for _, line in alerts)}]}}'.encode()
+        body = f'{{"alerts":[{",".join(line for *_, line in alerts)}]}}'.encode()
         headers = {
             "content-type": "application/json",
             "webhook-id": message_id,

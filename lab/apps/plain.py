@@ -12,6 +12,7 @@ from lab.apps.inorder import InOrder
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import READ, WRITTEN, FileLogs
 from lab.logs.positions import Record
+from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
 from lab.model.tallies import COUNTS, Tallies
 from lab.model.times import now_ms
@@ -105,12 +106,10 @@ class Plain(Background):
         return len(taken)
 
     def _tell(self, out: dict[str, list[str]], by_rule: Counter[str], log_time: int | None = None) -> None:
-        """Writes the alerts that there are; `log_time`: of those that do not have their own."""
-        for alert in self._reference.alerts:
-            by_rule[f"{alert.rule_id}.{alert.rule_version}"] += 1
-            dated = replace(alert, log_time=alert.log_time or log_time, alert_time=now_ms())
+        """Writes what there is for the alerts' log; `log_time`: of lines that do not have their own."""
+        for told in self._reference.told:
+            if isinstance(told, Alert):
+                by_rule[f"{told.rule_id}.{told.rule_version}"] += 1
+            dated = replace(told, log_time=told.log_time or log_time, alert_time=now_ms())
             out["alerts"].append(dated.to_json())
-        for told in self._reference.withdrawn:
-            out["alerts"].append(replace(told, alert_time=now_ms()).to_json())
-        self._reference.alerts.clear()
-        self._reference.withdrawn.clear()
+        self._reference.told.clear()

@@ -25,7 +25,7 @@ from lab.apps.sources import Events, source_at
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
-from lab.model.alerts import Alert, AlertTable, parse_alert_line
+from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
 from lab.model.longlines import LongLine
 from lab.model.longlines import line_batches as batches_of
@@ -62,6 +62,11 @@ class Replayed:
         return AlertTable(told for told in map(parse_alert_line, self.alert_lines) if isinstance(told, Alert))
 
     @property
+    def alert_count(self) -> int:
+        """How many alerts there were, also those that were withdrawn."""
+        return sum(not line.startswith(WITHDRAWN_LINE) for line in self.alert_lines)
+
+    @property
     def events(self) -> int:
         """Records in, good and bad."""
         return self.counts["records"]
@@ -75,7 +80,7 @@ class Replayed:
         return {
             "engine": self.engine,
             "events": self.events,
-            "alerts": len(self.alert_lines),
+            "alerts": self.alert_count,
             "dead_letters": self.counts["deadLetters"],
             "duplicates": self.counts["duplicates"],
             "dropped_late": self.counts["droppedLate"],
@@ -148,11 +153,16 @@ def _silent(done: int, lines: int) -> None:
 
 
 def _sorted(lines: list[str]) -> list[str]:
-    def place(line: str) -> tuple[int, int, int, str]:
-        alert = json.loads(line)
-        return alert["eventTime"], alert["eventId"], alert["ruleId"], line
-
-    return sorted(lines, key=place)
+    """By event. Of the lines about one event the last one counts: alerts, that they are withdrawn, those that came again."""
+    times_withdrawn: Counter[str] = Counter()
+    placed = []
+    for line in lines:
+        told, withdrawn = json.loads(line), line.startswith(WITHDRAWN_LINE)
+        event = told["eventTime"], told["eventId"]
+        about = f"{event} {told['group']}"
+        placed.append((*event, times_withdrawn[about], withdrawn, told.get("ruleId"), line))
+        times_withdrawn[about] += withdrawn
+    return [line for *_, line in sorted(placed)]
 
 
 def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
@@ -179,7 +189,7 @@ def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: P
             progress(index, len(source))
     seconds = time.monotonic() - started
     progress(len(source), len(source))
-    alerts = _sorted([alert.to_json() for alert in reference.alerts])
+    alerts = _sorted([told.to_json() for told in reference.told])
     return Replayed(
         "reference",
         alerts,

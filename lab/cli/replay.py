@@ -166,7 +166,7 @@ def replayed(options: argparse.Namespace, rules: Sequence[str]):
     if result.nan_as_null:
         console.print(f"{result.nan_as_null:,} NaN or Infinity values were read as null.", soft_wrap=True)
     rate = f"{result.events_per_second:,.0f} events/s"
-    console.print(f"{len(result.alert_lines):,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
+    console.print(f"{result.alert_count:,} alerts in {result.seconds:.1f} s, {rate}.", soft_wrap=True)
     kinds = Counter(error_kind(letter["reason"]) for letter in result.dead_letters)
     if len(result.dead_letters) > 3:
         by_kind = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())

@@ -149,9 +149,10 @@ class Alert:
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """The event at which alerts were given was taken back: those with its `eventId`, `eventTime` and `group`, in whatever order.
+    """The event at which alerts were given was taken back: those with its `eventId`, `eventTime` and `group`.
 
-    A line of the log of alerts, beside them; `log_time` and `alert_time` of the record that took it back, as of an alert.
+    A line of the log of alerts, after them; an alert after this line stands. `log_time` and `alert_time` of the record that
+    took it back, as of an alert.
 
     >>> Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()
     '{"withdrawn":true,"key":"{payeeId=25}","group":{"payeeId":25},"eventId":7,"eventTime":1356998400000}'

@@ -26,7 +26,10 @@ from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
 def alert_schema(schema: Schema) -> Json:
     of_type: dict[Any, Json] = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
     properties: dict[str, Json] = {
-        "alertId": {"type": "string", "description": "the same for the same alert, however often it comes"}
+        "alertId": {
+            "type": "string",
+            "description": "the same for the same alert, however often it comes; of one that was withdrawn and comes again, too",
+        }
     }
     for field in fields(Alert):
         first, *rest = field.name.split("_")
@@ -75,7 +78,7 @@ def alert_schema(schema: Schema) -> Json:
     of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
     times = {name: properties[name] for name in ("logTime", "alertTime")}
     withdrawn = {"type": "object", **closed_object({"withdrawn": {"const": True}, **of_both}, times)}
-    says = "the event at which there were alerts with this eventId, eventTime and group was taken back"
+    says = "the event of the alerts before this line with this eventId, eventTime and group was taken back"
     return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 

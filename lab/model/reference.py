@@ -57,8 +57,8 @@ class Reference:
         self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
         self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
-        self.alerts, self.acks, self.dead_letters = AlertTable(), [], []
-        self.withdrawn: list[Withdrawn] = []
+        self.told: list[Alert | Withdrawn] = []  # the lines of the alerts' log
+        self.acks, self.dead_letters = [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.tallies = Tallies(at_most=MAX_RULES)
         self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
@@ -70,6 +70,10 @@ class Reference:
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         # rule id, group -> arrival of the event at which it fired
         self.reset: dict[tuple[int, tuple], int] = {}
+
+    @property
+    def alerts(self) -> AlertTable:
+        return AlertTable(each for each in self.told if isinstance(each, Alert))
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
@@ -215,10 +219,10 @@ class Reference:
             if held.id == event_id and held.time == time and not held.taken_back:
                 held.taken_back = True
                 self.waits = [wait for wait in self.waits if not wait.is_after(route, event, event_id, time)]
-                if held.alerted:
-                    key = group_key(route.keys, group)
-                    of = group_for_alert(route.keys, group)
-                    self.withdrawn.append(Withdrawn(key, of, event_id, time, log_time or None))
+                for keys in dict.fromkeys(rule.keys for rule in self.routes[route] if held.alerted):
+                    values = [event[name] for name in keys]
+                    of = group_key(keys, values), group_for_alert(keys, values)
+                    self.told.append(Withdrawn(*of, event_id, time, log_time or None))
                 return "takenBack"
         return "notHeld"
 
@@ -265,7 +269,7 @@ class Reference:
             labels=rule.labels,
             **more,
         )
-        self.alerts.append(alert)
+        self.told.append(alert)
 
     def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
@@ -317,9 +321,8 @@ class Reference:
         self.heard = max(self.heard, time)
         for wait in [wait for wait in self.waits if wait.until < self.heard]:
             self.waits.remove(wait)
-            told = Decimal(0), wait.rule.operator, wait.rule.limit
+            told, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
             log_time = wait.until if wait.live else None
-            at = wait.id, wait.time
             self._alert(wait.rule, wait.group, told, at, log_time=log_time, event=wait.event)
 
     # -- expiry --------------------------------------------------------------------------------------------------------

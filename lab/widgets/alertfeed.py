@@ -152,14 +152,14 @@ class AlertFeed(Part):
         self.count.value = ", ".join(counts) + (f" ({say('held')})" if self.hold.value else "")
         if self.hold.value:
             return
-        newest = []
+        newest: dict[str, Alert] = {}
         for alert in reversed(self._alerts):
             if self.rule.value in (0, alert.rule_id):
-                newest.append(alert)
+                newest.setdefault(alert.alert_id, alert)  # of one that came again the last
                 if len(newest) == SHOWN:
                     break
-        days = {utc_text(alert.event_time)[:10] for alert in newest}
-        self.table.rows = [_row(alert, only_time=len(days) == 1) for alert in newest]
+        days = {utc_text(alert.event_time)[:10] for alert in newest.values()}
+        self.table.rows = [_row(alert, only_time=len(days) == 1) for alert in newest.values()]
         self._show_over_time()
 
     def _show_over_time(self) -> None:
@@ -187,7 +187,7 @@ class AlertFeed(Part):
         self.table.selected = ""
 
     def _chosen(self, change: dict) -> None:
-        alert = next((alert for alert in self._alerts if alert.alert_id == change["new"]), None)
+        alert = next((alert for alert in reversed(self._alerts) if alert.alert_id == change["new"]), None)
         if alert is not None:
             self.window.show(alert, self.rules.get(alert.rule_id), self.past, self._alerts)
             self.opens(say("Alert of rule {id}", id=alert.rule_id))

@@ -69,19 +69,26 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
     assert main([*command, "--from", "0"]) == OK and len(rows(url)) == 6
 
 
-def test_a_row_notes_that_its_alert_is_withdrawn_also_if_the_alert_comes_again(logs, url):  # noqa: F811
+def test_a_row_notes_that_its_alert_is_withdrawn_until_it_comes_again(logs, url):  # noqa: F811
     command = ["export", "--logs", str(logs.folder), "--to", url]
     withdrawn = Withdrawn("{payeeId=7}", (("payeeId", "7"),), 7, AT).to_json()
     of_another_group = Withdrawn("{payeeId=8}", (("payeeId", "9"),), 8, AT).to_json()
-    logs.log("alerts").append([alert(7), alert(8), alert(7, rule_id=2), withdrawn, of_another_group])
-    assert main(command) == OK
-    logs.log("alerts").append([alert(7, alert_time=1_200)])
-    assert main(command) == OK
-    assert [(row["event_id"], row["withdrawn"]) for row in rows(url)] == [
-        ("7", "yes"),
-        ("7", "yes"),
-        ("8", None),
-    ]
+    again = alert(7, alert_time=1_200)
+
+    def noted_after(*lines: str) -> list[tuple]:
+        logs.log("alerts").append(list(lines))
+        assert main(command) == OK
+        found = rows(url, "SELECT * FROM lab_alerts ORDER BY event_id, rule_id")
+        return [(row["event_id"], row["rule_id"], row["withdrawn"]) for row in found]
+
+    both = [("7", 1, "yes"), ("7", 2, "yes"), ("8", 1, None)]
+    stands = [("7", 1, None), *both[1:]]
+    assert noted_after(alert(7), alert(8), alert(7, rule_id=2), withdrawn, of_another_group) == both
+    assert noted_after(again) == stands
+    assert noted_after(withdrawn) == both
+    assert noted_after(again, withdrawn, again) == stands
+    # what an attempt delivered before it was killed comes again as a whole
+    assert noted_after(again, withdrawn, again, withdrawn) == both
 
 
 def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -198,6 +199,26 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
     for each in (alert(7), told):
         message.add(each)
     assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.text()[1]
+
+
+def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
+    first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
+    copy = replace(first, alert_time=1_500)
+    message = SignedMessage(Receiver("audit", f"http://127.0.0.1:{receiver.port}", secret=SECRET))
+    for each in (first, again, copy):
+        message.add(each)
+        message.send()
+    ids = [headers["webhook-id"] for headers, _ in receiver.requests]
+    assert ids[0] == ids[2] != ids[1] and receiver.event_ids() == [7, 7, 7]
+
+
+def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_first():
+    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
+    message = TextMessage(Receiver("oncall", "json://x"))
+    for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
+        message.add(each)
+    first, second = message.text()[1].splitlines()
+    assert "60 GREATER" in first and "withdrawn" in second
 
 
 def test_a_target_may_want_some_rules_only(place, receiver):

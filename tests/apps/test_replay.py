@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import repeat
 from pathlib import Path
@@ -14,10 +15,12 @@ from lab.apps.replay import Replayed, check_rules, read_rules, replay
 from lab.apps.sources import Events
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
+from lab.model.alerts import Alert, parse_alert_line
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule, rule_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
 from lab.model.tallies import route_name
+from tests.model.test_taken_back import standing
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 FILES = {"payments": "payments.jsonl.gz", "logins": "logins.jsonl.gz", "flights": "2013-01.jsonl.gz"}
@@ -113,6 +116,30 @@ def test_what_a_rule_suppresses_is_counted(spark, tmp_path):
     found = replay(file, [json.dumps(rule)], spark=spark)
     assert_same(found, replay(file, [json.dumps(rule)], engine="reference"))
     assert found.counts["suppressed"] == 4 and len(found.alert_lines) == 1
+
+
+def test_of_the_lines_about_an_event_the_last_one_counts(spark, tmp_path):
+    rules = [
+        SUM,
+        SUM.replace("1,", "2,", 1).replace("payeeId", "beneficiaryId&payeeId"),
+        EVERY.replace("2,", "3,", 1),
+    ]
+    settings = Settings(replace(PAYMENTS, taken_back="paymentType = back"), parallelism=2)
+    back = {"paymentType": "back"}
+    lines = [payment(2, paymentAmount=60), payment(1, paymentAmount=70), payment(2, **back)]
+    lines += [
+        payment(2, paymentAmount=55),
+        payment(1, **back),
+        payment(3, paymentAmount=60),
+        payment(3, **back),
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    found = replay(file, rules, settings=settings, batches=2, spark=spark)
+    assert_same(found, replay(file, rules, settings=settings, engine="reference"))
+    told = list(map(parse_alert_line, found.alert_lines))
+    assert {told.event_id for told in map(Alert.from_json, standing(told).values())} == {2}
+    assert found.summary()["alerts"] == found.alert_count == len(found.alerts) < len(found.alert_lines)
 
 
 @pytest.mark.parametrize("engine, batches", [("reference", None), ("spark", 1), ("spark", 5)])

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from threading import active_count
 
@@ -179,6 +180,11 @@ def test_what_the_logs_held_before_is_shown_on_connecting(tmp_path, monkeypatch)
         feed.update(watching)
         assert feed.count.value == "1,000 alerts" and feed.table.rows[0][0].startswith("1.1.999.")
         assert sum(watching.fired.values()) == watching.alerts.total
+        # its event was taken back and has come again
+        again = replace(alerts[989], log_time=2_000, alert_time=2_000)
+        logs.log("alerts").append([again.to_json()])
+        watching.read()
+        assert watching.alerts[-1] == again
 
 
 def test_a_stream_of_dead_letters_is_not_good_and_says_why(tmp_path):

@@ -13,12 +13,13 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.records.decode import decode_records
 from lab.engine.records.feeds import LooseLines
+from lab.model.alerts import parse_alert_line
 from lab.model.messages import parse_message
 from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
 from tests.engine.direct import Direct, with_returns
 from tests.engine.test_absence import Clocked
-from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row
+from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
 
 ORDER = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
 RULES = (
@@ -50,13 +51,54 @@ def test_it_is_so_after_memory_was_lost_as_well(tasks):
         for line in lines:
             reference.event(line)
         told = [line.rsplit(',"logTime"', 1)[0] for line in stages.out["alerts"]]
-        assert sorted(told) == sorted(
-            each.to_json().removesuffix("}") for each in (*reference.alerts, *reference.withdrawn)
-        )
-        assert reference.withdrawn
+        assert sorted(told) == sorted(each.to_json().removesuffix("}") for each in reference.told)
+        assert withdrawn(reference)
         counts = [json.loads(line) for line in stages.out["stats"]]
         for name in ("takenBack", "notHeld", "evaluated", "duplicates"):
             assert sum(line.get(name, 0) for line in counts) == reference.counts[name] > 0
+
+
+TWO_ROUTES = (
+    SUM,
+    b"2: MAX(amount) per userId, country over 5 min > 3",
+    b"3: MAX(amount) per country, userId over 5 min > 3",
+    b"4: COUNT(events) per userId over 1 h >= 1, of action = pay or amount > 2",
+    b'5: NO(events where action = "pay") per userId within 1 min after, when amount > 4',
+)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_line_about_an_event_says_whether_its_alerts_stand_wherever_the_cuts_fall(seed, tasks):
+    """Also between the routes of a cut, where all is logged in the same millisecond."""
+    rng, at = random.Random(seed), T0
+    reference = Reference(RETURNS)
+    with Clocked(Settings(RETURNS, parallelism=tasks, key_groups=4)) as stages:
+        for rule in TWO_ROUTES:
+            stages.log("control", rule, at)
+            reference.control(rule, at)
+        seen, cuts = 0, 0
+        for _ in range(30):
+            lines = []
+            at += rng.choice([1, 1, 20_000, 61_000])
+            for _ in range(rng.choice([1, 2, 8])):
+                number, user = rng.randrange(4), rng.randrange(2)
+                of = {"userId": user, "country": "KR", "at": T0 + number}
+                action = rng.choice(["pay", "returned", "returned", "order"])
+                lines.append(event(number, str(rng.randint(1, 9)), action, **of))
+                reference.event(lines[-1], log_time=at)
+            stages.logs.log("events").append(lines, at)
+            if rng.random() < 0.6:
+                stages.now = at + 1
+                stages.step()
+                reference.advance_to(at + 1)
+                told = list(map(parse_alert_line, stages.out["alerts"]))
+                assert standing(told) == standing(reference.told)
+                seen, cuts = len(told), cuts + 1
+            if rng.random() < 0.2:
+                stages.lose_memory()
+        assert len({told.alert_id for told in reference.alerts}) < len(reference.alerts)
+        assert seen > 40 and cuts > 10
 
 
 @pytest.mark.parametrize("loses", [False, True])
@@ -103,8 +145,9 @@ def test_to_take_back_costs_a_walk_over_the_group_at_most_once(function, tmp_pat
     direct.flush()
     found = [json.loads(line) for _, line in direct.found]
     expected = evaluate_log(RETURNS, log[:1] + log[1:], key_groups=1)
+    told = [*expected.alerts, *withdrawn(expected)]
     assert [each.get("aggregate") for each in found] == [
-        json.loads(each.to_json()).get("aggregate") for each in (*expected.alerts, *expected.withdrawn)
+        json.loads(each.to_json()).get("aggregate") for each in told
     ]
 
 

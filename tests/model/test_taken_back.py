@@ -1,11 +1,13 @@
 """What it means that an event is taken back, sentence by sentence of docs/semantics.md."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from lab.model.alerts import Alert, Withdrawn
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.reference import Reference
@@ -52,6 +54,26 @@ def after(
 
 def alerts(reference: Reference) -> list[tuple]:
     return [(alert.event_id, alert.aggregate) for alert in reference.alerts]
+
+
+def withdrawn(reference: Reference) -> list[Withdrawn]:
+    return [each for each in reference.told if isinstance(each, Withdrawn)]
+
+
+def standing(told: Iterable[Alert | Withdrawn]) -> dict[str, str]:
+    """The alerts that are not withdrawn, to a reader of the log of alerts for whom the last line about each counts."""
+    alerts: dict[str, Alert] = {}
+    for each in told:
+        if isinstance(each, Alert):
+            alerts[each.alert_id] = each
+            continue
+        of = each.group, each.event_id, each.event_time
+        gone = [
+            name for name, alert in alerts.items() if (alert.group, alert.event_id, alert.event_time) == of
+        ]
+        for name in gone:
+            del alerts[name]
+    return {name: replace(alert, log_time=None, alert_time=None).to_json() for name, alert in alerts.items()}
 
 
 def fates(reference: Reference) -> dict[str, int]:
@@ -106,7 +128,7 @@ def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
         event(2, "1", "returned", at=T0 + 1),
     )
     assert alerts(reference) == [(1, 9), (2, 10)]
-    [first, second] = reference.withdrawn
+    [first, second] = withdrawn(reference)
     assert json.loads(first.to_json()) == {
         "withdrawn": True,
         "key": "{userId=1}",
@@ -115,7 +137,39 @@ def test_alerts_stay_given_and_one_line_says_that_they_are_withdrawn():
         "eventTime": T0,
     }
     assert second.event_id == 2
-    assert after(event(1, "4"), event(1, "4", "returned")).withdrawn == []
+    assert withdrawn(after(event(1, "4"), event(1, "4", "returned"))) == []
+
+
+def test_an_alert_that_comes_again_has_the_same_id_and_stands():
+    given = event(1, "9"), event(1, "9", "returned")
+    reference = after(*given, event(1, "8"))
+    first, withdrawn, again = reference.told
+    assert isinstance(first, Alert) and isinstance(again, Alert) and isinstance(withdrawn, Withdrawn)
+    assert (first.alert_id, first.aggregate, again.aggregate) == (again.alert_id, 9, 8)
+    assert standing(reference.told) == {again.alert_id: again.to_json()}
+    assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).told) == {}
+
+
+def test_an_alert_of_absence_alone_is_not_withdrawn():
+    order = b'7: NO(events where action = "pay") per userId within 1 min after, when action = "order"'
+    lines = event(1, "9", "order"), event(9, None, "search", at=T0 + 2 * MINUTE), event(1, "9", "returned")
+    alone = after(*lines, rules=(order,))
+    assert [told.rule_id for told in alone.alerts] == [7] and withdrawn(alone) == []
+    with_another = after(*lines, rules=(order, SUM))
+    assert {told.rule_id for told in with_another.alerts if told.event_id == 1} == {1, 7}
+    assert [told.event_id for told in withdrawn(with_another)] == [1]
+    assert all(json.loads(line)["eventId"] == 9 for line in standing(with_another.told).values())
+
+
+def test_a_withdrawn_line_has_the_key_and_the_group_of_the_alerts_that_it_withdraws():
+    orders = ("userId, country", "country, userId", "userId, country")
+    rules = tuple(f"{n}: SUM(amount) per {keys} over 1 h > 5".encode() for n, keys in enumerate(orders, 1))
+    lines = event(1, "9", country="KR"), event(1, "9", "returned", country="KR")
+    reference = after(*lines, rules=rules)
+    assert {(told.key, told.group) for told in reference.alerts} == {
+        (told.key, told.group) for told in withdrawn(reference)
+    }
+    assert len(withdrawn(reference)) == 2 and standing(reference.told) == {}
 
 
 def test_alerts_given_count_for_at_most_and_resets_stay():
@@ -174,7 +228,7 @@ def test_a_row_that_is_deleted_or_updated_takes_back_the_row_before():
     reference.event(row("d", more, None))
     reference.event(row("c", None, {"id": 2, "at": T0, "amount": "6"}))
     assert alerts(reference) == [(1, 7), (2, 6)]
-    assert [told.event_id for told in reference.withdrawn] == [1]
+    assert [told.event_id for told in withdrawn(reference)] == [1]
 
 
 def test_a_row_before_that_is_missing_is_no_silence():

@@ -88,7 +88,7 @@ def differences(shop: Shop, max_lines: int = 3) -> list[str]:
 def reference_of(
     shop: Shop, order: list[tuple], key_groups: int | None = None
 ) -> tuple[Reference, list[int]]:
-    """The reference that has seen all, and the log time of each of its alerts."""
+    """The reference that has seen all, and the log time of each of its lines."""
     settings = shop.settings
     reference = Reference(
         settings.schema,
@@ -103,10 +103,10 @@ def reference_of(
             reference.control(each[5], each[0])
         else:
             reference.event(each[5], each[6], each[0])
-        log_times += [each[0]] * (len(reference.alerts) - len(log_times))
+        log_times += [each[0]] * (len(reference.told) - len(log_times))
     if planned := shop.planned():
         reference.advance_to(planned[-1][0]["cut"])
-        log_times += [0] * (len(reference.alerts) - len(log_times))
+        log_times += [0] * (len(reference.told) - len(log_times))
     return reference, log_times
 
 
@@ -116,11 +116,10 @@ def _compared(what: str, wanted: Counter, got: Counter) -> list[str]:
 
 
 def _alerts(reference: Reference, log_times: list[int]) -> list[str]:
-    alerts = [
-        replace(alert, log_time=alert.log_time or at).to_json()[:-1]
-        for alert, at in zip(reference.alerts, log_times, strict=True)
+    return [
+        replace(told, log_time=told.log_time or at).to_json()[:-1]
+        for told, at in zip(reference.told, log_times, strict=True)
     ]
-    return alerts + [told.to_json()[:-1] for told in reference.withdrawn]
 
 
 def _acks(reference: Reference, order: list[tuple]) -> list[str]:

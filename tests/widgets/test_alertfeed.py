@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from lab.apps.backtest import Past
 from lab.model.alerts import Alert
 from lab.model.reference import Reference
+from lab.model.rules import parse_message
 from lab.model.schema import PAYMENTS
 from lab.model.words import escape_control_characters
 from lab.widgets.alertfeed import BINS, KEPT, SHOWN, AlertFeed
@@ -27,6 +29,15 @@ def test_the_newest_alert_comes_first_and_a_rule_can_be_chosen():
     assert [row[2] for row in feed.table.rows] == ["payeeId=3", "payeeId=2", "payeeId=1"]
     feed.rule.value = 2
     assert [row[2] for row in feed.table.rows] == ["payeeId=2"]
+
+
+def test_an_alert_that_came_again_after_it_was_withdrawn_is_one_row_with_its_last_value():
+    again = replace(alert(1), aggregate=Decimal(70))
+    feed = AlertFeed([alert(1), alert(2), again])
+    assert [row[2:4] for row in feed.table.rows] == [["payeeId=1", "70 > 50"], ["payeeId=2", "60 > 50"]]
+    feed.rules = {1: parse_message(RULE, PAYMENTS).rule}
+    feed.table.selected = again.alert_id
+    assert ">70<" in feed.window.said.value or "70" in feed.window.said.value
 
 
 def test_a_held_list_stays_and_catches_up_when_let_go():

@@ -21,6 +21,7 @@ from lab.engine.records.columns import (
     ID,
     ID_TEXT,
     LOG_TIME,
+    PLACE,
     SOURCE,
     Columns,
     arrival_column,
@@ -85,7 +86,9 @@ def _between(
         columns |= when_columns(plan.rules, events, rows, settings.schema) | alert_columns(
             plan.rules, events, rows
         )
-        if any(rule.absence for rule in plan.rules):
+        if STATE in events:
+            columns[PLACE] = rows
+        if STATE in events or any(rule.absence for rule in plan.rules):
             columns[HEARD] = arrival_times(events, settings.schema)[rows]
         unclaimed[rows] = False
         key = [values for name, values in columns.items() if name.startswith("key:")]

@@ -13,7 +13,7 @@ from lab.engine.checkpoint import lease, ledger
 from lab.engine.loop.cut import ReadingWork
 from lab.engine.loop.job import Job
 from lab.engine.loop.route import by_task, route
-from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, arrival_column, pack, unpack
+from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, PLACE, arrival_column, pack, unpack
 from lab.engine.records.decode import decode
 from lab.engine.windows import shared
 from lab.engine.windows.batchstats import BatchStats
@@ -132,6 +132,8 @@ def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput
         for name, time in head.get("times", {}).items():
             told["times"][name] = max(told["times"].get(name, 0), time)
     for number, part in parts:
+        if PLACE in part.columns:
+            part.columns[PLACE] = part.columns[PLACE] + (number << 32)
         if HEARD in part.columns:
             earlier = [times[part.after] for share, times in newest.items() if share < number]
             of_others = np.maximum(part.columns[HEARD], max(earlier, default=BEFORE_ALL))

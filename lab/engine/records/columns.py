@@ -11,9 +11,10 @@ Columns = dict[str, np.ndarray | pa.Array]
 
 # beside an event's fields, none of which can be called so; ID, a number, and ID_TEXT are there unless the id is one number
 LOG_TIME, SOURCE, ID, ID_TEXT = ":logTime", ":source", ":id", ":idText"
-# where a rule says `absence`: the log time, or in a log that is not live (log time 0) the newest event time up to this event
+# where a rule says `absence` or events can be taken back: the log time, or in a log that is not live (log time 0) the newest event time up to this event
 HEARD = ":heard"
 TAKEN = ":taken"  # where events can be taken back: of a record that did so, the seq of the event
+PLACE = ":place"  # where events can be taken back: increases with the rows of a source, whichever route they are on
 BEFORE_ALL = -1  # an event time before all others, which are not before 1970
 WORTH_NARROWING = 256  # rows; below, the saved bytes do not pay for the work
 

@@ -79,22 +79,27 @@ def alert_lines(
 
 def withdrawn_lines(
     store: RouteStore, columns: Columns, fates: np.ndarray, now_ms: int
-) -> tuple[list[str], list[str]]:
-    """Keys and JSON of what records withdrew that took back an event at which alerts had been given."""
-    rows = np.flatnonzero(fates == WITHDRAWN)
+) -> tuple[list[str], list[str], np.ndarray]:
+    """Keys and JSON of what records withdrew that took back an event at which alerts had been given, and the rows of the records.
+
+    One for each order in which rules name the keys: with the key and the group of the alerts that it withdraws.
+    """
+    keys, lines, rows = [], [], np.flatnonzero(fates == WITHDRAWN)
     if not len(rows):
-        return [], []
-    texts, groups = group_texts(store, columns, store.route.keys, rows)
-    keys = [cut_key(text) for text in texts.to_pylist()]
+        return keys, lines, rows
     ids, times, logged = event_ids(store, columns, rows)[1], columns["time"][rows], columns[LOG_TIME][rows]
-    lines = [
-        f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
-        + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
-        for key, group, event_id, time, log_time in zip(
-            keys, groups.to_pylist(), ids.to_pylist(), times.tolist(), logged.tolist(), strict=True
-        )
-    ]
-    return keys, lines
+    orders = dict.fromkeys(rule.keys for rule in store.rules)
+    for names in orders:
+        texts, groups = group_texts(store, columns, names, rows)
+        keys += (mine := [cut_key(text) for text in texts.to_pylist()])
+        lines += [
+            f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
+            + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
+            for key, group, event_id, time, log_time in zip(
+                mine, groups.to_pylist(), ids.to_pylist(), times.tolist(), logged.tolist(), strict=True
+            )
+        ]
+    return keys, lines, np.tile(rows, len(orders))
 
 
 def first_rows(alerts: np.ndarray) -> np.ndarray:

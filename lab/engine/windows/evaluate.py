@@ -14,14 +14,15 @@ import numpy as np
 
 from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.layout import STAMP
+from lab.engine.compiled.layout import ROW, STAMP
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
-from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
+from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
+from lab.engine.windows.alertorder import by_place, due_places, row_places
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import RouteStore
-from lab.engine.windows.waits import Waits
+from lab.engine.windows.waits import DueAlert, Waits
 from lab.model.alerts import Alert
 from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Rule
@@ -109,7 +110,8 @@ class Windows:
         self.reached = max(self.reached, reached)
         dated = list(zip(changes, times, strict=True))
         alerts: KeyedLines = ([], [])
-        never: list[Alert] = []  # alerts of what has not come
+        places: list[np.ndarray] = []  # of alerts, if events can be taken back
+        never: list[DueAlert] = []  # alerts of what has not come
         acks: list[dict] = []
         done = 0
         in_order = sorted(envelopes, key=lambda each: (each.after, each.store))
@@ -122,45 +124,56 @@ class Windows:
             *seqs, self.seq = accumulate(rows, initial=self.seq)
             # stores know nothing of each other
             evaluated = parallel_map(
-                partial(self._evaluate, stats, floor), zip(parts, seqs, parts.values()), sum(rows)
+                partial(self._evaluate, stats, after, floor), zip(parts, seqs, parts.values()), sum(rows)
             )
-            for counts, lines, due in evaluated:
+            for counts, lines, due, place in evaluated:
                 stats.add(counts)
                 never += due
+                places += [place]
                 for all_lines, new in zip(alerts, lines):
                     all_lines += new
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, self.newest)
-        stats.add_alerts(never)
-        for all_lines, new in zip(alerts, _lines(never)):
+        of_never = [alert for _, alert in never]
+        stats.add_alerts(of_never)
+        for all_lines, new in zip(alerts, _lines(of_never)):
             all_lines += new
+        if self.schema.taken_back:
+            alerts = by_place(alerts, [*places, due_places([until for until, _ in never])])
         self.stored += stats.stored
         # one at most: events wait
         any(store.grow_ahead(stats.stored) for store in self.stores.values())
         return alerts, acks
 
     def _evaluate(
-        self, stats: BatchStats, newest: int, part: tuple[int, int, Sequence[Envelope]]
-    ) -> tuple[StoreCounts, KeyedLines, list[Alert]]:
-        """`part`: the number of a store, the seq of its first event, its events. `newest`: event time of the log before."""
+        self, stats: BatchStats, after: int, newest: int, part: tuple[int, int, Sequence[Envelope]]
+    ) -> tuple[StoreCounts, KeyedLines, list[DueAlert], np.ndarray]:
+        """`part`: the number of a store, the seq of its first event, its events, which come `after` so many control messages.
+
+        `newest`: event time of the log before. Also returns the places of the lines, if events can be taken back.
+        """
         number, seq, envelopes = part
         store, columns = self.stores[number], in_log_order([each.columns for each in envelopes])
         policy = LATE_POLICIES.index(self.settings.late_policy)
         fates, fired = store.evaluate(columns, seq, policy)
-        due = []
-        if waits := self.waits.get(number):
+        if HEARD in columns:
             columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
-            due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
-        lines = alert_lines(store, columns, fired, now_ms())
-        for all_lines, more in zip(lines, withdrawn_lines(store, columns, fates, now_ms())):
-            all_lines += more
-        return stats.of_store(store, columns, fates, fired), lines, due
+        waits = self.waits.get(number, ())
+        due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
+        lines, places = alert_lines(store, columns, fired, now_ms()), due_places([])
+        if self.schema.taken_back:
+            *withdrawn, rows = withdrawn_lines(store, columns, fates, now_ms())
+            for all_lines, more in zip(lines, withdrawn):
+                all_lines += more
+            rows = np.append(fired[first_rows(fired), ROW], rows)
+            places = row_places(columns, rows, after)
+        return stats.of_store(store, columns, fates, fired), lines, due, places
 
-    def _advance_to(self, live_ms: int, newest_ms: int) -> list[Alert]:
+    def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """What is told once all that was logged before `live_ms` has been taken."""
         return [alert for each in self.awaiting for alert in each.advance_to(live_ms, newest_ms)]
 
-    def _change(self, changes: Sequence[tuple[Change, int]], never: list[Alert]) -> list[dict]:
+    def _change(self, changes: Sequence[tuple[Change, int]], never: list[DueAlert]) -> list[dict]:
         """Carries out control messages that have no event of these stores between them; returns their acknowledgements.
 
         Each with the newest event time of the whole log before it: where a route's widest window grows, events go that the one

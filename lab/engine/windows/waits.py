@@ -23,6 +23,8 @@ from lab.model.rule import Rule
 ROOM_AT_FIRST = 1024  # entries
 TEXT_AT_FIRST = 64  # bytes for each
 
+DueAlert = tuple[int, Alert]  # until when the event was awaited, ms
+
 
 class Waits:
     """What a rule that says `absence` awaits, in the file `path` of shared memory."""
@@ -70,7 +72,7 @@ class Waits:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def take(self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int) -> list[Alert]:
+    def take(self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int) -> list[DueAlert]:
         """Takes in what `store.evaluate(columns, first_seq, …)` did, and returns the alerts of which that shows that they are due."""
         count = len(fates)
         starts = np.ones(count, bool)
@@ -110,7 +112,7 @@ class Waits:
         passed = np.empty(self.arrays.size[loop.ENTRIES] + new, np.int64)
         return passed[: loop.follow(self.arrays, rows, self.rule.window_ms, passed)]
 
-    def advance_to(self, live_ms: int, other_ms: int) -> list[Alert]:
+    def advance_to(self, live_ms: int, other_ms: int) -> list[DueAlert]:
         """The alerts of what was awaited up to a time before `live_ms`, or `other_ms` in a log that is not live."""
         size = self.arrays.size
         if size[loop.HEAD] == size[loop.ENTRIES]:
@@ -118,8 +120,12 @@ class Waits:
         passed = np.empty(size[loop.ENTRIES] - size[loop.HEAD], np.int64)
         return self._told(passed[: loop.pass_by(self.arrays, self.rule.window_ms, live_ms, other_ms, passed)])
 
-    def _told(self, passed: np.ndarray) -> list[Alert]:
-        return [self._alert(int(e)) for e in passed]
+    def _told(self, passed: np.ndarray) -> list[DueAlert]:
+        arrivals = self.arrays.entry[passed, loop.AT].tolist()
+        return [
+            (at + self.rule.window_ms, self._alert(e))
+            for at, e in zip(arrivals, passed.tolist(), strict=True)
+        ]
 
     def _alert(self, e: int) -> Alert:
         arrays, rule = self.arrays, self.rule
