@@ -16,12 +16,12 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
+from lab.apps.notes import STALE_S
 from lab.engine.records.feeds import Feed
 from lab.model.answers import STAGES
 from lab.model.tallies import COUNTS, FATES
 
 LOOPBACK = "127.0.0.1"
-STALE_S = 60.0
 STAGE_NAMES = {"start": "plan"}
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 RULES_AT_MOST = 1000  # that have counters of their own; the others share rule="other"

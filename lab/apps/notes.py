@@ -20,6 +20,7 @@ from lab.model.times import now_ms, rounded_duration
 
 JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
 AGAIN_S = 20.0  # a kind of thing is said this often at most
+STALE_S = 60.0  # there is a cut at least this often while events wait
 NEW_S = 60.0  # an engine that has run for so long is not ended by what a log says of another
 SHOWN = 200  # characters of a reason
 FAR_AHEAD_MS = 60_000
@@ -77,6 +78,7 @@ class EngineMonitor:
         self._lost: dict[str, int] = {}  # by routes that were said to lose events
         self._back, self._second = "", False
         self._id: str | None = None  # of the checkpoint, once it is made
+        self._newest: tuple[dict | None, float] = None, clock()  # the newest cut, and since when it is
         # paths are looked at once; the kit's own schemas have optional fields that nobody misses
         self._schema = None if schema in SCHEMAS.values() else schema
 
@@ -147,8 +149,9 @@ class EngineMonitor:
             )
             self._second = False
             self.report.engines.clear()
-        if ahead := self._ahead():
-            yield ahead
+        done = cut_mark(self._checkpoint)
+        yield from self._ahead(done)
+        yield from self._stale(done)
         if self._schema and self.report.total["records"] >= ENOUGH:
             with suppress(ConnectionError):
                 lines = self._logs.log("events").newest(SAMPLE)
@@ -179,21 +182,31 @@ class EngineMonitor:
         first = "the first at" if count > 1 else "at"
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
 
-    def _ahead(self) -> str:
+    def _ahead(self, done: dict | None) -> Iterator[str]:
         """What to say of a log whose time runs ahead of this computer's, by the last cut."""
-        done = self._done()
         ahead_ms = done["cut"] - done["at"] if done else 0
-        if ahead_ms < FAR_AHEAD_MS or not self._due("ahead"):
-            return ""
-        ahead = rounded_duration(ahead_ms)
-        return f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
+        if ahead_ms >= FAR_AHEAD_MS and self._due("ahead"):
+            ahead = rounded_duration(ahead_ms)
+            yield f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
-    def _done(self) -> dict | None:
-        return cut_mark(self._checkpoint)
+    def _stale(self, done: dict | None) -> Iterator[str]:
+        """What to say of events that wait although no cut comes."""
+        now = self._clock()
+        if done != self._newest[0]:
+            self._newest = done, now
+        waited_s = now - self._newest[1]
+        if done and waited_s >= STALE_S and self._due("stale"):
+            with suppress(ConnectionError):
+                ends = self._logs.feed("events").ends()
+                if any(end > done["events"].get(str(number), 0) for number, end in ends.items()):
+                    yield (
+                        f"no cut for {rounded_duration(1000 * waited_s)} although events wait; if none comes, stop this engine and "
+                        "start it again: it continues, and nothing is lost (what Spark says is in spark.log)"
+                    )
 
     def lag(self) -> int | None:
         """Records of the events topic that no finished micro-batch has taken; None if nobody knows, as with files."""
-        if isinstance(self._logs, FileLogs) or self._away or not (done := self._done()):
+        if isinstance(self._logs, FileLogs) or self._away or not (done := cut_mark(self._checkpoint)):
             return None
         try:
             ends = self._logs.feed("events").ends()

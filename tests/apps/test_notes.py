@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
+from lab.apps import notes as notes_module
 from lab.apps.infer import infer
-from lab.apps.notes import AGAIN_S, NEW_S, EngineMonitor, GaveUp, TwoEngines
+from lab.apps.notes import AGAIN_S, NEW_S, STALE_S, EngineMonitor, GaveUp, TwoEngines
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.cluster import NoBroker
@@ -167,6 +168,25 @@ def test_brokers_that_are_away_are_said_every_20_s_and_when_they_are_back(notes,
     monkeypatch.setattr(notes.report, "read", back)
     notes.read()
     assert list(notes.sentences()) == ["Kafka answers again after 55 s"]
+
+
+def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, monkeypatch):
+    log = notes._logs.log("events")
+    log.append(["one"])
+    mark = {"cut": 0, "at": now_ms(), "events": {"0": log.end()}}
+    monkeypatch.setattr(notes_module, "cut_mark", lambda checkpoint: dict(mark))
+
+    def said_after(seconds: float) -> str:
+        clock.now += seconds
+        return "".join(notes.sentences())
+
+    assert said_after(0) == "" == said_after(STALE_S + AGAIN_S), "nothing waits"
+    log.append(["two"])
+    assert said_after(AGAIN_S).startswith("no cut for 100 s although events wait; ")
+    assert said_after(1) == ""
+    mark["events"] = {"0": log.end() - 1}
+    assert said_after(AGAIN_S) == "" == said_after(STALE_S - 1), "a cut has come"
+    assert said_after(1).startswith("no cut for 1 min")
 
 
 def test_it_gives_up_when_it_is_told_to(notes, clock, monkeypatch):

@@ -19,7 +19,8 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from lab.apps.metrics import REASONS_AT_MOST, STALE_S, TASKS_AT_MOST, Metrics, MetricsServer
+from lab.apps.metrics import REASONS_AT_MOST, TASKS_AT_MOST, Metrics, MetricsServer
+from lab.apps.notes import STALE_S
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.model.tallies import FATES

@@ -33,6 +33,11 @@ class Screen:
     def text(self) -> str:
         return self._file.read_text()
 
+    def stacks(self) -> str:
+        """Where a worker has stood still for long, as it has written into Spark's log, innermost call first."""
+        lines = (self._file.parent / "spark.log").read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if line.lstrip().startswith("File ") and "/lab/" in line][-24:])
+
     def wait_for(self, *words: str) -> str:
         def missing() -> list[str]:
             return [word for word in words if word not in self.text()]
@@ -41,7 +46,9 @@ class Screen:
         return self.text()
 
     def wait_until(self, true, said=None) -> None:
-        wait_until(true, pause_s=0.2, alive=lambda: self.process.poll() is None, said=said or self.text)
+        said = said or self.text
+        alive = self.process.poll
+        wait_until(true, pause_s=0.2, alive=lambda: alive() is None, said=lambda: f"{said()}\n{self.stacks()}")
 
 
 @contextmanager
@@ -49,6 +56,7 @@ def running(logs, folder, *arguments: str):
     topics = {f"--{option}": logs.log(log) for option, log in (("events", "events"), ("rules", "control"), ("alerts", "alerts"), ("acks", "acks"), ("dead-letters", "deadLetters"), ("stats", "stats"))}  # fmt: skip
     where = [word for option, log in topics.items() for word in (option, repr(log))]
     command = [sys.executable, "-m", "lab", "run", *where, "--checkpoint", str(folder / "checkpoint"), "--key-groups", "4"]  # fmt: skip
+    command += ["--conf", f"spark.python.worker.tracebackDumpIntervalSeconds={PATIENCE_S - 100}"]
     with (folder / "screen").open("w") as screen:
         process = subprocess.Popen(
             [*command, *arguments], stdout=screen, stderr=screen, start_new_session=True
