@@ -36,7 +36,9 @@ class Screen:
     def stacks(self) -> str:
         """Where a worker has stood still for long, as it has written into Spark's log, innermost call first."""
         lines = (self._file.parent / "spark.log").read_text(errors="replace").splitlines()
-        return "\n".join([line for line in lines if line.lstrip().startswith("File ") and "/lab/" in line][-24:])
+        return "\n".join(
+            [line for line in lines if line.lstrip().startswith("File ") and "/lab/" in line][-24:]
+        )
 
     def wait_for(self, *words: str) -> str:
         def missing() -> list[str]:
@@ -48,7 +50,9 @@ class Screen:
     def wait_until(self, true, said=None) -> None:
         said = said or self.text
         alive = self.process.poll
-        wait_until(true, pause_s=0.2, alive=lambda: alive() is None, said=lambda: f"{said()}\n{self.stacks()}")
+        wait_until(
+            true, pause_s=0.2, alive=lambda: alive() is None, said=lambda: f"{said()}\n{self.stacks()}"
+        )
 
 
 @contextmanager
