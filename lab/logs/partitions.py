@@ -50,7 +50,7 @@ class Partitions:
     def numbers(self) -> list[int]:
         """The numbers of the partitions."""
         if time.monotonic() > self._listed + LISTED_S or not self._numbers:
-            self._numbers = self._answer(self._list)
+            self._numbers = _answer([self], self._list)
             self._listed = time.monotonic()
         return self._numbers
 
@@ -58,25 +58,6 @@ class Partitions:
         wanted = TopicCollection([self.topic])
         asked = self.cluster.admin.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
         return sorted(partition.id for partition in asked[self.topic].result().partitions)
-
-    def _answer(self, ask: Callable[[], T]) -> T:
-        """The result of a request. Retries it for ANSWER_S if the brokers do not answer, or if a partition has no leader yet."""
-        deadline = time.monotonic() + clusters.ANSWER_S
-        while True:
-            try:
-                with self.cluster.answering(self.topic):
-                    return ask()
-            except NoBroker:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(AGAIN_S)
-                self._leaders_anew()
-
-    def _leaders_anew(self) -> None:
-        """Refreshes the client's metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
-        for client in (self.cluster.admin, self.cluster.metadata_client):
-            with suppress(KafkaException):
-                client.list_topics(self.topic, timeout=1.0)
 
     def _offsets(self, spec: OffsetSpec, committed: bool = True) -> dict:
         wanted = {TopicPartition(self.topic, number): spec for number in self.numbers()}
@@ -88,7 +69,7 @@ class Partitions:
             )
             return {partition.partition: future.result() for partition, future in answers.items()}
 
-        return self._answer(ask)
+        return _answer([self], ask)
 
     def _known(self, spec: OffsetSpec, committed: bool = True) -> dict[int, int]:
         offsets = {number: found.offset for number, found in self._offsets(spec, committed).items()}
@@ -98,21 +79,45 @@ class Partitions:
 
     def starts(self) -> dict[int, int]:
         """The offset of the oldest record of each partition."""
-        return self._answer(lambda: self._known(OffsetSpec.earliest()))
+        return _answer([self], lambda: self._known(OffsetSpec.earliest()))
 
     def ends(self, committed: bool = True) -> dict[int, int]:
         """The offset of the next record of each partition; with `committed` only up to the oldest open transaction."""
         if committed:
             return topic_ends([self])[0]
-        return self._answer(lambda: self._known(OffsetSpec.latest(), committed))
+        return _answer([self], lambda: self._known(OffsetSpec.latest(), committed))
 
     def since(self, log_time: int) -> dict[int, int]:
         """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
-        return self._answer(lambda: _asked([self], log_time))[0]
+        return _answer([self], lambda: _asked([self], log_time))[0]
 
     def newest(self) -> int:
         """The newest log time of all partitions, ms; -1 without records."""
         return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
+
+
+def _answer(topics: Sequence[Partitions], ask: Callable[[], T]) -> T:
+    """The result of a request about topics. Retries it for ANSWER_S if the brokers do not answer, or if a partition has no leader yet."""
+    deadline, first = time.monotonic() + clusters.ANSWER_S, topics[0]
+    while True:
+        try:
+            with first.cluster.answering(first.topic):
+                return ask()
+        except NoBroker:
+            for (
+                each
+            ) in topics:  # also before giving up: with a leader that is gone, a request lasts until its end
+                _leaders_anew(each)
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_S)
+
+
+def _leaders_anew(topic: Partitions) -> None:
+    """Refreshes the clients' metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
+    for client in (topic.cluster.admin, topic.cluster.metadata_client):
+        with suppress(KafkaException):
+            client.list_topics(topic.topic, timeout=1.0)
 
 
 def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
@@ -125,7 +130,7 @@ def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
             raise first.cluster.away(f"nobody knows the offsets of {first.topic}")
         return ends
 
-    return first._answer(ask)
+    return _answer(topics, ask)
 
 
 def _asked(topics: Sequence[Partitions], log_time: int) -> list[dict[int, int]]:

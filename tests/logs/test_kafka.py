@@ -3,8 +3,10 @@
 import time
 from contextlib import closing
 from threading import Timer
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 from kafka import KafkaAdminClient
 
 from lab.logs import cluster as clusters
@@ -143,6 +145,39 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
     assert partitions.topic_ends(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
     assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}
+
+
+def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka, monkeypatch):
+    """After a restart of its broker a client knows the epoch of a leader that is gone, and each request with it fails."""
+    two = [topic(kafka, name) for name in ("anew-1", "anew-2")]
+    asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
+
+    class Restarted:
+        stale = {log.topic for log in two}
+
+        def offsets_for_times(self, wanted, timeout):
+            gone = KafkaError(KafkaError.FENCED_LEADER_EPOCH)
+            return [
+                SimpleNamespace(
+                    topic=each.topic,
+                    partition=each.partition,
+                    offset=7,
+                    error=gone if each.topic in self.stale else None,
+                )
+                for each in wanted
+            ]
+
+        def list_topics(self, topic, timeout):
+            self.stale.discard(topic)
+
+    monkeypatch.setattr(type(two[0].cluster), "metadata_client", Restarted())
+    monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
+    assert partitions.topic_ends(asked) == [{0: 7}, {0: 7}]
+    Restarted.stale = {log.topic for log in two}
+    monkeypatch.setattr(clusters, "ANSWER_S", -1)  # as if the request had lasted until its end
+    with pytest.raises(NoBroker):
+        partitions.topic_ends(asked)
+    assert not Restarted.stale
 
 
 def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_logged(kafka):
