@@ -153,7 +153,8 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
     asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
 
     class Restarted:
-        stale = {log.topic for log in two}
+        def __init__(self):
+            self.stale = {log.topic for log in two}
 
         def offsets_for_times(self, wanted, timeout):
             gone = KafkaError(KafkaError.FENCED_LEADER_EPOCH)
@@ -170,14 +171,15 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
         def list_topics(self, topic, timeout):
             self.stale.discard(topic)
 
-    monkeypatch.setattr(type(two[0].cluster), "metadata_client", Restarted())
+    client = Restarted()
+    monkeypatch.setattr(type(two[0].cluster), "metadata_client", client)
     monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
     assert partitions.topic_ends(asked) == [{0: 7}, {0: 7}]
-    Restarted.stale = {log.topic for log in two}
+    client.stale = {log.topic for log in two}
     monkeypatch.setattr(clusters, "ANSWER_S", -1)  # as if the request had lasted until its end
     with pytest.raises(NoBroker):
         partitions.topic_ends(asked)
-    assert not Restarted.stale
+    assert not client.stale
 
 
 def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_logged(kafka):
