@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-COMPILING = "compiling the window loop, once after an installation: about half a minute"
+COMPILING = "compiling the window loop, once after an installation: about a minute"
 
 
 class NoCodeCache(RuntimeError):
