@@ -168,7 +168,7 @@ class DemoDisplay:
                     f"[bold]the new rule's first alert came {waited} ms after it was published[/]"
                 )
             self.first_alert = self.first_alert or time.monotonic()
-            self.latencies[rule_id] += [alert.took_ms or 0 for alert in alerts]
+            self.latencies[rule_id] += [alert.log_to_alert_ms or 0 for alert in alerts]
             for alert in alerts[:SHOWN_AT_ONCE]:
                 self._print(alert)
             if len(alerts) > SHOWN_AT_ONCE:
@@ -181,7 +181,7 @@ class DemoDisplay:
         clock = time.strftime("%H:%M:%S", time.localtime((alert.alert_time or 0) / 1000))
         held = f"{alert.aggregate:,} {rule.symbol} {alert.limit:,}"
         self._console.print(
-            f"{clock}  [red]rule {alert.rule_id}[/]  {alert.key:36} {held:28} [dim]{alert.took_ms:5} ms[/]",
+            f"{clock}  [red]rule {alert.rule_id}[/]  {alert.key:36} {held:28} [dim]{alert.log_to_alert_ms:5} ms[/]",
             soft_wrap=True,
         )
 

@@ -135,7 +135,7 @@ def _exported(connection: Connection, place: str) -> Positions | None:
     return parse_positions(found) if found else None
 
 
-def alerts_to_rows(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
+def unique_alert_rows(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
     """The alerts as rows, the last of each id."""
     return list({row["alert_id"]: row for row in map(_row, alerts)}.values())
 
@@ -185,7 +185,7 @@ def write_lines(connection: Connection, told: Iterable[Alert | Withdrawn]) -> in
                 mark_withdrawn(connection, cast(Withdrawn, each))
             continue
         alerts = cast(list[Alert], list(lines))
-        _upsert(connection, ALERTS, alerts_to_rows(alerts))
+        _upsert(connection, ALERTS, unique_alert_rows(alerts))
         count += len(alerts)
     return count
 

@@ -43,9 +43,9 @@ class IdAndTime:
 
     # -- the id
 
-    def ids(self, events: str) -> tuple[str, ...]:
+    def choose_id_fields(self, events_name: str) -> tuple[str, ...]:
         """The field that tells events apart; of several the one that sounds most like it; none: nothing."""
-        singular = events.lower().rstrip("s")
+        singular = events_name.lower().rstrip("s")
 
         def rank(name: str) -> tuple:
             one = self.found[name]
@@ -145,7 +145,7 @@ class IdAndTime:
 
     # -- the time
 
-    def time(self, root: Path | None, ids: Sequence[str]) -> str:
+    def choose_time_field(self, root: Path | None, ids: Sequence[str]) -> str:
         """The field that says when, none of the `ids`; of several the one that sounds most like it; none: "". `root`: where events are."""
         possible = [
             name

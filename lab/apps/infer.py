@@ -134,8 +134,8 @@ def infer(
         )
     by_name = {names[one.path]: one for one, *_ in typed}
     choice = IdAndTime(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
-    proposal.ids = choice.named_ids(id) if id else choice.ids(name)
-    proposal.time = choice.named_time(time) if time else choice.time(read.root, proposal.ids)
+    proposal.ids = choice.named_ids(id) if id else choice.choose_id_fields(name)
+    proposal.time = choice.named_time(time) if time else choice.choose_time_field(read.root, proposal.ids)
     proposal.missing = choice.missing
     first = {role: fields[role] for role in (*proposal.ids, proposal.time) if role}
     proposal.fields = tuple((first | fields).values())

@@ -37,7 +37,7 @@ def raise_if_ended(query) -> None:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class ServiceOptions:
     """How `lab run` runs beside its logs: on which Spark, and how it tells what it does."""
 
     master: str | None = None
@@ -48,7 +48,7 @@ class RunOptions:
     show_values: bool = False  # of records that are bad
 
 
-def run(target: Target, settings: Settings, service: RunOptions = RunOptions()) -> None:
+def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.compiled.codecache import COMPILING, is_compiled
     from lab.engine.loop.ends import check_reach, check_transactions
@@ -89,7 +89,7 @@ def run(target: Target, settings: Settings, service: RunOptions = RunOptions()) 
 
 
 @contextmanager
-def _watched(service: RunOptions, say: MessagePrinter) -> Iterator["Metrics | None"]:
+def _watched(service: ServiceOptions, say: MessagePrinter) -> Iterator["Metrics | None"]:
     """Metrics while somebody may ask for them, from before Spark starts; None if nobody may."""
     if not service.metrics:
         yield None
@@ -110,7 +110,7 @@ def _serve(
     stopped: Event,
     watched,
     say: MessagePrinter,
-    service: RunOptions,
+    service: ServiceOptions,
 ) -> None:
     from lab.apps.notes import EngineMonitor, GaveUp, TwoEngines, producer_clock_note
     from lab.engine.spark.pipeline import start

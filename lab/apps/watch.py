@@ -137,7 +137,7 @@ def describe_alert(alert: Alert | Withdrawn) -> str:
     if isinstance(alert, Withdrawn):
         event = f"event {id_text(alert.event_id)}"
         return f"{utc_text(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
-    took = "" if alert.took_ms is None else f"  {alert.took_ms:5} ms"
+    took = "" if alert.log_to_alert_ms is None else f"  {alert.log_to_alert_ms:5} ms"
     held = f"{plain_text(alert.aggregate)} {alert.operator} {plain_text(alert.limit)}"
     said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
     return f"{utc_text(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"

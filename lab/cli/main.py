@@ -194,7 +194,7 @@ def _run(commands) -> None:
         metrics = (options.metrics_host, options.metrics) if options.metrics is not None else None
         as_json = options.log_format == "json"
         give_up_s = options.give_up_after_ms / 1000 if options.give_up_after_ms else float("inf")
-        service = live.RunOptions(
+        service = live.ServiceOptions(
             options.master, dict(options.conf), metrics, as_json, give_up_s, options.show_values
         )
         live.run(target, settings_from_options(options, target), service)

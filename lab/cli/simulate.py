@@ -173,7 +173,7 @@ def run(options: Namespace) -> None:
                     if not handle_key(player, key):
                         stopped.set()
                 if display:
-                    display.update(status_lines(player, keys is not no_keys), refresh=True)
+                    display.update(status_lines(player, keys is not wait_without_keys), refresh=True)
         finally:
             player.stop()
             sink.close()
@@ -233,7 +233,7 @@ def status_lines(player: Player, has_keys: bool) -> str:
     return text
 
 
-def no_keys(seconds: float) -> str:
+def wait_without_keys(seconds: float) -> str:
     """Waits, and nothing was pressed: there is no terminal to read from."""
     time.sleep(seconds)
     return ""
@@ -244,7 +244,7 @@ def terminal_keys() -> Iterator[Callable[[float], str]]:
     """A function that waits up to so many seconds and returns what was pressed, without Enter."""
     fd = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
     if fd is None or os.tcgetpgrp(fd) != os.getpgrp():  # in the background the terminal is not ours
-        yield no_keys
+        yield wait_without_keys
         return
     import termios
     import tty

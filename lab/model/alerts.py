@@ -80,7 +80,7 @@ class Alert:
         )
 
     @property
-    def took_ms(self) -> int | None:
+    def log_to_alert_ms(self) -> int | None:
         """How long after its event was logged the alert was made; None unless both times are known."""
         return None if self.log_time is None or self.alert_time is None else self.alert_time - self.log_time
 

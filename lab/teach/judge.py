@@ -34,7 +34,7 @@ from lab.teach.learner import (
     answer_text,
     call_plainly,
     call_with_time_limit,
-    error_text,
+    error_suffix,
     plain_or_raised,
 )
 
@@ -118,7 +118,7 @@ class ValueExercise:
         except Refused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
-            unread = f"{answer_text(answer)} cannot be read: {type(error).__name__}{error_text(error)}"
+            unread = f"{answer_text(answer)} cannot be read: {type(error).__name__}{error_suffix(error)}"
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if equal_answers(got, expected):
             told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)

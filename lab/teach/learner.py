@@ -121,7 +121,7 @@ def call_plainly(function: Callable, *arguments: Any) -> Any:
     except RecursionError:
         return Raised("called itself without end")
     except BaseException as error:  # noqa: BLE001  (a learner's code may raise anything, SystemExit too)
-        return Raised(f"raised {type(error).__name__}{error_text(error)}")
+        return Raised(f"raised {type(error).__name__}{error_suffix(error)}")
 
 
 def plain_or_raised(answer: object) -> Any:
@@ -132,10 +132,10 @@ def plain_or_raised(answer: object) -> Any:
         return Raised("takes too long to inspect")
 
 
-def error_text(error: BaseException) -> str:
+def error_suffix(error: BaseException) -> str:
     """An error's own words behind a colon, if it has any and they can be had.
 
-    >>> error_text(ValueError("no")), error_text(ValueError())
+    >>> error_suffix(ValueError("no")), error_suffix(ValueError())
     (': no', '')
     """
     try:

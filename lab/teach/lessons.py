@@ -34,7 +34,7 @@ GRADED: dict[str, dict[str, Any]] = {  # what nbgrader reads
 LESSON_LINK = re.compile(r"(?<=\]\()([^/()\s]+\.ipynb)")
 FIRST_CALL = re.compile(r"^(?=lab\.(?:running_time|FrontDoor)\(\))", re.MULTILINE)
 ASKED = "lab.predict("
-SENTENCES = {"words": sentences.words, "messages": sentences.messages}
+SENTENCES = {"words": sentences.said_sentences, "messages": sentences.error_sentences}
 EXERCISE = re.compile(r"^#+ Exercise (\d+)(?::| ·) (.+)$", re.MULTILINE)
 
 

@@ -74,7 +74,7 @@ PARTS = (  # what these modules put together out of values
 )
 
 
-def words() -> list[str]:
+def said_sentences() -> list[str]:
     """The sentences that `say` gives, and those of the exercises of translated lessons."""
     modules = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = {path: _constants(tree) for path, tree in modules.items()}
@@ -84,7 +84,7 @@ def words() -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def messages() -> list[str]:
+def error_sentences() -> list[str]:
     """The sentences of errors and of what an engine writes, with a placeholder for each value in them.
 
     The first one that fits a text is what it says, so those with most words of their own come first.

@@ -208,7 +208,7 @@ class AlertFeed(Part):
 
 
 def _row(alert: Alert, only_time: bool) -> list[str]:
-    took = "" if alert.took_ms is None else f"{alert.took_ms:,}"
+    took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
     return [
         alert.alert_id,
         " ".join(

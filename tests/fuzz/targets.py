@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.apps.export import alerts_to_rows
+from lab.apps.export import unique_alert_rows
 from lab.apps.infer import infer
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.loop.route import matching_rows
@@ -210,7 +210,7 @@ def alerts(inputs: Sequence[bytes]) -> None:
         assert alert.alert_id.isprintable() or alert.alert_id
         found.append(alert)
     AlertTable(found)._repr_html_()
-    assert len(alerts_to_rows(found)) <= len(found)
+    assert len(unique_alert_rows(found)) <= len(found)
 
 
 def restrictions(inputs: Sequence[bytes]) -> None:

@@ -136,7 +136,7 @@ class FileOutlet:
             log.put(self.writer, cut.number, join_lines(lines), fingerprint, again)
 
     def flush(self) -> None:
-        """All is there."""
+        """Does nothing: `put` has written all."""
 
 
 @dataclass(frozen=True)

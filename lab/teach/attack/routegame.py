@@ -54,7 +54,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRule:
     """A rule as it goes to the control log; JSON, so that it can be compared."""
 
     message: str
@@ -71,7 +71,7 @@ class Login:
     fields: tuple[tuple[str, Any], ...]
 
 
-History = tuple[Published | Login, ...]
+History = tuple[PublishedRule | Login, ...]
 
 
 class RouteGame:
@@ -84,7 +84,7 @@ class RouteGame:
             rules = [_large_rule(rng, number) for number in range(1, 17)]
             gaps = [{}, *({name: None} for name in NAMES)]
             return (*rules, *(Login(tuple((PLAIN | gap).items())) for gap in gaps))
-        entries: list[Published | Login] = [_rule(rng) for _ in range(rng.randint(1, 4))]
+        entries: list[PublishedRule | Login] = [_rule(rng) for _ in range(rng.randint(1, 4))]
         for _ in range(events):
             if rng.random() < 0.3:
                 entries.append(_rule(rng))
@@ -154,7 +154,7 @@ class RouteGame:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
 
 
-def _rule(rng: Random) -> Published:
+def _rule(rng: Random) -> PublishedRule:
     function, field = rng.choice(COMPUTED)
     rule: dict[str, Any] = {
         "ruleId": rng.randint(1, 3),
@@ -171,7 +171,7 @@ def _copied(rules: list[Rule]) -> list[Rule]:
     ]
 
 
-def _large_rule(rng: Random, number: int) -> Published:
+def _large_rule(rng: Random, number: int) -> PublishedRule:
     """With up to five keys, filters on up to four fields and up to five fields that it needs."""
     rule: dict[str, Any] = {"ruleId": number, "ruleState": "ACTIVE"}
     rule["groupingKeyNames"] = rng.sample(NAMES, rng.randint(0, 5))
@@ -181,15 +181,15 @@ def _large_rule(rng: Random, number: int) -> Published:
     }
     rule["filter"] = passing
     rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": rng.sample(NAMES, rng.randint(1, 5))}
-    return Published(json.dumps(rule | LIMIT))
+    return PublishedRule(json.dumps(rule | LIMIT))
 
 
-def _published(rule: dict, function: str, field: str) -> Published:
+def _published(rule: dict, function: str, field: str) -> PublishedRule:
     rule |= {"aggregatorFunctionType": function} | LIMIT
     rule |= (
         {"unique": [field]} if function == "UNIQUE_COUNT" else {"aggregateFieldName": field} if field else {}
     )
-    return Published(json.dumps(rule))
+    return PublishedRule(json.dumps(rule))
 
 
 @lru_cache(maxsize=20_000)
@@ -197,7 +197,7 @@ def _in_force(history: History) -> list[list[Rule]]:
     """The rules at each entry, as the learner's function is told them."""
     book, found = Reference(LOGINS).book, []
     for entry in history:
-        if isinstance(entry, Published):
+        if isinstance(entry, PublishedRule):
             book.apply(entry.message)
         rules = [
             Rule(
@@ -218,7 +218,7 @@ def _expected(history: History) -> list:
     """What the reference holds of each event, and for which rules."""
     reference, found = Reference(LOGINS), []
     for number, entry in enumerate(history, 1):
-        if isinstance(entry, Published):
+        if isinstance(entry, PublishedRule):
             reference.control(entry.message)
             found.append(None)
             continue
@@ -258,7 +258,7 @@ def _copies(given: Any) -> Any:
         return Raised(f"gave {answer_text(given)}; expected a list of (rule ids, group, fields)")
 
 
-def _plainer(entry: Published | Login) -> Iterator[Published | Login]:
+def _plainer(entry: PublishedRule | Login) -> Iterator[PublishedRule | Login]:
     if isinstance(entry, Login):
         for at, (name, value) in enumerate(entry.fields):
             if value != PLAIN[name]:
@@ -274,7 +274,7 @@ def _plainer(entry: Published | Login) -> Iterator[Published | Login]:
         yield _published(kept, "COUNT", "")
 
 
-def _oddness(entry: Published | Login) -> int:
+def _oddness(entry: PublishedRule | Login) -> int:
     if isinstance(entry, Login):
         return sum(value != PLAIN[name] for name, value in entry.fields)
     rule = entry.given
@@ -282,7 +282,7 @@ def _oddness(entry: Published | Login) -> int:
     return sum(odd) + (rule["aggregatorFunctionType"] != "COUNT")
 
 
-def _said(entry: Published | Login) -> str:
+def _said(entry: PublishedRule | Login) -> str:
     if isinstance(entry, Login):
         return f"Event: {', '.join(f'{name} {value}' for name, value in entry.fields)}"
     rule = entry.given

@@ -28,7 +28,7 @@ from lab.teach.attack.timeline import (
     simpler_histories,
 )
 from lab.teach.attack.words import OUTSIDE, entry_said, explain_difference, join_names
-from lab.teach.learner import Raised, answer_text, call_plainly, error_text
+from lab.teach.learner import Raised, answer_text, call_plainly, error_suffix
 
 EVER = 10**6  # minutes
 TOO_OLD = object()  # the reference drops it, and a function may do as it likes
@@ -80,7 +80,7 @@ class TimelineGame:
                         memory, again = deepcopy(saved), batch
             except Exception as error:  # noqa: BLE001  (a learner may put anything into memory)
                 answers[latest] = Raised(
-                    f"put something into `memory` that cannot be saved{error_text(error)}"
+                    f"put something into `memory` that cannot be saved{error_suffix(error)}"
                 )
                 return
             for at in again:
