@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.model.keygroups import mixed
+from lab.model.language import say
 from lab.model.words import html_table
 
 WAYS = ("naive", "index", "ranges")
@@ -46,7 +47,9 @@ class RestoreCosts(list[RestoreCost]):
 
     def _repr_html_(self) -> str:
         return html_table(
-            ("way", "MB read", "MB kept", "seeks", "index KB", "seconds"), [c.row() for c in self]
+            say("Costs of restoring"),
+            ("way", "MB read", "MB kept", "seeks", "index KB", "seconds"),
+            [c.row() for c in self],
         )
 
 

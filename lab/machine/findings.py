@@ -12,6 +12,8 @@ from html import escape
 from importlib import metadata
 from pathlib import Path
 
+from lab.model.language import say
+
 GIB = 1 << 30
 DISTRIBUTION = "rules-lab"  # `lab` alone is another project
 CLASH_FIX = f"pip uninstall lab {DISTRIBUTION}, then pip install {DISTRIBUTION}"
@@ -49,7 +51,7 @@ class Checks(list[Check]):
         head = "".join(
             f'<th style="text-align:left">{name}</th>' for name in ("check", "state", "found", "fix")
         )
-        return f"<table><tr>{head}</tr>{rows}</table>"
+        return f'<table aria-label="{say("This machine")}"><tr>{head}</tr>{rows}</table>'
 
     def text(self) -> str:
         """The report to paste into an issue: without passwords, and without the names of user, home and machine."""

@@ -12,6 +12,7 @@ from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.field import Id, Value
 from lab.model.group import Group, group_hash, group_json, short_hash
 from lab.model.jsontext import compact_json, is_text
+from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import MAX_TIME
 from lab.model.words import html_table, plain_text, short_json
@@ -227,7 +228,7 @@ class AlertTable(list[Alert]):
         more = len(self) - len(rows)
         note = f"<p>{more} earlier alerts are not shown.</p>" if more else ""
         header = ("rule", "version", "group", "held", "event", "event time (UTC)")
-        return note + html_table(header, rows)
+        return note + html_table(say("Alerts"), header, rows)
 
 
 def event_for_alert(

@@ -23,6 +23,7 @@ from lab.model.aggregation import (
 )
 from lab.model.conditions import quote_text, quote_value
 from lab.model.filters import Filter, filter_text, filter_value
+from lab.model.language import say
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, when_text
 from lab.model.words import html_table, plain_text
@@ -253,4 +254,4 @@ def _limit_in_english(rule: Rule) -> str:
 def rules_table(rules: list[Rule]) -> str:
     """Rules for a notebook."""
     rows = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in rules]
-    return html_table(("rule", "version", "state", "alerts when"), rows)
+    return html_table(say("Rules"), ("rule", "version", "state", "alerts when"), rows)

@@ -76,10 +76,12 @@ def plain_text(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def html_table(name: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A small HTML table for notebooks, every cell escaped; columns of text stand left, numbers right, as Jupyter has them.
 
-    >>> html_table(["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
+    `name`: for those who do not see it.
+
+    >>> html_table("Rules", ["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
     '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'
     """
     names, cells = (
@@ -93,4 +95,6 @@ def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
         return f"<tr>{''.join(filled)}</tr>"
 
     body = "".join(line("td", row) for row in cells)
-    return f"<table><thead>{line('th', (escape(escape_control_characters(name)) for name in names))}</thead><tbody>{body}</tbody></table>"
+    head = line("th", (escape(escape_control_characters(name)) for name in names))
+    label = f'aria-label="{escape(escape_control_characters(name))}"'
+    return f"<table {label}><thead>{head}</thead><tbody>{body}</tbody></table>"

@@ -25,6 +25,7 @@ from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
 from lab.model.keygroups import digest, key_groups_of, mixed
+from lab.model.language import say
 from lab.model.rules import Rule, summary_in_english
 from lab.model.schema import Schema
 from lab.model.words import html_table
@@ -104,7 +105,10 @@ class State:
 
     def _repr_html_(self) -> str:
         rules = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in self.rules]
-        tables = html_table(("rule", "version", "state", "meaning"), rules), html_table(COLUMNS, self.table())
+        tables = (
+            html_table(say("Rules"), ("rule", "version", "state", "meaning"), rules),
+            html_table(say("Key-groups"), COLUMNS, self.table()),
+        )
         return f"<p>{self.summary()}</p>" + "".join(tables)
 
 

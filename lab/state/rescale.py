@@ -14,6 +14,7 @@ from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.record import last_saved_mark, read_record, write_record
 from lab.engine.windows.statefiles import StateFiles
+from lab.model.language import say
 from lab.model.words import html_table
 from lab.state.placement import Move, by_range, moves
 
@@ -88,7 +89,7 @@ class Rescaled:
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.summary()}</p>{html_table(COLUMNS, self.table())}"
+        return f"<p>{self.summary()}</p>{html_table(say('Partitions'), COLUMNS, self.table())}"
 
 
 def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescaled:

@@ -83,7 +83,7 @@ class Board(widgets.VBox):
         else:
             rows = [_lesson(name, named, done) for name in lessons]
             head = "<th>lesson</th><th>title</th><th>exercises</th><th class='number'>solved</th>"
-        body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        body = f"<table aria-label='{say('Progress')}'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         self.table.value = f'<div class="lab-table lab-plain" tabindex="0">{body}</div>'
 
 

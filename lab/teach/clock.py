@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any
 
+from lab.model.language import say
+
 QUIET_S, EVERY_S = 3.0, 2.0
 
 
@@ -34,20 +36,32 @@ class CellTimer:
         began = time.monotonic()
         if ended.wait(QUIET_S):
             return
-        handle = self._show(Line(f"Running for {time.monotonic() - began:.0f} s …"), display_id=True)
+
+        def passed() -> str:
+            return f"{time.monotonic() - began:.0f}"
+
+        handle = self._show(Line(say("Running for {seconds} s …", seconds=passed())), display_id=True)
         while not ended.wait(EVERY_S):
-            handle.update(Line(f"Running for {time.monotonic() - began:.0f} s …"))
-        handle.update(Line(f"This cell took {time.monotonic() - began:.0f} s."))
+            handle.update(Line(say("Running for {seconds} s …", seconds=passed())))
+        handle.update(LastLine(say("This cell took {seconds} s.", seconds=passed())))
 
 
 class Line(str):
     """A line of text that a notebook shows in small print."""
 
+    spoken = ""
+
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f'<small role="status" style="opacity:.75">{self}</small>'
+        return f'<small{self.spoken} style="opacity:.75">{self}</small>'
+
+
+class LastLine(Line):
+    """One that is also read aloud, unlike those that change every two seconds."""
+
+    spoken = ' role="status" aria-live="polite"'
 
 
 _clock: CellTimer | None = None

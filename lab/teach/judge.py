@@ -74,7 +74,11 @@ class Verdict:
             f"border-left:6px solid {COLOURS[self.state]};padding:.5em 1em;margin:.5em 0;white-space:pre-wrap"
             f"{CODE * self.is_code}"
         )
-        return f'<div role="status" style="{style}"><b>{MARKS[self.state]}</b> {escape(self.text)}</div>{self.picture}'
+        heard = f'role="img" aria-label="{say("wrong")}"' if self.state == WRONG else 'aria-hidden="true"'
+        return (
+            f'<div role="status" aria-live="polite" style="{style}"><b {heard}>{MARKS[self.state]}</b> {escape(self.text)}</div>'
+            f"{self.picture}"
+        )
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,10 @@ class Backtest(widgets.VBox):
             self.limit.texts = [f"{self._low + n * step:,f}" for n in range(last - first + 1)]
         self._windows = sorted({*WINDOWS, rule.window_ms})
         self.window.texts = [duration_words(ms) for ms in self._windows]
-        self.limit.position, self.limit.text = self._nearest(rule.limit), f"{rule.limit:,f}"
-        self.window.position, self.window.text = (
-            self._windows.index(rule.window_ms),
-            duration_words(rule.window_ms),
-        )
+        with self.limit.hold_sync(), self.window.hold_sync():
+            self.limit.position, self.limit.text = self._nearest(rule.limit), f"{rule.limit:,f}"
+            self.window.position = self._windows.index(rule.window_ms)
+            self.window.text = duration_words(rule.window_ms)
         self.limit.disabled = self.window.disabled = False
 
     def _nearest(self, limit: Decimal) -> int:

@@ -9,23 +9,25 @@ const plain = (html) => String(html ?? "").replace(/<[^>]*>|\s+/g, " ").replace(
 const title = (part) => plain(part?.title?.text);
 const number = (value, digits) => value.toLocaleString("en", { maximumSignificantDigits: digits });
 
-// The title, the axes, and each curve's lowest and highest value.
+// The title, the axes, and each curve's lowest and highest value; a curve without a name has that of its values.
 export function told({ data, layout, _fullData }, words = WORDS) {
   const [x, y] = [title(layout.xaxis), title(layout.yaxis)];
   const shown = new Map();  // of curves with one name, the first: the others are parts of it
   data.forEach((trace, n) => {
-    if (!trace.name || trace.visible === false || shown.has(trace.name)) return;
-    const drawn = _fullData?.[n] ?? trace;
+    const drawn = _fullData?.[n] ?? trace, across = drawn.orientation === "h";
+    const name = trace.name || (across ? x : y) || words.value;
+    if (trace.visible === false || shown.has(name)) return;
     let least = Infinity, most = -Infinity;
-    for (const value of (drawn.orientation === "h" ? drawn.x : drawn.y) ?? []) {
+    for (const value of (across ? drawn.x : drawn.y) ?? []) {
       if (typeof value === "number" && value < least) least = value;
       if (typeof value === "number" && value > most) most = value;
     }
-    const range = { name: trace.name, least: number(least, 4), most: number(most, 4) };
+    if (!trace.name && least > most) return;
+    const range = { name, least: number(least, 4), most: number(most, 4) };
     const saysText = /^text/.test(drawn.hoverinfo ?? "");  // its heights are lanes, not values
-    shown.set(trace.name, least <= most && !saysText ? fill(words.range, range) : trace.name);
+    shown.set(name, least <= most && !saysText ? fill(words.range, range) : name);
   });
-  const texts = (layout.annotations ?? []).map((note) => plain(note.text)).filter(Boolean).join(", ");
+  const texts = (layout.annotations ?? []).map((note) => plain(`${note.name ?? ""} ${note.text}`)).filter(Boolean).join(", ");
   const head = [words.plot, title(layout), x && y ? fill(words.by, { x, y }) : x || y].filter(Boolean).join(": ");
   const names = [...shown.values()].join(", ");
   return `${[head, names && fill(words.shown, { names }), texts && fill(words.marked, { texts })].filter(Boolean).join("; ")}.`;

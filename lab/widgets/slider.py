@@ -37,5 +37,6 @@ class Slider(anywidget.AnyWidget):
     def move(self, position: int) -> None:
         """What a person does. A position that the slider no longer has is left alone."""
         if not self.disabled and position != self.position and position in range(len(self.texts)):
-            self.position, self.text = position, self.texts[position]
+            with self.hold_sync():  # as one: the page says each text that it shows
+                self.position, self.text = position, self.texts[position]
             self._moved(position)

@@ -139,7 +139,7 @@ def losses_table(routes: Tallies) -> str:
     if not rows:
         return ""
     header = (say("rule"), say("route"), say("events"), say("duplicates"), say("dropped late"))
-    return html_table(header, rows[:WARNINGS]) + "".join(
+    return html_table(say("Losses of routes"), header, rows[:WARNINGS]) + "".join(
         f'<p class="lab-said bad">{escape(translated(warning))}</p>' for warning in routes.warnings()
     )
 

@@ -219,6 +219,7 @@ class WindowScope(widgets.VBox):
         heights = {"session": 3.23, "tumbling": 2.78, "sliding": 2.28, "per event": 1.15}
         return [
             {
+                "name": say(lane),  # for whoever does not see where it stands
                 "text": text,
                 "x": 1,
                 "xref": "paper",

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 import lab.widgets
+from lab.teach.judge import RIGHT, WRONG, Verdict
+from lab.widgets.look import sentence_html
+from tests.browser.listener import LISTENS
 
 pytestmark = pytest.mark.browser
 STYLE = "".join(Path(lab.widgets.__file__).with_name(f"{name}.css").read_text() for name in ("figure", "lab"))
@@ -52,8 +56,8 @@ def in_script(page, name: str, plot: dict):
 @pytest.mark.parametrize(
     ("plot", "said"),
     [
-        ("PLOT", "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."),
-        ("WINDOWS", "Plot: time; shown: window, empty; marked: ✗ missed."),
+        ("PLOT", "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit, events from 2 to 2."),
+        ("WINDOWS", "Plot: time; shown: window, empty; marked: session ✗ missed, limit."),
         ("TASKS", "Plot: key-groups; shown: moves from 0.1235 to 2."),
     ],
 )
@@ -76,7 +80,10 @@ def test_a_chart_keeps_its_height_below_what_is_said(browser, sentences):
 
 
 WINDOWS = {
-    "layout": {"xaxis": {"title": {"text": "time"}}, "annotations": [{"text": "✗ missed"}]},
+    "layout": {
+        "xaxis": {"title": {"text": "time"}},
+        "annotations": [{"name": "session", "text": "✗ missed"}, {"text": "limit"}],
+    },
     "data": [
         {
             "name": "window",
@@ -136,7 +143,7 @@ def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
         }""",
         [SCRIPT, PLOT],
     )
-    said = "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit."
+    said = "Plot: Lag: events by s; shown: task 0 from 3 to 1,235,000, limit, events from 2 to 2."
     button = page.get_by_role("button", name="Table")
     assert page.get_by_role("img", name=said).count() == 1
     assert button.evaluate("one => getComputedStyle(one).opacity") == "0"
@@ -151,17 +158,77 @@ def test_the_table_of_a_plot_opens_and_closes_with_the_keyboard(browser):
     page.close()
 
 
-def test_sliders_and_choices_of_a_page_have_names_also_those_that_come_later(browser):
-    page = browser.new_page()
-    slider = "<div class='widget-slider'><label>window</label><div role=slider tabindex=0></div></div>"
-    asked = "<div class='lab-asked'><div class='widget-html'><b>Which?</b></div><div class='widget-radio-box'><input type=radio></div></div>"
-    page.set_content(f"<div id=box></div>{slider}{asked}")
+def fitted(page: Page, html: str) -> None:
+    """A page with `html` and what fit.js adds."""
+    page.set_content(f"<div id=box></div>{html}")
     page.locator("#box").evaluate(
         "async (el, script) => (await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})))).default.render({el})",
         FIT,
     )
+
+
+def add(page: Page, html: str) -> None:
+    page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", html)
+
+
+def test_what_can_be_moved_or_chosen_has_a_name_also_if_it_comes_later(browser):
+    page = browser.new_page()
+    slider = "<div class='widget-slider'><label title='null'>window</label><div role=slider tabindex=0></div></div>"
+    asked = "<div class='lab-asked'><div class='widget-html'><b>Which?</b></div><div class='widget-radio-box'><input type=radio></div></div>"
+    fitted(page, f"{slider}{asked}<button class='widget-toggle-button mod-active'>Hold</button>")
     assert page.get_by_role("slider", name="window").count() == 1
     assert page.get_by_role("radiogroup", name="Which?").count() == 1
-    page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", slider)
+    assert page.get_by_role("button", name="Hold", pressed=True).count() == 1
+    page.evaluate("document.querySelector('button').classList.remove('mod-active')")
+    assert page.get_by_role("button", name="Hold", pressed=False).count() == 1
+    add(page, slider)
     page.get_by_role("slider", name="window").nth(1).wait_for(state="attached")
+    assert page.get_by_title("null").count() == 0
+    page.close()
+
+
+def test_arrows_go_from_choice_to_choice_and_beyond_the_last_one_they_are_the_notebooks(browser):
+    page = browser.new_page()
+    choices = "".join(f"<label>{name}<input type=radio></label>" for name in "ab")
+    fitted(
+        page,
+        f"<div class='lab-asked'><div class='widget-html'></div><div class='widget-radio-box'>{choices}</div></div>",
+    )
+    page.evaluate("document.addEventListener('keydown', (event) => { window.heard = event.key; }, true)")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.parentElement.textContent") == "b"
+    assert page.locator("input:checked").count() == 0 and page.evaluate("window.heard") != "ArrowDown"
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("window.heard") == "ArrowDown"
+    page.close()
+
+
+def test_a_sentence_that_comes_is_said_by_a_region_that_was_there(browser):
+    page = browser.new_page()
+    page.add_init_script(LISTENS)
+    page.goto("about:blank")
+    fitted(page, "<p role=status aria-live=polite>before</p>")
+    page.wait_for_timeout(200)
+    hidden = f"<div hidden>{sentence_html('unseen')}</div>"
+    add(
+        page,
+        f"<div>{Verdict(WRONG, '1 < 2 is not right')._repr_html_()}{sentence_html('2 alerts')}</div>{hidden}",
+    )
+    page.wait_for_function("window.heard.length > 0")
+    add(page, Verdict(RIGHT, "right: 21")._repr_html_())
+    page.wait_for_function("window.heard.length > 1")
+    assert page.evaluate("window.heard") == ["wrong: 1 < 2 is not right 2 alerts", "right: 21"]
+    page.close()
+
+
+def test_escape_goes_from_what_a_cell_gave_back_to_the_cell(browser):
+    page = browser.new_page()
+    fitted(
+        page,
+        "<div class=jp-Cell tabindex=-1><div class=jp-OutputArea-output><button>Stop</button></div></div>",
+    )
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "jp-Cell"
     page.close()

@@ -106,5 +106,5 @@ def test_texts_are_visible_wherever_they_are_shown():
         and escape_control_characters("a\nb", "\n") == "a\nb"
     )
     assert escape_control_characters("한국 é 👩‍👩 \\ \"'<") == "한국 é 👩‍👩 \\ \"'<"
-    for made in (short_json(HOSTILE), html_table([HOSTILE], [[HOSTILE]]), sentence_html(HOSTILE)):
+    for made in (short_json(HOSTILE), html_table(HOSTILE, [HOSTILE], [[HOSTILE]]), sentence_html(HOSTILE)):
         assert not UNSEEN.search(made) and r"\u202e" in made

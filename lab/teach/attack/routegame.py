@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from lab.model.filters import required_values
+from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from lab.teach.attack.search import ENDLESS, Difference, play_with_time_limit
@@ -151,7 +152,7 @@ class RouteGame:
         )
         titles = ("", "for rules", "group", "carries")
         head = "".join(f'<th scope="col" {LEFT}>{title}</th>' for title in titles)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        return f"<table aria-label='{say('Copies of the event')}'><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
 
 
 def _rule(rng: Random) -> PublishedRule:
