@@ -10,7 +10,7 @@ from lab.teach.lessons import collect_answers
 from tests.browser.jupyter import Watched, lab
 from tests.browser.listener import Listener, transcript
 from tests.browser.test_lite import KERNEL
-from tests.browser.test_pages import PICTURES, PROJECTOR
+from tests.browser.test_pages import PICTURES
 
 pytestmark = pytest.mark.browser
 RIGHT_3 = (
@@ -34,7 +34,7 @@ def jupyter() -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def learner(browser: Browser, jupyter: tuple[str, str]) -> Iterator[Listener]:
     """In the list of the lessons."""
-    watched = Watched(browser, **PROJECTOR)
+    watched = Watched(browser, width=1366, height=768)
     learner = Listener(watched.page)
     address, token = jupyter
     watched.page.goto(f"{address}/lab/tree/notebooks?token={token}&reset")
