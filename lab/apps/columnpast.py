@@ -147,7 +147,7 @@ class Past:
                     ids.astype(np.int64) if self.schema.numeric_id else ids,
                     np.zeros(len(alerts)),
                 )
-        found = found[first_rows(found)]
+        found = found[first_rows(store, found)]
         rows, values = found[:, ROW], np.zeros(len(found))
         for number in np.unique(found[:, CONDITION]).tolist():  # of the first condition that has a value
             of_it = found[:, CONDITION] == number

@@ -24,7 +24,7 @@ from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_when
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
-from lab.engine.windows.alertlines import alert_lines, withdrawn_lines
+from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregation import WHERE
 from lab.model.alerts import id_text
@@ -118,7 +118,8 @@ class Direct:
             )
             for row in alerts[alerts[:, CONDITION] == SUPPRESSED, RULE].tolist():
                 self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
-            self.found += zip(*alert_lines(held, columns, alerts, alert_time_ms=0))
+            first = first_rows(held, alerts)
+            self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
             self.found += zip(*withdrawn_lines(held, columns, fates, 0)[:2])
 
     def _takes_back(self, event: dict[str, Value]) -> bool:

@@ -40,41 +40,45 @@ PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without a
 
 
 def alert_lines(
-    store: RouteStore, columns: Columns, alerts: np.ndarray, alert_time_ms: int
+    store: RouteStore, columns: Columns, found: np.ndarray, first: np.ndarray, alert_time_ms: int
 ) -> tuple[list[str], list[str]]:
     """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
 
-    Log time 0: not a live log, so neither that nor the alert's time is told.
+    `first`: their `first_rows`. Log time 0: not a live log, so neither that nor the alert's time is told.
     """
-    values, first = alerts, first_rows(alerts)
-    alerts = values[first]  # of each alert its first row
-    if not len(alerts):
+    if not len(first):
         return [], []
-    present, which = np.unique(alerts[:, layout.RULE], return_inverse=True)
-    rules = [store.rules[row] for row in present.tolist()]
+    alerts = found if len(first) == len(found) else found[first]
+    row = alerts[:, layout.ROW]
+    fired = np.bincount(alerts[:, layout.RULE]) > 0
+    rules = [store.rules[number] for number in np.flatnonzero(fired).tolist()]
+    which = (np.cumsum(fired) - 1)[alerts[:, layout.RULE]]
     heads = [f'{{"alertId":"{rule.rule_id}.{rule.version}.' for rule in rules]
     named = [f'","ruleId":{rule.rule_id},"ruleVersion":{rule.version},' for rule in rules]
     limits = [_after_aggregate(rule.operator, plain_text(rule.limit), rule) for rule in rules]
-    of_rule = [pa.array(texts, TEXT).take(pa.array(which)) for texts in (heads, named, limits)]
-    is_plain = np.array([rule.is_plain for rule in rules])
-    plain_rules = [rule for rule in rules if rule.is_plain]
-    mine = np.flatnonzero(is_plain[which])
-    aggregates = _aggregates(store, alerts[mine], plain_rules, (np.cumsum(is_plain) - 1)[which[mine]])
-    if len(mine) < len(alerts):
-        aggregates, of_rule[2] = _of_conditions(store, values, first, mine, aggregates, of_rule[2])
-    event_time, log_time = (pa.array(columns[name][alerts[:, layout.ROW]]) for name in ("time", LOG_TIME))
-    event_time = _text(event_time)
-    event_id, json_id = event_ids(store, columns, alerts[:, layout.ROW])
+    of_rule = [
+        pa.array(texts, TEXT).take(pa.array(which)) if len(rules) > 1 else texts[0]
+        for texts in (heads, named, limits)
+    ]
+    if all(rule.is_plain for rule in rules):
+        aggregates = _aggregates(store, alerts, rules, which)
+    else:
+        aggregates, of_rule[2] = _of_conditions(store, found, first, rules, which, limits)
+    event_time, log_time = columns["time"][row], columns[LOG_TIME][row]
+    ends: pa.Array | str = "}"
+    if log_time.any():
+        live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
+        ends = pc.if_else(pa.array(log_time > 0), live, pa.scalar(ends, TEXT))
+    time = _text(event_time)
+    event_id, json_id = event_ids(store, columns, row)
     keys, hashes, groups = _groups(store, columns, alerts, rules, which)
-    live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
     lines = _joined(
-        *(of_rule[0], event_id, ".", event_time, ".", hashes),
-        *(of_rule[1], groups, ',"aggregate":"', aggregates),
+        *(of_rule[0], event_id, ".", time, hashes),
+        *(of_rule[1], groups, aggregates),
         *(of_rule[2], _events(store, columns, alerts, rules, which)),
-        *(',"eventId":', json_id, ',"eventTime":', event_time),
-        pc.if_else(pc.equal(log_time, 0), pa.scalar("}", TEXT), live),
+        *(',"eventId":', json_id, ',"eventTime":', time, ends),
     )
-    return keys.to_pylist(), lines.to_pylist()
+    return keys, lines.to_pylist()
 
 
 def withdrawn_lines(
@@ -102,11 +106,13 @@ def withdrawn_lines(
     return keys, lines, np.tile(rows, len(orders))
 
 
-def first_rows(alerts: np.ndarray) -> np.ndarray:
+def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:
     """Where each alert begins: of a rule that is not plain it has a row for each value. What was suppressed is none."""
-    rule_and_row = alerts[:, (layout.ROW, layout.RULE)]
-    begins = np.append(True, (np.diff(rule_and_row, axis=0) != 0).any(axis=1))[: len(alerts)]
-    return np.flatnonzero(begins & (alerts[:, layout.CONDITION] != layout.SUPPRESSED))
+    if not len(store.numbers.joined):
+        return np.arange(len(found))
+    another = np.diff(found[:, layout.ROW]) | np.diff(found[:, layout.RULE])
+    begins = np.append(True, another != 0)[: len(found)]
+    return np.flatnonzero(begins & (found[:, layout.CONDITION] != layout.SUPPRESSED))
 
 
 def _after_aggregate(
@@ -118,27 +124,25 @@ def _after_aggregate(
 
 def _of_conditions(
     store: RouteStore,
-    values: np.ndarray,
+    found: np.ndarray,
     first: np.ndarray,
-    mine: np.ndarray,
-    aggregates: pa.Array,
-    limits: pa.Array,
+    rules: list[Rule],
+    which: np.ndarray,
+    limits: list[str],
 ) -> tuple[pa.Array, pa.Array]:
-    """The aggregates of all alerts, and what follows them. `first`: where an alert's values begin.
-
-    `mine`: which alerts are those of plain rules, of which `aggregates` are.
-    """
-    written, after = np.empty(len(first), object), limits.to_pylist()
-    written[mine] = aggregates.to_pylist()
-    for number, (start, end) in enumerate(pairwise([*first.tolist(), len(values)])):
-        rule = store.rules[int(values[start, layout.RULE])]
+    """The aggregates of all alerts, and what follows them; `limits`: what follows those of plain rules."""
+    mine = np.flatnonzero(np.array([rule.is_plain for rule in rules])[which])
+    written, after = np.empty(len(first), object), [limits[number] for number in which.tolist()]
+    written[mine] = _aggregates(store, found[first[mine]], rules, which[mine]).to_pylist()
+    for number, (start, end) in enumerate(pairwise([*first.tolist(), len(found)])):
+        rule = rules[which[number]]
         if rule.is_plain:
             continue
-        found = {int(row[layout.CONDITION]): row for row in values[start:end]}
+        rows = {int(row[layout.CONDITION]): row for row in found[start:end]}
         measures = [
             (
-                _exact(found.get(2 * place), each.aggregation, store),
-                _exact(found.get(2 * place + 1), each.limit_of, store),
+                _exact(rows.get(2 * place), each.aggregation, store),
+                _exact(rows.get(2 * place + 1), each.limit_of, store),
             )
             for place, each in enumerate(rule.conditions)
         ]
@@ -168,15 +172,15 @@ def _joined(*texts: pa.Array | str) -> pa.Array:
     return pc.binary_join_element_wise(*scalars)
 
 
-def _text(values: pa.Array) -> pa.Array:
-    return values.cast(TEXT)
+def _text(values: np.ndarray) -> pa.Array:
+    return pa.array(values).cast(TEXT)
 
 
 def event_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
     schema = store.schema
     if schema.numeric_id:
-        ids = _text(pa.array(columns["id"][rows]))
+        ids = _text(columns["id"][rows])
         return ids, ids
     texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
     inside = quote_json(texts)
@@ -219,24 +223,27 @@ def event_texts(store: RouteStore, columns: Columns, names: tuple[str, ...], row
 
 def _groups(
     store: RouteStore, columns: Columns, alerts: np.ndarray, rules: list[Rule], which: np.ndarray
-) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """For each alert its key, its group's hash, and `"key":…,"group":…` as JSON; a group is looked at once for each order of the keys."""
+) -> tuple[list[str], pa.Array, pa.Array]:
+    """For each alert its key, what its id has of its group, and its JSON from the key up to the aggregate.
+
+    A group is looked at once for each order of the keys.
+    """
     orders = list(dict.fromkeys(rule.keys for rule in rules))
     order = np.array([orders.index(rule.keys) for rule in rules])[which]
-    _, first, again = np.unique(
-        alerts[:, layout.IN_GROUP] * len(orders) + order, return_index=True, return_inverse=True
-    )
+    again = pa.array(alerts[:, layout.IN_GROUP] * len(orders) + order).dictionary_encode().indices
+    first = np.empty(pc.max(again).as_py() + 1, np.int64)
+    first[again.to_numpy()[::-1]] = np.arange(len(alerts))[::-1]
     keys, groups = np.empty(len(first), object), np.empty(len(first), object)
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
         texts, jsons = group_texts(store, columns, names, alerts[first[mine], layout.ROW])
         keys[mine] = [cut_key(text) for text in texts.to_pylist()]
         groups[mine] = jsons.to_pylist()
-    hashes = pa.array([group_hash(group) for group in groups], TEXT)
-    keys = pa.array(keys, TEXT)
-    said = _joined('"key":', quote_json(keys), ',"group":', pa.array(groups, TEXT))
-    again = pa.array(again)
-    return keys.take(again), hashes.take(again), said.take(again)
+    hashes = pa.array([f".{group_hash(group)}" for group in groups], TEXT)
+    told = _joined(
+        '"key":', quote_json(pa.array(keys, TEXT)), ',"group":', pa.array(groups, TEXT), ',"aggregate":"'
+    )
+    return keys[again.to_numpy()].tolist(), hashes.take(again), told.take(again)
 
 
 def group_texts(
@@ -264,18 +271,17 @@ def group_texts(
 
 
 def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which: np.ndarray) -> pa.Array:
-    """For each alert its aggregate as text."""
-    if not rules:
-        return pa.array([], TEXT)
-    kinds = [(AGGREGATES[rule.function], measure_scale(rule, store.schema)) for rule in rules]
-    distinct = list(dict.fromkeys((aggregate.name, scale) for aggregate, scale in kinds))
-    kind = np.array([distinct.index((aggregate.name, scale)) for aggregate, scale in kinds])[which]
-    if len(distinct) == 1:
-        return _reported(*kinds[0], alerts)
+    """For each alert of a plain rule its aggregate as text."""
+    kinds = [(rule.function, measure_scale(rule, store.schema)) for rule in rules]
+    distinct = list(dict.fromkeys(kinds))
+    kind = np.array([distinct.index(each) for each in kinds])[which]
     texts = np.empty(len(alerts), object)
-    for number, (name, scale) in enumerate(distinct):
+    for number, (function, scale) in enumerate(distinct):
         mine = np.flatnonzero(kind == number)
-        texts[mine] = _reported(AGGREGATES[name], scale, alerts[mine]).to_pylist()
+        told = _reported(AGGREGATES[function], scale, alerts if len(distinct) == 1 else alerts[mine])
+        if len(distinct) == 1:
+            return told
+        texts[mine] = told.to_pylist()
     return pa.array(texts, TEXT)
 
 
@@ -287,7 +293,7 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     if aggregate.reported is exact_square_root:
         measures = alerts[:, layout.HIGH_PART :].tolist()
         roots = [millionths_of_root(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
-        if max(roots) < SAFE:
+        if max(roots, default=0) < SAFE:
             whole = np.array(roots, np.int64)
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
@@ -308,7 +314,7 @@ def _decimals(high: np.ndarray, low: np.ndarray, scale: int) -> pa.Array:
         numbers = zip(high.tolist(), low.tolist())
         return pa.array([f"{Decimal(f'{join_halves(*halves)}E-{scale}'):f}" for halves in numbers], TEXT)
     halves = np.column_stack((low, high))
-    return _text(pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]))
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(low), [None, pa.py_buffer(halves)]).cast(TEXT)
 
 
 def join_halves(high: int, low: int) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 from lab.engine.compiled import window
 from lab.engine.compiled.layout import CONDITION, RULE, SUPPRESSED
 from lab.engine.records.columns import Columns
-from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.duplicates import duplicate_example
 from lab.engine.windows.statefiles import StateFile
 from lab.engine.windows.store import RouteStore
@@ -51,9 +50,9 @@ class BatchStats:
         return int(self._by_key_group.sum())
 
     def of_store(
-        self, store: RouteStore, columns: Columns, fates: np.ndarray, found: np.ndarray
+        self, store: RouteStore, columns: Columns, fates: np.ndarray, found: np.ndarray, first: np.ndarray
     ) -> StoreCounts:
-        """The counts of what `store.evaluate(columns, …)` gave. Other threads may do this for other stores."""
+        """The counts of what `store.evaluate(columns, …)` gave, and its `first_rows`. Other threads may do this for other stores."""
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
         counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
@@ -61,7 +60,7 @@ class BatchStats:
             self._examples_left -= 1
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
-        fired = np.bincount(found[first_rows(found), RULE])
+        fired = np.bincount(found[first, RULE])
         suppressed = np.bincount(found[found[:, CONDITION] == SUPPRESSED, RULE])
         return StoreCounts(store, counts, by_key_group, fired, suppressed, example)
 

@@ -160,14 +160,14 @@ class Windows:
             columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())
         due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
-        lines, places = alert_lines(store, columns, fired, now_ms()), due_places([])
+        first = first_rows(store, fired)
+        lines, places = alert_lines(store, columns, fired, first, now_ms()), due_places([])
         if self.schema.taken_back:
             *withdrawn, rows = withdrawn_lines(store, columns, fates, now_ms())
             for all_lines, more in zip(lines, withdrawn):
                 all_lines += more
-            rows = np.append(fired[first_rows(fired), ROW], rows)
-            places = row_places(columns, rows, after)
-        return stats.of_store(store, columns, fates, fired), lines, due, places
+            places = row_places(columns, np.append(fired[first, ROW], rows), after)
+        return stats.of_store(store, columns, fates, fired, first), lines, due, places
 
     def _advance_to(self, live_ms: int, newest_ms: int) -> list[DueAlert]:
         """What is told once all that was logged before `live_ms` has been taken."""

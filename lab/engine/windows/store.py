@@ -147,8 +147,10 @@ class RouteStore(StoreArrays):
         if self.schema.taken_back:
             columns[TAKEN] = taken
         alerts = np.concatenate(found)
-        in_order = (alerts[:, name] for name in (layout.CONDITION, layout.RULE, layout.ROW))
-        return fate, alerts[np.lexsort(tuple(in_order))]
+        row, rule, condition = (alerts[:, name] for name in (layout.ROW, layout.RULE, layout.CONDITION))
+        if not (row[1:] > row[:-1]).all():  # else an event has one row at most
+            alerts = alerts[np.lexsort((condition, rule, row))]
+        return fate, alerts
 
     def export(self, first_seq: int, end_seq: int) -> tuple[Columns, Columns]:
         """Held events with first_seq ≤ seq < end_seq, and the resets that fell in that range, as columns."""
