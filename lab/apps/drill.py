@@ -23,15 +23,17 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.job import Job
 from lab.engine.loop.task import run_single_task
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
-from lab.logs.files import FileLog, join_lines
+from lab.logs.files import FileLog
 from lab.logs.index import OtherBatch
 from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 
 STEPS = ("cut", "evaluate", "deliver", "commit")
+NO_LINES = KeyedLines([], JoinedLines())
 RUNS_AGAIN = (
     "It finds offsets/{number} without commits/{number}: batch {number} runs again, with the same marks."
 )
@@ -158,7 +160,7 @@ class Drill(ScenarioLogs):
         [work] = self.planner.works(self.mark, self.end)
         self.lines = run_single_task(self.job, work)
         self.next, self.in_memory = "deliver", self.number
-        alerts = len(self.lines.get("alerts", ((), ()))[1])
+        alerts = len(self.lines.get("alerts", NO_LINES).keys)
         new = [name for name in self._state() if name not in before]
         written = say("{count} new state file", count=len(new)) if new else _again(before, self._state())
         self.story.append(say(EVALUATED, number=self.number, alerts=alerts, written=written))
@@ -168,14 +170,14 @@ class Drill(ScenarioLogs):
         count, taken = 0, False
         for name, log in self.outs.items():
             before = log.end()
-            values = self.lines.get(name, ([], []))[1]
+            keys, lines = self.lines.get(name, NO_LINES)
             try:
-                log.put(self.job.checkpoint, self.number, join_lines(values), batch_fingerprint(self.end))
+                log.put(self.job.checkpoint, self.number, lines.data, batch_fingerprint(self.end))
             except OtherBatch:
                 self.story.append(say(REFUSED, number=self.number))
                 return False
             if name == "alerts":
-                count, taken = len(values), log.end() > before
+                count, taken = len(keys), log.end() > before
         self.next = "commit"
         told = {"number": self.number, "count": count}
         self.story.append(say((DELIVERED if taken else DELIVERED_BEFORE) if count else NO_ALERTS, **told))

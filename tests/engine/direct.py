@@ -120,7 +120,7 @@ class Direct:
                 self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
             first = first_rows(held, alerts)
             self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
-            self.found += zip(*withdrawn_lines(held, columns, fates, 0)[:2])
+            self.found += zip(*withdrawn_lines(held, columns, fates, 0)[0])
 
     def _takes_back(self, event: dict[str, Value]) -> bool:
         condition = taken_back(self.schema)

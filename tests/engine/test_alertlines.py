@@ -88,4 +88,5 @@ def test_without_alerts_there_are_no_lines(tmp_path):
     direct = Direct(LOGINS, tmp_path, 1, "evaluate", 0)
     direct.control(b"1,(active),(userId),,(amount),(SUM),(>),(50),(20)")
     (held,), none = direct.stores.values(), np.empty((0, layout.PARTS + 1), np.int64)
-    assert alert_lines(held, {}, none, first_rows(held, none), 0) == ([], [])
+    keys, lines = alert_lines(held, {}, none, first_rows(held, none), 0)
+    assert (keys, list(lines)) == ([], [])

@@ -33,6 +33,7 @@ from lab.engine.loop.epochs import Again, epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.restored import check_not_put_back
 from lab.engine.loop.task import from_envelopes, run_single_task, to_envelopes
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
 from tests.sim.filelogs import FileLogsInMemory
@@ -64,8 +65,8 @@ class Sink:
 
     def deliver(self, batch: Batch, lines: TaskOutput, world: World) -> None:
         self.deliveries = delivery = self.deliveries + 1
-        for name, (_, values) in lines.items():
-            log = self.logs.setdefault(name, [])
+        for name, (_, joined) in lines.items():
+            log, values = self.logs.setdefault(name, []), list(joined)
             world.step("before a delivery")
             if self.once and batch.is_in(self.last.get((name, batch.writer))):
                 continue
@@ -301,10 +302,8 @@ class Driver:
                 )
         lines: TaskOutput = {}
         for result in results:
-            for name, (keys, values) in result.items():
-                of = lines.setdefault(name, ([], []))
-                of[0].extend(keys)
-                of[1].extend(values)
+            for name, of_log in result.items():
+                lines.setdefault(name, KeyedLines([], JoinedLines())).extend(of_log)
         return lines
 
     def _task(self, run, number: int, rng: random.Random, faults: list):

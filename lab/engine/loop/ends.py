@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.record import batch_fingerprint, planned_end, runs_loop
 from lab.logs.access import make_folder
-from lab.logs.files import WEEK_MS, FileLog, join_lines
+from lab.logs.files import WEEK_MS, FileLog
 from lab.logs.index import Batch, writer_id
 from lab.logs.positions import Positions
 from lab.model.answers import read_stats
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lab.engine.loop.kafkaoutlet import KafkaOutlet, TransactionalOutlet
     from lab.engine.records.feeds import Feed
     from lab.engine.records.kafkafeed import KafkaFeed
+    from lab.engine.records.keyedlines import JoinedLines
     from lab.engine.windows.evaluate import TaskOutput
     from lab.logs.cluster import Cluster
     from lab.logs.kafka import KafkaLog
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 READ = ("events", "control")
 WRITTEN = ("alerts", "acks", "deadLetters", "stats")
 LOGS = (*READ, *WRITTEN)
-LINES_A_ROW = 1_000
+ROW_BYTES = 1 << 18  # of lines, before they are pressed
 LINES_AT_FIRST = 100  # of the stats topic
 CLOCKS_MS = 60_000  # those of two hosts may differ by so much
 
@@ -78,10 +79,10 @@ class FileLogs:
         if not runs_loop(end):
             self.write(rows, end["number"], writer, batch_fingerprint(end))
 
-    def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[bytes]]:
+    def rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[bytes]]:
         """Keys and values of the rows that carry lines to `write`: many in one, pressed, as Spark copies each a dozen times."""
-        parts = (lines[at : at + LINES_A_ROW] for at in range(0, len(lines), LINES_A_ROW))
-        values = [_pressed(join_lines(part)) for part in parts]
+        data = memoryview(lines.data)
+        values = [_pressed(data[at : at + ROW_BYTES]) for at in range(0, len(data), ROW_BYTES)]
         return [""] * len(values), values
 
     def write(self, rows: "pa.Table", number: int, writer: str, of: int) -> None:
@@ -103,7 +104,7 @@ class FileLogs:
                 yield log, last
 
 
-def _pressed(data: bytes) -> bytes:
+def _pressed(data: memoryview) -> bytes:
     import pyarrow as pa
 
     pressed = pa.BufferOutputStream()
@@ -133,7 +134,7 @@ class FileOutlet:
         """
         for name, (_, lines) in output.items():
             log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
-            log.put(self.writer, cut.number, join_lines(lines), fingerprint, again)
+            log.put(self.writer, cut.number, lines.data, fingerprint, again)
 
     def flush(self) -> None:
         """Does nothing: `put` has written all."""
@@ -225,9 +226,9 @@ class KafkaLogs:
         committed = [line for line in lines if line["engine"].get("exactlyOnce")]
         return frozenset((line["batch"], _fingerprint(line)) for line in committed)
 
-    def rows(self, keys: list[str], lines: list[str]) -> tuple[list[str], list[str]]:
+    def rows(self, keys: list[str], lines: "JoinedLines") -> tuple[list[str], list[str]]:
         """Keys and values of the rows that carry lines to the sink: a record each."""
-        return keys, lines
+        return keys, list(lines)
 
     def last_batches(self, writer: str, since_ms: int) -> Iterator[tuple["KafkaLog", Batch]]:
         """The stats log and the last micro-batch of a checkpoint that it tells of, if that was after a time."""

@@ -15,6 +15,7 @@ from lab.engine.loop.job import Job
 from lab.engine.loop.route import by_task, route
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, PLACE, arrival_column, pack, unpack
 from lab.engine.records.decode import decode
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows import shared
 from lab.engine.windows.batchstats import BatchStats
 from lab.engine.windows.evaluate import Envelope, TaskOutput, Windows
@@ -62,8 +63,9 @@ def evaluate_cut(
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
     alerts, acks = windows.evaluate(envelopes, changes, newest, work.cut["to"], stats)
     letters = told.get("deadLetters", [])
-    output = {"alerts": alerts, "deadLetters": ([""] * len(letters), letters)}
-    output["acks"] = [str(ack.get("ruleId", "")) for ack in acks], [json.dumps(ack) for ack in acks]
+    output = {"alerts": alerts, "deadLetters": KeyedLines([""] * len(letters), JoinedLines(letters))}
+    ids = [str(ack.get("ruleId", "")) for ack in acks]
+    output["acks"] = KeyedLines(ids, JoinedLines(map(json.dumps, acks)))
     return output, stats
 
 
@@ -75,8 +77,8 @@ def with_stats(output: TaskOutput, stats: BatchStats, number: int, state: Window
         head = {"batch": number, "keyGroups": [state.low, state.high]}
         windows = state.windows
         line = stats.line(head, windows.stores.values(), windows.awaiting, state.chain)
-        output["stats"] = [str(state.low)], [line]
-    return {log: lines for log, lines in output.items() if lines[1]}
+        output["stats"] = KeyedLines([str(state.low)], JoinedLines([line]))
+    return {log: lines for log, lines in output.items() if lines.keys}
 
 
 def evaluate_task_share(

@@ -18,6 +18,7 @@ from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.compiled.window import WITHDRAWN
 from lab.engine.records.arrowjson import quote_json
 from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns, take_rows
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregates import (
     AGGREGATES,
@@ -41,13 +42,13 @@ PLAIN_DIGITS = 6  # after the point, up to which Arrow writes decimals without a
 
 def alert_lines(
     store: RouteStore, columns: Columns, found: np.ndarray, first: np.ndarray, alert_time_ms: int
-) -> tuple[list[str], list[str]]:
+) -> KeyedLines:
     """Keys and JSON of the alerts that `store.evaluate(columns, …)` found; `columns` has also log times and `text:…`.
 
     `first`: their `first_rows`. Log time 0: not a live log, so neither that nor the alert's time is told.
     """
     if not len(first):
-        return [], []
+        return KeyedLines([], JoinedLines())
     alerts = found if len(first) == len(found) else found[first]
     row = alerts[:, layout.ROW]
     fired = np.bincount(alerts[:, layout.RULE]) > 0
@@ -65,9 +66,9 @@ def alert_lines(
     else:
         aggregates, of_rule[2] = _of_conditions(store, found, first, rules, which, limits)
     event_time, log_time = columns["time"][row], columns[LOG_TIME][row]
-    ends: pa.Array | str = "}"
+    ends: pa.Array | str = "}\n"
     if log_time.any():
-        live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}')
+        live = _joined(',"logTime":', _text(log_time), f',"alertTime":{alert_time_ms}}}\n')
         ends = pc.if_else(pa.array(log_time > 0), live, pa.scalar(ends, TEXT))
     time = _text(event_time)
     event_id, json_id = event_ids(store, columns, row)
@@ -78,19 +79,19 @@ def alert_lines(
         *(of_rule[2], _events(store, columns, alerts, rules, which)),
         *(',"eventId":', json_id, ',"eventTime":', time, ends),
     )
-    return keys, lines.to_pylist()
+    return KeyedLines(keys, JoinedLines(lines.buffers()[-1]))
 
 
 def withdrawn_lines(
     store: RouteStore, columns: Columns, fates: np.ndarray, now_ms: int
-) -> tuple[list[str], list[str], np.ndarray]:
+) -> tuple[KeyedLines, np.ndarray]:
     """Keys and JSON of what records withdrew that took back an event at which alerts had been given, and the rows of the records.
 
     One for each order in which rules name the keys: with the key and the group of the alerts that it withdraws.
     """
     keys, lines, rows = [], [], np.flatnonzero(fates == WITHDRAWN)
     if not len(rows):
-        return keys, lines, rows
+        return KeyedLines(keys, JoinedLines()), rows
     ids, times, logged = event_ids(store, columns, rows)[1], columns["time"][rows], columns[LOG_TIME][rows]
     orders = dict.fromkeys(rule.keys for rule in store.rules)
     for names in orders:
@@ -103,7 +104,7 @@ def withdrawn_lines(
                 mine, groups.to_pylist(), ids.to_pylist(), times.tolist(), logged.tolist(), strict=True
             )
         ]
-    return keys, lines, np.tile(rows, len(orders))
+    return KeyedLines(keys, JoinedLines(lines)), np.tile(rows, len(orders))
 
 
 def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.engine.records.columns import HEARD, PLACE, SOURCE, Columns
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 
 
 def row_places(columns: Columns, rows: np.ndarray, after: int) -> np.ndarray:
@@ -23,13 +24,14 @@ def due_places(until: Sequence[int]) -> np.ndarray:
     return np.array([(time, 1, 0, 0, 0) for time in until], np.int64).reshape(-1, 5)
 
 
-def by_place(lines: tuple[list[str], list[str]], places: Sequence[np.ndarray]) -> tuple[list[str], list[str]]:
+def by_place(lines: KeyedLines, places: Sequence[np.ndarray]) -> KeyedLines:
     """Keys and lines by their places.
 
     >>> columns = {HEARD: np.array([5, 6]), SOURCE: np.array([0, 0]), PLACE: np.array([0, 1])}
-    >>> by_place((["", "", ""], ["6", "5", "until 5"]), [row_places(columns, np.array([1, 0]), 0), due_places([5])])[1]
-    ['5', 'until 5', '6']
+    >>> lines = KeyedLines(["", "", ""], JoinedLines(["6", "5", "until 5"]))
+    >>> by_place(lines, [row_places(columns, np.array([1, 0]), 0), due_places([5])]).lines.data
+    b'5\\nuntil 5\\n6\\n'
     """
     order = np.lexsort(np.concatenate(places).T[::-1]).tolist()
-    keys, texts = lines
-    return [keys[n] for n in order], [texts[n] for n in order]
+    texts = list(lines.lines)
+    return KeyedLines([lines.keys[n] for n in order], JoinedLines(texts[n] for n in order))

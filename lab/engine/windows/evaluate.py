@@ -16,6 +16,7 @@ from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import ROW, STAMP
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
+from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
 from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
@@ -28,7 +29,6 @@ from lab.model.reference import LATE_POLICIES
 from lab.model.rule import Rule
 from lab.model.times import now_ms
 
-KeyedLines = tuple[list[str], list[str]]  # keys, lines
 TaskOutput = dict[str, KeyedLines]  # by log
 
 
@@ -109,7 +109,7 @@ class Windows:
         before, (*times, self.newest) = self.newest, [max(self.newest, time) for time in newest]
         self.reached = max(self.reached, reached)
         dated = list(zip(changes, times, strict=True))
-        alerts: KeyedLines = ([], [])
+        alerts = KeyedLines([], JoinedLines())
         places: list[np.ndarray] = []  # of alerts, if events can be taken back
         never: list[DueAlert] = []  # alerts of what has not come
         acks: list[dict] = []
@@ -130,14 +130,12 @@ class Windows:
                 stats.add(counts)
                 never += due
                 places += [place]
-                for all_lines, new in zip(alerts, lines):
-                    all_lines += new
+                alerts.extend(lines)
         acks += self._change(dated[done:], never)
         never += self._advance_to(self.reached, self.newest)
         of_never = [alert for _, alert in never]
         stats.add_alerts(of_never)
-        for all_lines, new in zip(alerts, _lines(of_never)):
-            all_lines += new
+        alerts.extend(_lines(of_never))
         if self.schema.taken_back:
             alerts = by_place(alerts, [*places, due_places([until for until, _ in never])])
         self.stored += stats.stored
@@ -163,9 +161,8 @@ class Windows:
         first = first_rows(store, fired)
         lines, places = alert_lines(store, columns, fired, first, now_ms()), due_places([])
         if self.schema.taken_back:
-            *withdrawn, rows = withdrawn_lines(store, columns, fates, now_ms())
-            for all_lines, more in zip(lines, withdrawn):
-                all_lines += more
+            withdrawn, rows = withdrawn_lines(store, columns, fates, now_ms())
+            lines.extend(withdrawn)
             places = row_places(columns, np.append(fired[first, ROW], rows), after)
         return stats.of_store(store, columns, fates, fired, first), lines, due, places
 
@@ -250,4 +247,4 @@ def _lines(alerts: Iterable[Alert]) -> KeyedLines:
     """Their keys and JSON, with the time of now in live logs."""
     now = now_ms()
     told = [alert if alert.log_time is None else replace(alert, alert_time=now) for alert in alerts]
-    return [alert.key for alert in told], [alert.to_json() for alert in told]
+    return KeyedLines([alert.key for alert in told], JoinedLines(alert.to_json() for alert in told))
