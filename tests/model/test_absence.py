@@ -56,6 +56,18 @@ def test_one_event_ends_what_all_before_it_wait_for_and_may_wait_itself():
     assert told(SILENT, beats, T0 + 9 * MINUTE) == [(2, T0 + 3 * MINUTE)]
 
 
+def test_events_from_before_the_rule_wait_for_none():
+    reference = Reference(LOGINS)
+    reference.control(b"1: COUNT(events) per userId over 1 h > 9")  # keeps the history of the same groups
+    reference.event(event(1, 5), log_time=T0)
+    reference.control(SILENT)
+    reference.advance_to(T0 + 9 * MINUTE)
+    assert reference.alerts == []
+    reference.event(event(2, 6), log_time=T0 + 9 * MINUTE)
+    reference.advance_to(T0 + 99 * MINUTE)
+    assert [alert.event_id for alert in reference.alerts] == [2]
+
+
 def test_log_times_decide_and_nothing_need_come():
     # event times say that the payment came a day before, and an hour after
     assert told(ORDER, [(T0, event(1, 5)), (T0 + 1, event(2, 86_400_000, "pay"))], T0 + 9 * MINUTE) == []
