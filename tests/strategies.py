@@ -1,6 +1,7 @@
 """Random logs for Hypothesis: few keys, close times, every kind of rule, so that everything meets everything."""
 
 import json
+import re
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ KEYS = (
     *([], ["userId"], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"]),
     ["ip", "country"],
 )
+RETURNED = re.compile(rb'"action": "(login|pay)"')
 FILTERS = (
     None,
     {"action": "login"},
@@ -174,8 +176,8 @@ def more_said(draw, function: str | None = None):
     return said
 
 
-def changes():
-    """Messages that change rules in force."""
+def changes(absence: bool = False):
+    """Messages that change rules in force; `absence`: as of `rules`."""
     states = st.builds(
         lambda i, s: json.dumps({"ruleId": i, "ruleState": s}).encode(),
         st.integers(1, 5),
@@ -184,37 +186,49 @@ def changes():
     controls = st.sampled_from(CONTROLS).map(
         lambda name: json.dumps({"ruleState": "CONTROL", "controlType": name}).encode()
     )
-    return st.one_of(states, states, rules(), controls, st.just(b"nonsense"))
+    return st.one_of(states, states, rules(absence), controls, st.just(b"nonsense"))
 
 
 @st.composite
 def other_windows(draw, log: list[tuple[str, bytes]]):
     """A rule of the log with another window: windows that shrink and grow again show what is held."""
-    given = [text for kind, text in log if kind == "control" and b"limit" in text]
+    given = [text for kind, text in log if kind == "control" and b'"window"' in text]
     return json.dumps(
         json.loads(draw(st.sampled_from(given))) | {"window": draw(st.sampled_from(WINDOWS))}
     ).encode()
 
 
 @st.composite
-def logs(draw, trailing_ms: int = 50 * MINUTE):
+def logs(draw, trailing_ms: int = 50 * MINUTE, live: bool = False):
     """A log of ("event", line) and ("control", message): rules first, then events with changes between them.
 
     Time moves on by some seconds an event; some events trail behind by seconds, minutes, or more than any window, but by no
-    more than `trailing_ms`.
+    more than `trailing_ms`. A `live` one has also rules that say `absence`, and events that take back others (`RETURNS`).
     """
-    log = [("control", rule) for rule in draw(st.lists(rules(), min_size=1, max_size=5))]
+    log = [("control", rule) for rule in draw(st.lists(rules(live), min_size=1, max_size=5))]
     now = 100 * MINUTE
     for _ in range(draw(st.integers(5, 80))):
         if draw(st.integers(0, 9)) == 0:
-            log.append(("control", draw(st.one_of(changes(), other_windows(log)))))
+            log.append(("control", draw(st.one_of(changes(live), other_windows(log)))))
             continue
         now += draw(st.sampled_from([0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE]))
         behind = draw(
             st.sampled_from([0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE])
         )
+        if live and draw(st.integers(0, 7)) == 0:
+            log.append(draw(st.sampled_from(log[-5:])))
+            if draw(st.booleans()):
+                log[-1] = log[-1][0], RETURNED.sub(b'"action": "returned"', log[-1][1])
+            continue
         log.append(("event", draw(events(now - min(behind, trailing_ms)))))
     return log
+
+
+@st.composite
+def log_gaps(draw, log: list[tuple[str, bytes]]):
+    """How long after the one before each entry of a log is logged, ms: a control message always later, events often together."""
+    steps = draw(st.sampled_from([(0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE)]))
+    return [max(draw(st.sampled_from(steps)), kind == "control") for kind, _ in log]
 
 
 def cuts(log_length: int):

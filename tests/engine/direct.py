@@ -5,11 +5,11 @@ printed and can be run again: `--seed 17 --logs 1`. With NUMBA_BOUNDSCHECK=1 eve
 """
 
 import argparse
-import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,25 +22,33 @@ import pyarrow as pa
 from lab.engine.compiled.layout import CONDITION, COUNTS, RULE, SUPPRESSED, TAKES_BACK
 from lab.engine.compiled.rulenumbers import STATE, condition_bit, different_whens, transport_columns
 from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
-from lab.engine.records.columns import ID_TEXT, LOG_TIME, Columns
+from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
+from lab.engine.windows import waits as awaited
 from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
 from lab.engine.windows.store import RouteStore
+from lab.engine.windows.waits import DueAlert, Waits
 from lab.model.aggregation import WHERE
-from lab.model.alerts import id_text
+from lab.model.alerts import Alert, Withdrawn, id_text
 from lab.model.field import Id
 from lab.model.filters import passes_filter
 from lab.model.keygroups import digest, key_group_of
-from lab.model.reference import LATE_POLICIES, evaluate_log
-from lab.model.rule import alerted_marker
-from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS, Route, RuleBook
+from lab.model.reference import LATE_POLICIES, Reference
+from lab.model.rule import Rule, alerted_marker
+from lab.model.rules import Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
 from lab.model.takenback import taken_back
 from lab.model.tallies import FATES
 from lab.model.when import is_true
-from tests.strategies import PAIRS, RETURNS, WHENS
-
-Entry = tuple[str, bytes]
+from tests.engine.randomlogs import (
+    MINUTE,
+    crowded_log,
+    log_times,
+    random_log,
+    with_absence,
+    with_returns,
+)
+from tests.strategies import PAIRS, RETURNS
 
 
 class Direct:
@@ -55,20 +63,24 @@ class Direct:
         # rule id -> its route, and a number of its own for when it joined
         self.joined: dict[int, tuple[Route, int]] = {}
         self.joinings = 0
-        self.waiting: list[dict[str, Value]] = []
+        self.waits: dict[Route, list[Waits]] = {}
+        self.waiting: list[tuple[dict[str, Value], int, int]] = []  # event, log time, when it was heard of
+        self.saved: dict[Path, list[Columns]] = {}  # parts of what is awaited
+        self.saved_seq = 0
+        self.reached = 0  # all that was logged before has come
         self.seq, self.files = 0, 0
         self.found: list[tuple[str, str]] = []  # key, JSON
         self.counts: Counter[str] = Counter()
         self.suppressed: Counter[str] = Counter()
         self.newest = -1  # event time of the whole log
 
-    def event(self, line: bytes) -> None:
+    def event(self, line: bytes, log_time: int = 0) -> None:
         for event in self.schema.events(line):
-            self.waiting.append(event)
             self.newest = max(self.newest, event[self.schema.time_field])
+            self.waiting.append((event, log_time, log_time or self.newest))
 
-    def control(self, text: bytes) -> None:
-        self.flush()
+    def control(self, text: bytes, log_time: int = 0) -> None:
+        self.flush(log_time)
         ack = self.book.apply(text)
         routes = self.book.routes()
         for route in list(self.stores):
@@ -97,21 +109,47 @@ class Direct:
                 self.since[route] = {rule.rule_id: since.get(rule.rule_id, self.seq) for rule in rules}
                 held.change(fields, rules, since.keys() - self.since[route].keys())
 
+        self._sync_waits(cleared=ack.get("controlType") == "CLEAR_STATE_ALL")
+
+    def _sync_waits(self, cleared: bool) -> None:
+        """What rules that are as they were await, and nothing yet of the others."""
+        ended = {each.rule: each for each in self.awaiting}
+        before = {} if cleared else ended
+        self.waits = {
+            route: [
+                before.get(rule) or self._waits(route, rule)
+                for rule in rules
+                if rule.absence and rule.state == "ACTIVE"
+            ]
+            for route, rules in self.book.routes().items()
+        }
+        kept = {each.path for each in self.awaiting}
+        for path in {each.path for each in ended.values()} - kept:
+            shared.forget(path)
+
+    def _waits(self, route: Route, rule: Rule) -> Waits:
+        self.files += 1
+        return Waits(self.folder / f"{self.files}", rule, self.stores[route].key_columns)
+
     def _store(self, route: Route, fields: list[str], rules: tuple) -> RouteStore:
         self.files += 1
         path = self.folder / f"{self.files}"
         return RouteStore(path, self.schema, route, fields, rules, self.key_groups, self.late_ms)
 
-    def flush(self) -> None:
-        """Evaluates what waits."""
-        events, self.waiting = self.waiting, []
+    def flush(self, reached: int = 0) -> None:
+        """Evaluates what has come, and tells what was awaited up to a log time before `reached`."""
+        entries, self.waiting = self.waiting, []
+        events = [event for event, *_ in entries]
         for route in self.book.routes():
             held = self.stores[route]
             rows = [n for n, event in enumerate(events) if self._matches(event, route)]
             if not rows:
                 continue
             columns = self.columns([events[n] for n in rows], held)
+            columns[LOG_TIME], columns[HEARD] = np.array([entries[n][1:] for n in rows], np.int64).T
             fates, alerts = held.evaluate(columns, self.seq, self.late_policy)
+            for waits in self.waits[route]:
+                self._tell(waits.take(held, columns, fates, self.seq))
             self.seq += len(rows)
             self.counts.update(
                 FATES[fate] for fate in np.where(fates == WITHDRAWN, TAKEN_BACK, fates).tolist()
@@ -121,6 +159,16 @@ class Direct:
             first = first_rows(held, alerts)
             self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
             self.found += zip(*withdrawn_lines(held, columns, fates, 0)[0])
+        self.reached = max(self.reached, reached)
+        for each in self.awaiting:
+            self._tell(each.advance_to(self.reached, self.newest))
+
+    @property
+    def awaiting(self) -> list[Waits]:
+        return [each for of in self.waits.values() for each in of]
+
+    def _tell(self, due: Iterable[DueAlert]) -> None:
+        self.found += [(alert.key, dated(alert).to_json()) for _, alert in due]
 
     def _takes_back(self, event: dict[str, Value]) -> bool:
         condition = taken_back(self.schema)
@@ -192,6 +240,7 @@ class Direct:
     def restart(self, parts: int) -> None:
         """As if memory were lost: new stores take back what the old ones exported in `parts` parts."""
         self.flush()
+        self.save()
         for route, old in list(self.stores.items()):
             new = self._store(route, old.fields, old.rules)
             new.newest[:] = old.newest
@@ -203,183 +252,33 @@ class Direct:
                 new.load(events, {name: values[own] for name, values in resets.items()})
             shared.forget(old.path)
             self.stores[route] = new
+            self.waits[route] = [self._again(route, waits) for waits in self.waits[route]]
+
+    def save(self) -> None:
+        """Keeps what is awaited after the events since the last time, as state files do."""
+        for waits in self.awaiting:
+            self.saved.setdefault(waits.path, []).append(waits.export(self.saved_seq, self.seq))
+        self.saved_seq = self.seq
+
+    def _again(self, route: Route, old: Waits) -> Waits:
+        new, saved = self._waits(route, old.rule), self.saved.pop(old.path)
+        for columns in saved:
+            new.load(columns)
+        new.advance_to(self.reached, self.newest)
+        shared.forget(old.path)
+        self.saved[new.path] = saved
+        return new
+
+    def close(self) -> None:
+        """Gives its memory back."""
+        for path in (*(held.path for held in self.stores.values()), *(each.path for each in self.awaiting)):
+            shared.forget(path)
 
 
-# -- random logs -------------------------------------------------------------------------------------------------------
-
-MINUTE = 60_000
-AMOUNTS = (
-    ("0", "1", "2.5", "-3.25", "0.01"),
-    ("1", "2", "3"),
-    ("9999999999999999.99", "-9999999999999999.99", "0.01", "9999999999999999.98"),
-)
-LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98", "0.000000000001")
-MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
-UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
-USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
-STEPS = ((0, 1), (0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE), (10_000,), (1000, 2000))
-BEHIND = (
-    (0,),
-    (0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE),
-    (0, 1000, 2000, 5000, 10_000),
-    (0, 0, 0, 0, 5 * MINUTE),
-)
-
-
-def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str] = FUNCTIONS) -> bytes:
-    keys, filter = rng.choice(routes)
-    function = rng.choice(functions)
-    field = rng.choice(["amount", "amount", "userId"])
-    rule = {
-        "ruleId": rng.randint(1, 12),
-        "ruleState": rng.choice(["ACTIVE"] * 5 + ["PAUSE"]),
-        "groupingKeyNames": keys,
-        "filter": filter,
-        "aggregatorFunctionType": function,
-        "limitOperatorType": rng.choice(OPERATORS),
-        "limit": rng.choice(LIMITS),
-        "window": rng.choice(["1s", "30s", "1m", "2m", "5m", "30m"]),
-    }
-    if function == "UNIQUE_COUNT":
-        rule["unique"] = rng.choice(UNIQUE)
-    else:
-        rule["aggregateFieldName"] = field
-    if rng.random() < 0.3:
-        rule["when"] = rng.choice(WHENS)
-    if rng.random() < 0.2:
-        rule["atMost"] = {"alerts": rng.choice([1, 1, 2, 5]), "per": rng.choice(["1s", "1m", "5m", "30m"])}
-    if rule["ruleId"] % 5 == 0:
-        rule["eventFields"] = ["amount", "country", "eventId", "ip"][: 1 + rule["ruleId"] % 4]
-    if rng.random() < 0.4:
-        rule |= more_said(rng, functions)
-        if "limitOf" in rule:
-            rule["limit"] = rng.choice(MULTIPLES)
-            if function == "STDDEV":
-                rule["aggregatorFunctionType"] = "VARIANCE"
-    return json.dumps(rule).encode()
-
-
-def absent(rng: random.Random, rule: dict) -> dict:
-    """The rule as one that says `absence`, with the same id, state, route and window."""
-    same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
-    said = {name: rule[name] for name in same if name in rule} | {"absence": True}
-    return said | rng.choice(
-        [{}, {"where": rng.choice(WHENS)}, {"where": 'action = "login"', "when": 'action = "pay"'}]
-    )
-
-
-def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
-    """What makes a rule more than plain."""
-    said: dict[str, Any] = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice(
-        [{}, {"excludeCurrent": True}]
-    )
-    if rng.random() < 0.4:
-        comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
-        said["limitOf"] = _aggregation(rng, comparable) | {
-            "dividedBy": rng.choice([None, 1, 2, 3, 60]),
-            "plus": rng.choice([None, None, "1", "-2.5", "0.000000000001"]),
-        }
-    if rng.random() < 0.5:
-        joined = rng.choice(["and", "or"])
-        said[joined] = [_condition(rng, functions) for _ in range(rng.choice([1, 1, 2, 3]))]
-    return said
-
-
-def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
-    function = rng.choice(functions)
-    of = {"unique": rng.choice(UNIQUE)} if function == "UNIQUE_COUNT" else {"aggregateFieldName": "amount"}
-    return of | {
-        "aggregatorFunctionType": function,
-        "window": rng.choice(["1s", "1m", "5m", "30m"]),
-        "where": rng.choice([None, rng.choice(WHENS)]),
-        "excludeCurrent": rng.choice([None, False, True]),
-    }
-
-
-def _condition(rng: random.Random, functions: Sequence[str]) -> dict:
-    condition = _aggregation(rng, functions)
-    condition |= {"limitOperatorType": rng.choice(OPERATORS), "limit": rng.choice(LIMITS)}
-    comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
-    if rng.random() < 0.3 and condition["aggregatorFunctionType"] != "STDDEV":
-        condition |= {"limit": rng.choice(MULTIPLES), "limitOf": _aggregation(rng, comparable)}
-    return condition
-
-
-def random_change(rng: random.Random, routes: list[tuple]) -> bytes:
-    kind = rng.randrange(8)
-    if kind < 4:
-        return random_rule(rng, routes)
-    if kind < 7:
-        state = rng.choice(["ACTIVE", "PAUSE", "DELETE"])
-        return json.dumps({"ruleId": rng.randint(1, 12), "ruleState": state}).encode()
-    return json.dumps({"ruleState": "CONTROL", "controlType": rng.choice(CONTROLS)}).encode()
-
-
-def random_log(rng: random.Random, short: bool) -> list[Entry]:
-    """Rules first, then events with changes between them; each log has habits of its own."""
-    every_route = [
-        (keys, filter)
-        for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
-        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]}, "amount <= 1 or ip is null")
-    ]
-    routes = rng.sample(every_route, rng.choice([1, 1, 2, 4]))
-    amounts, users = rng.choice(AMOUNTS), rng.choice(USERS)
-    steps, behind, ids = rng.choice(STEPS), rng.choice(BEHIND), rng.choice([5, 40, 10**6])
-    changes = rng.choice([0, 0, 0.03, 0.1])
-    log: list[Entry] = [
-        ("control", random_rule(rng, routes))
-        for _ in range(rng.choice([1, 3, 10] if short else [1, 3, 10, 25]))
-    ]
-    now = 100 * MINUTE
-    for _ in range(rng.choice([5, 10, 20] if short else [5, 20, 60, 150])):
-        if rng.random() < changes:
-            log.append(("control", random_change(rng, routes)))
-            continue
-        now += rng.choice(steps)
-        event = {
-            "eventId": rng.randrange(ids),
-            "eventTime": now - rng.choice(behind),
-            "userId": rng.choice(users),
-            "action": rng.choice(["login", "pay"]),
-            "ip": rng.choice(["a", "a", "b", "c", None]),
-            "country": rng.choice(["KR", "KR", "CN", "US"]),
-            "amount": rng.choice([None, *amounts]),
-        }
-        log.append(("event", json.dumps(event).encode()))
-    return log
-
-
-def crowded_log(rng: random.Random) -> list[Entry]:
-    """A few seconds, one group, values that are often null, every third event late: what queues find hard."""
-    functions = ("MIN", "MAX", "UNIQUE_COUNT")
-    log: list[Entry] = [("control", random_rule(rng, [([], None)], functions)) for _ in range(4)]
-    now, nulls = 100 * MINUTE, rng.choice([0, 0.3, 0.6])
-    for number in range(rng.choice([10, 40])):
-        now += rng.choice([0, 0, 1000, 20_000])
-        late = rng.choice([0, 0, 0, 1000, 2000, 20_000, 40_000, 2 * MINUTE])
-        amount = None if rng.random() < nulls else rng.randint(1, 9)
-        log.append(
-            ("event", json.dumps({"eventId": number, "eventTime": now - late, "amount": amount}).encode())
-        )
-    return log
-
-
-def with_returns(rng: random.Random, log: list[Entry]) -> list[Entry]:
-    """The log with records that take events back, or nothing, and with events that come again."""
-    often, again = rng.choice([0.05, 0.3, 1]), rng.choice([0, 0.5])
-    returned: list[Entry] = []
-    events: list[dict[str, Any]] = []
-    for kind, text in log:
-        returned.append((kind, text))
-        if kind == "event":
-            events.append(json.loads(text))
-        while events and rng.random() < often / 2:
-            event = rng.choice(events[-rng.choice([1, 5, 100]) :])
-            other: dict[str, Any] = rng.choice([{}, {}, {}, {"amount": None}, {"userId": 2}, {"eventId": 3}])
-            returned.append(("event", json.dumps(event | {"action": "returned"} | other).encode()))
-            if rng.random() < again:
-                returned.append(("event", json.dumps(event).encode()))
-    return returned
+def dated(told: Alert | Withdrawn, log_time: int | None = None) -> Alert | Withdrawn:
+    """A line as a live log's has it, if it has a log time of its own or gets one; the time at which it was made is 0."""
+    log_time = told.log_time or log_time or None
+    return replace(told, log_time=log_time, alert_time=0 if log_time else None)
 
 
 def difference(seed: int, folder: Path, short: bool = False) -> str:
@@ -394,38 +293,60 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
     returns = random.Random(f"{seed}/returns")
     if schema is LOGINS and returns.random() < 0.5:
         log, schema = with_returns(returns, log), RETURNS
+    absence = random.Random(f"{seed}/absence")  # likewise
+    times = [0] * len(log)
+    if absence.random() < 0.5:
+        log = with_absence(absence, log)
+        times = absence.choice([times, log_times(absence, len(log))])
     settings: dict[str, Any] = {
         "late_policy": rng.choice(LATE_POLICIES),
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
         "key_groups": rng.choice([1, 4, 16]),
     }
-    reference = evaluate_log(schema, log, **settings)
+    reference, expected = Reference(schema, **settings), Counter[tuple[str, str]]()
+
+    def take_told(log_time: int) -> None:
+        expected.update((told.key, dated(told, log_time).to_json()) for told in reference.told)
+        reference.told.clear()
+
     cut, lost, room = rng.choice([0.02, 0.2, 1]), rng.choice([0, 0, 0.2]), rng.choice([2, 64, 1024])
     direct = Direct(
         schema, folder, settings["key_groups"], settings["late_policy"], settings["max_out_of_orderness_ms"]
     )
     with (
         patch.object(arrays, "ROOM_AT_FIRST", room),
+        patch.object(awaited, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
     ):
-        for kind, text in log:
-            (direct.event if kind == "event" else direct.control)(text)
+        for (kind, text), time, next_time in zip(log, times, [*times[1:], times[-1]]):
+            for engine in (reference, direct):
+                if kind == "event":
+                    engine.event(text, log_time=time)
+                else:
+                    engine.control(text, log_time=time)
+            take_told(time)
             if rng.random() < cut:
-                direct.flush()
+                for reached in sorted(
+                    absence.randint(time, next_time) for _ in range(absence.choice([1, 2]))
+                ):
+                    direct.flush(reached)
+                if absence.random() < 0.3:
+                    direct.save()
                 for held in direct.stores.values():
                     if rng.random() < 0.1:
                         held.compact(coming=rng.choice([0, 8]))
                 if rng.random() < lost:
                     direct.restart(rng.choice([1, 2, 3]))
-        direct.flush()
-    for held in direct.stores.values():
-        shared.forget(held.path)
-    expected = Counter((told.key, told.to_json()) for told in reference.told)
+        end = times[-1] and times[-1] + 60 * MINUTE
+        direct.flush(end)
+        reference.advance_to(end)
+        take_told(end)
+    direct.close()
     got = Counter(direct.found)
     counts = {name: count for name, count in reference.counts.items() if name in FATES}
     missing, extra = expected - got, got - expected
     if missing or extra:
-        return f"seed {seed}: missing {list(missing)[:3]}, too many {list(extra)[:3]}, of {len(reference.alerts)}"
+        return f"seed {seed}: missing {list(missing)[:3]}, too many {list(extra)[:3]}, of {expected.total()}"
     if counts != {name: direct.counts[name] for name in FATES}:
         return f"seed {seed}: counts {counts} expected, {dict(direct.counts)} found"
     if reference.suppressed != direct.suppressed:

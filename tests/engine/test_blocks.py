@@ -21,7 +21,8 @@ from lab.engine.compiled import blocks, groups, layout, running
 from lab.engine.windows import arrays, store
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.direct import MINUTE, Direct, Entry, difference
+from tests.engine.direct import Direct, difference
+from tests.engine.randomlogs import MINUTE, Entry
 
 LOGS = int(os.environ.get("LAB_EXAMPLES", "20"))  # `make soak` takes more
 EVENTS = 300

@@ -21,7 +21,8 @@ from lab.model.field import Field
 from lab.model.reference import evaluate_log
 from lab.model.rules import OPERATORS, rule_message
 from lab.model.schema import Schema
-from tests.engine.direct import Direct, Entry
+from tests.engine.direct import Direct
+from tests.engine.randomlogs import Entry
 from tests.examples import examples
 
 SCHEMA = Schema(

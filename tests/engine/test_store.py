@@ -17,7 +17,8 @@ from lab.model.alerts import Alert
 from lab.model.field import Field
 from lab.model.reference import evaluate_log
 from lab.model.schema import LOGINS, Schema
-from tests.engine.direct import MINUTE, Direct, Entry, difference
+from tests.engine.direct import Direct, difference
+from tests.engine.randomlogs import MINUTE, Entry
 
 LOGS = int(os.environ.get("LAB_EXAMPLES", "150"))
 

@@ -17,7 +17,8 @@ from lab.model.alerts import parse_alert_line
 from lab.model.messages import parse_message
 from lab.model.reference import Reference, evaluate_log
 from lab.model.schema import LOGINS
-from tests.engine.direct import Direct, with_returns
+from tests.engine.direct import Direct
+from tests.engine.randomlogs import with_returns
 from tests.engine.test_absence import Clocked
 from tests.model.test_taken_back import MINUTE, RETURNS, ROWS, SUM, T0, event, row, standing, withdrawn
 

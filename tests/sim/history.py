@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.model.reference import LATE_POLICIES
-from tests.engine.direct import AMOUNTS, MINUTE, USERS, absent, random_change, random_rule
+from tests.engine.randomlogs import AMOUNTS, MINUTE, USERS, absent, random_change, random_rule
 
 BEGIN = 1_000_000_000  # log time of the first record, ms
 BAD = (

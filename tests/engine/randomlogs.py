@@ -1,0 +1,203 @@
+"""Random logs as `tests.engine.direct` and the simulator draw them, from a generator of random numbers: rules, changes, events."""
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
+from tests.strategies import WHENS
+
+Entry = tuple[str, bytes]
+
+MINUTE = 60_000
+AMOUNTS = (
+    ("0", "1", "2.5", "-3.25", "0.01"),
+    ("1", "2", "3"),
+    ("9999999999999999.99", "-9999999999999999.99", "0.01", "9999999999999999.98"),
+)
+LIMITS = ("0", "1", "2", "2.5", "3", "5", "-3.25", "0.333333", "19999999999999999.98", "0.000000000001")
+MULTIPLES = ("1", "2", "0.5", "1.000000000001", "1000000")
+UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
+USERS = ((1,), (1, 2, None), (1, 1, 1, 9_200_000_000_000_000_000, -9_200_000_000_000_000_000, None))
+STEPS = ((0, 1), (0, 1, 10_000, 10_000, 20_000, MINUTE, 4 * MINUTE), (10_000,), (1000, 2000))
+BEHIND = (
+    (0,),
+    (0, 0, 0, 0, 0, 1, 10_000, 30_000, 2 * MINUTE, 7 * MINUTE, 50 * MINUTE),
+    (0, 1000, 2000, 5000, 10_000),
+    (0, 0, 0, 0, 5 * MINUTE),
+)
+
+
+def random_rule(rng: random.Random, routes: list[tuple], functions: Sequence[str] = FUNCTIONS) -> bytes:
+    keys, filter = rng.choice(routes)
+    function = rng.choice(functions)
+    field = rng.choice(["amount", "amount", "userId"])
+    rule = {
+        "ruleId": rng.randint(1, 12),
+        "ruleState": rng.choice(["ACTIVE"] * 5 + ["PAUSE"]),
+        "groupingKeyNames": keys,
+        "filter": filter,
+        "aggregatorFunctionType": function,
+        "limitOperatorType": rng.choice(OPERATORS),
+        "limit": rng.choice(LIMITS),
+        "window": rng.choice(["1s", "30s", "1m", "2m", "5m", "30m"]),
+    }
+    if function == "UNIQUE_COUNT":
+        rule["unique"] = rng.choice(UNIQUE)
+    else:
+        rule["aggregateFieldName"] = field
+    if rng.random() < 0.3:
+        rule["when"] = rng.choice(WHENS)
+    if rng.random() < 0.2:
+        rule["atMost"] = {"alerts": rng.choice([1, 1, 2, 5]), "per": rng.choice(["1s", "1m", "5m", "30m"])}
+    if rule["ruleId"] % 5 == 0:
+        rule["eventFields"] = ["amount", "country", "eventId", "ip"][: 1 + rule["ruleId"] % 4]
+    if rng.random() < 0.4:
+        rule |= more_said(rng, functions)
+        if "limitOf" in rule:
+            rule["limit"] = rng.choice(MULTIPLES)
+            if function == "STDDEV":
+                rule["aggregatorFunctionType"] = "VARIANCE"
+    return json.dumps(rule).encode()
+
+
+def absent(rng: random.Random, rule: dict) -> dict:
+    """The rule as one that says `absence`, with the same id, state, route and window."""
+    same = ("ruleId", "ruleState", "groupingKeyNames", "filter", "window", "when", "where")
+    said = {name: rule[name] for name in same if name in rule} | {"absence": True}
+    return said | rng.choice(
+        [{}, {"where": rng.choice(WHENS)}, {"where": 'action = "login"', "when": 'action = "pay"'}]
+    )
+
+
+def more_said(rng: random.Random, functions: Sequence[str]) -> dict:
+    """What makes a rule more than plain."""
+    said: dict[str, Any] = rng.choice([{}, {"where": rng.choice(WHENS)}]) | rng.choice(
+        [{}, {"excludeCurrent": True}]
+    )
+    if rng.random() < 0.4:
+        comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
+        said["limitOf"] = _aggregation(rng, comparable) | {
+            "dividedBy": rng.choice([None, 1, 2, 3, 60]),
+            "plus": rng.choice([None, None, "1", "-2.5", "0.000000000001"]),
+        }
+    if rng.random() < 0.5:
+        joined = rng.choice(["and", "or"])
+        said[joined] = [_condition(rng, functions) for _ in range(rng.choice([1, 1, 2, 3]))]
+    return said
+
+
+def _aggregation(rng: random.Random, functions: Sequence[str]) -> dict:
+    function = rng.choice(functions)
+    of = {"unique": rng.choice(UNIQUE)} if function == "UNIQUE_COUNT" else {"aggregateFieldName": "amount"}
+    return of | {
+        "aggregatorFunctionType": function,
+        "window": rng.choice(["1s", "1m", "5m", "30m"]),
+        "where": rng.choice([None, rng.choice(WHENS)]),
+        "excludeCurrent": rng.choice([None, False, True]),
+    }
+
+
+def _condition(rng: random.Random, functions: Sequence[str]) -> dict:
+    condition = _aggregation(rng, functions)
+    condition |= {"limitOperatorType": rng.choice(OPERATORS), "limit": rng.choice(LIMITS)}
+    comparable = [name for name in functions if name not in ("STDDEV", "COUNT_WITH_RESET")]
+    if rng.random() < 0.3 and condition["aggregatorFunctionType"] != "STDDEV":
+        condition |= {"limit": rng.choice(MULTIPLES), "limitOf": _aggregation(rng, comparable)}
+    return condition
+
+
+def random_change(rng: random.Random, routes: list[tuple]) -> bytes:
+    kind = rng.randrange(8)
+    if kind < 4:
+        return random_rule(rng, routes)
+    if kind < 7:
+        state = rng.choice(["ACTIVE", "PAUSE", "DELETE"])
+        return json.dumps({"ruleId": rng.randint(1, 12), "ruleState": state}).encode()
+    return json.dumps({"ruleState": "CONTROL", "controlType": rng.choice(CONTROLS)}).encode()
+
+
+def random_log(rng: random.Random, short: bool) -> list[Entry]:
+    """Rules first, then events with changes between them; each log has habits of its own."""
+    every_route = [
+        (keys, filter)
+        for keys in ([], ["userId"], ["userId", "country"], ["country", "userId"], ["amount"], ["ip"])
+        for filter in (None, {"action": "login"}, {"country": ["KR", "CN"]}, "amount <= 1 or ip is null")
+    ]
+    routes = rng.sample(every_route, rng.choice([1, 1, 2, 4]))
+    amounts, users = rng.choice(AMOUNTS), rng.choice(USERS)
+    steps, behind, ids = rng.choice(STEPS), rng.choice(BEHIND), rng.choice([5, 40, 10**6])
+    changes = rng.choice([0, 0, 0.03, 0.1])
+    log: list[Entry] = [
+        ("control", random_rule(rng, routes))
+        for _ in range(rng.choice([1, 3, 10] if short else [1, 3, 10, 25]))
+    ]
+    now = 100 * MINUTE
+    for _ in range(rng.choice([5, 10, 20] if short else [5, 20, 60, 150])):
+        if rng.random() < changes:
+            log.append(("control", random_change(rng, routes)))
+            continue
+        now += rng.choice(steps)
+        event = {
+            "eventId": rng.randrange(ids),
+            "eventTime": now - rng.choice(behind),
+            "userId": rng.choice(users),
+            "action": rng.choice(["login", "pay"]),
+            "ip": rng.choice(["a", "a", "b", "c", None]),
+            "country": rng.choice(["KR", "KR", "CN", "US"]),
+            "amount": rng.choice([None, *amounts]),
+        }
+        log.append(("event", json.dumps(event).encode()))
+    return log
+
+
+def crowded_log(rng: random.Random) -> list[Entry]:
+    """A few seconds, one group, values that are often null, every third event late: what queues find hard."""
+    functions = ("MIN", "MAX", "UNIQUE_COUNT")
+    log: list[Entry] = [("control", random_rule(rng, [([], None)], functions)) for _ in range(4)]
+    now, nulls = 100 * MINUTE, rng.choice([0, 0.3, 0.6])
+    for number in range(rng.choice([10, 40])):
+        now += rng.choice([0, 0, 1000, 20_000])
+        late = rng.choice([0, 0, 0, 1000, 2000, 20_000, 40_000, 2 * MINUTE])
+        amount = None if rng.random() < nulls else rng.randint(1, 9)
+        log.append(
+            ("event", json.dumps({"eventId": number, "eventTime": now - late, "amount": amount}).encode())
+        )
+    return log
+
+
+def with_returns(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with records that take events back, or nothing, and with events that come again."""
+    often, again = rng.choice([0.05, 0.3, 1]), rng.choice([0, 0.5])
+    returned: list[Entry] = []
+    events: list[dict[str, Any]] = []
+    for kind, text in log:
+        returned.append((kind, text))
+        if kind == "event":
+            events.append(json.loads(text))
+        while events and rng.random() < often / 2:
+            event = rng.choice(events[-rng.choice([1, 5, 100]) :])
+            other: dict[str, Any] = rng.choice([{}, {}, {}, {"amount": None}, {"userId": 2}, {"eventId": 3}])
+            returned.append(("event", json.dumps(event | {"action": "returned"} | other).encode()))
+            if rng.random() < again:
+                returned.append(("event", json.dumps(event).encode()))
+    return returned
+
+
+def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with some of its rules as rules that say `absence`."""
+    often = rng.choice([0.2, 0.5, 1])
+    return [
+        (kind, json.dumps(absent(rng, json.loads(text))).encode())
+        if kind == "control" and b"window" in text and rng.random() < often
+        else (kind, text)
+        for kind, text in log
+    ]
+
+
+def log_times(rng: random.Random, count: int) -> list[int]:
+    """When so many records are logged, after all event times: by habits of the log, often together."""
+    steps = rng.choice([(0, 1), (0, 1, 1000, 10_000), (1000, 30_000), (0, 0, 0, 5 * MINUTE)])
+    return list(accumulate((rng.choice(steps) for _ in range(count)), initial=10**9))[1:]
