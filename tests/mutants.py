@@ -195,10 +195,27 @@ def explained(mutant: Mutant, equivalent: list[dict[str, str]]) -> bool:
     )
 
 
+def stale_entries(module: dict, source: str) -> list[str]:
+    """What `mutants.toml` explains of a module, and its source no longer has."""
+    functions = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
+    text = _one_line(source)
+    return [
+        of.get("function") or of["gone"]
+        for of in module.get("equivalent", [])
+        if (of["function"] not in functions if "function" in of else _one_line(of["gone"]) not in text)
+    ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def run(module: dict, share: float, rng: random.Random) -> Counter[str]:
     name, os.environ["LAB_EXAMPLES"] = module["name"], str(module["examples"])
     path = HERE.parent / f"{name.replace('.', '/')}.py"
     source = path.read_text()
+    if stale := stale_entries(module, source):
+        sys.exit(f"{name}: mutants.toml explains what is not there: {stale}")
     passed, cpu_s = judged(name, path, source, module["tests"], 600)
     if not passed:
         sys.exit(f"{name}: its tests fail without a fault")
