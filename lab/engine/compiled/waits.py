@@ -155,6 +155,22 @@ def keep(arrays, kept):
 
 
 @bare
+def text_end(arrays, e):
+    """Where the text of an entry ends."""
+    return arrays.size[TEXT] if e + 1 == arrays.size[ENTRIES] else arrays.entry[e + 1, FROM]
+
+
+@bare
+def text_bytes(arrays, kept):
+    """How long the texts of the entries are that are kept."""
+    found = np.int64(0)
+    for e in range(arrays.size[ENTRIES]):
+        if kept[e]:
+            found += text_end(arrays, e) - arrays.entry[e, FROM]
+    return found
+
+
+@bare
 def copy(old, new, kept):
     """Copies the entries that are kept to an empty place, and has that find them."""
     key = old.entry[:, KEY:]
@@ -163,11 +179,10 @@ def copy(old, new, kept):
             continue
         n = new.size[ENTRIES]
         new.size[ENTRIES] += 1
-        end = old.size[TEXT] if e + 1 == old.size[ENTRIES] else old.entry[e + 1, FROM]
         for column in range(old.entry.shape[1]):
             new.entry[n, column] = old.entry[e, column]
         new.entry[n, FROM] = new.size[TEXT]
-        for b in range(old.entry[e, FROM], end):
+        for b in range(old.entry[e, FROM], text_end(old, e)):
             new.text[new.size[TEXT]] = old.text[b]
             new.size[TEXT] += 1
         place = key_place(new.table, new.entry, KEY, new.size[SALT], key, e)

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from bisect import bisect_left
 from decimal import Decimal
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class Waits:
             {
                 "size": ("int64", (loop.SALT + 1,)),
                 "entry": ("int64", (room, loop.KEY + len(self.key_columns))),
-                "table": ("int32", (2 * room,)),
+                "table": ("int32", (power_of_two(room + room // 3 + 1),)),
                 "text": ("uint8", (text,)),
             },
         )
@@ -163,9 +164,9 @@ class Waits:
         old = self.arrays
         kept = np.zeros(old.size[loop.ENTRIES], np.uint8)
         loop.keep(old, kept)
-        room = power_of_two(max(2 * (int(kept.sum()) + entries), ROOM_AT_FIRST))
-        text_room = power_of_two(int(old.size[loop.TEXT]) + 2 * text + TEXT_AT_FIRST * room)
-        self._arrays = self._create(room, text_room)
+        needed, text_needed = int(kept.sum()) + entries, int(loop.text_bytes(old, kept)) + text
+        room = max(needed + needed // 2, ROOM_AT_FIRST)
+        self._arrays = self._create(room, max(text_needed + text_needed // 2, TEXT_AT_FIRST * ROOM_AT_FIRST))
         loop.copy(old, self.arrays, kept)
 
     # -- state files ---------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Waits:
         """The entries with first_seq ≤ seq < end_seq that matter."""
         arrays = self.arrays
         seqs = arrays.entry[: arrays.size[loop.ENTRIES], loop.SEQ]
-        first, end = np.searchsorted(seqs, (first_seq, end_seq))
+        first, end = (bisect_left(seqs, seq) for seq in (first_seq, end_seq))  # NumPy's would copy the column
         rows = np.arange(max(first, arrays.size[loop.HEAD]), end)
         rows = rows[arrays.entry[rows, loop.FLAGS] & (loop.OPEN | loop.MARK | loop.GONE) != 0]
         entry = arrays.entry[rows]
