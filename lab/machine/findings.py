@@ -49,7 +49,8 @@ class Checks(list[Check]):
             for c in self
         )
         head = "".join(
-            f'<th style="text-align:left">{name}</th>' for name in ("check", "state", "found", "fix")
+            f'<th style="text-align:left">{name}</th>'
+            for name in (say("check"), say("state"), say("found"), say("fix"))
         )
         return f'<table aria-label="{say("This machine")}"><tr>{head}</tr>{rows}</table>'
 

@@ -226,8 +226,15 @@ class AlertTable(list[Alert]):
             for alert in self[-MAX_ROWS_SHOWN:]
         ]
         more = len(self) - len(rows)
-        note = f"<p>{more} earlier alerts are not shown.</p>" if more else ""
-        header = ("rule", "version", "group", "held", "event", "event time (UTC)")
+        note = f"<p>{say('{count} earlier alerts are not shown.', count=more)}</p>" if more else ""
+        header = (
+            say("rule"),
+            say("version"),
+            say("group"),
+            say("held"),
+            say("event"),
+            say("event time (UTC)"),
+        )
         return note + html_table(say("Alerts"), header, rows)
 
 

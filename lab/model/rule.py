@@ -254,4 +254,4 @@ def _limit_in_english(rule: Rule) -> str:
 def rules_table(rules: list[Rule]) -> str:
     """Rules for a notebook."""
     rows = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in rules]
-    return html_table(say("Rules"), ("rule", "version", "state", "alerts when"), rows)
+    return html_table(say("Rules"), (say("rule"), say("version"), say("state"), say("alerts when")), rows)

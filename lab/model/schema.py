@@ -280,7 +280,7 @@ class Schema:
             (field.name, field.type, roles.get(field.name, ""), field.doc or field.unit)
             for field in self.fields
         ]
-        return html_table(say("Fields"), ("field", "type", "role", "meaning"), rows)
+        return html_table(say("Fields"), (say("field"), say("type"), say("role"), say("meaning")), rows)
 
 
 PAYMENTS = Schema(

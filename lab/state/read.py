@@ -98,16 +98,22 @@ class State:
     def summary(self) -> str:
         """One line for people."""
         events, groups, size = (sum(self.widget_data()[name]) for name in ("events", "groups", "bytes"))
-        return (
-            f"after epoch {self.epoch}: {len(self.rules)} rules, {len(self.key_groups)} key-groups on "
-            f"{self.parallelism} partitions, {groups:,} groups, {events:,} events held, {size:,} bytes"
+        return say(
+            "after epoch {epoch}: {rules} rules, {key_groups} key-groups on {partitions} partitions, {groups} groups, {events} events held, {bytes} bytes",
+            epoch=self.epoch,
+            rules=len(self.rules),
+            key_groups=len(self.key_groups),
+            partitions=self.parallelism,
+            groups=f"{groups:,}",
+            events=f"{events:,}",
+            bytes=f"{size:,}",
         )
 
     def _repr_html_(self) -> str:
         rules = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in self.rules]
         tables = (
-            html_table(say("Rules"), ("rule", "version", "state", "meaning"), rules),
-            html_table(say("Key-groups"), COLUMNS, self.table()),
+            html_table(say("Rules"), (say("rule"), say("version"), say("state"), say("meaning")), rules),
+            html_table(say("Key-groups"), map(say, COLUMNS), self.table()),
         )
         return f"<p>{self.summary()}</p>" + "".join(tables)
 

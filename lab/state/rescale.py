@@ -81,15 +81,22 @@ class Rescaled:
 
     def summary(self) -> str:
         """One line for people."""
-        verb, move = "would change" if self.dry_run else "change", self.move
-        return (
-            f"{self.before.parallelism} to {self.after.parallelism} partitions: {move.key_groups} of "
-            f"{move.of_key_groups} key-groups, {move.bytes:,} of {move.of_bytes:,} bytes ({move.share:.0%}) {verb} hands; "
-            "no file is moved"
+        move = self.move
+        return say(
+            "{before} to {after} partitions: {moved} of {all} key-groups, {bytes} of {of_bytes} bytes ({share}) would change hands; no file is moved"
+            if self.dry_run
+            else "{before} to {after} partitions: {moved} of {all} key-groups, {bytes} of {of_bytes} bytes ({share}) change hands; no file is moved",
+            before=self.before.parallelism,
+            after=self.after.parallelism,
+            moved=move.key_groups,
+            all=move.of_key_groups,
+            bytes=f"{move.bytes:,}",
+            of_bytes=f"{move.of_bytes:,}",
+            share=f"{move.share:.0%}",
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.summary()}</p>{html_table(say('Partitions'), COLUMNS, self.table())}"
+        return f"<p>{self.summary()}</p>{html_table(say('Partitions'), map(say, COLUMNS), self.table())}"
 
 
 def rescale(checkpoint: Path | str, to: int, *, dry_run: bool = False) -> Rescaled:

@@ -12,7 +12,6 @@ from lab.widgets.look import Fit, sentence_html
 
 MARKS = {True: "✓", False: "○"}
 FILE = "progress.jsonl"
-WORDS = {True: "solved", False: "not yet"}
 
 
 class Board(widgets.VBox):
@@ -48,10 +47,10 @@ class Board(widgets.VBox):
                 )
 
         upload.observe(take, "value")
-        again = widgets.Button(description="Refresh", icon="refresh")
+        again = widgets.Button(description=say("Refresh"), icon="refresh")
         again.on_click(lambda _: self.update())
-        ask = widgets.Button(description="Reset…", icon="trash")
-        sure = widgets.Button(description="Yes, forget my progress", button_style="warning")
+        ask = widgets.Button(description=say("Reset…"), icon="trash")
+        sure = widgets.Button(description=say("Yes, forget my progress"), button_style="warning")
         sure.layout.display, sure.layout.width = "none", "auto"
 
         def toggle(_=None) -> None:
@@ -79,10 +78,13 @@ class Board(widgets.VBox):
                 for name, title in named.items()
                 if name.startswith(f"{self.lesson}.")
             ]
-            head = "<th>solved</th><th>exercise</th><th>title</th>"
+            head = f"<th>{say('solved')}</th><th>{say('exercise')}</th><th>{say('title')}</th>"
         else:
             rows = [_lesson(name, named, done) for name in lessons]
-            head = "<th>lesson</th><th>title</th><th>exercises</th><th class='number'>solved</th>"
+            head = (
+                f"<th>{say('lesson')}</th><th>{say('title')}</th><th>{say('exercises')}</th>"
+                f"<th class='number'>{say('solved')}</th>"
+            )
         body = f"<table aria-label='{say('Progress')}'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         self.table.value = f'<div class="lab-table lab-plain" tabindex="0">{body}</div>'
 
@@ -95,10 +97,10 @@ def progress(lesson: int | None = None) -> Board:
 def _lesson(lesson: str, named: dict[str, str], done: set[str]) -> str:
     exercises = {name: title for name, title in named.items() if name.startswith(f"{lesson}.")}
     marks = " ".join(_mark(name in done, f"{name} {title}: ") for name, title in exercises.items())
-    count = f"{len(done & exercises.keys())} of {len(exercises)}"
+    count = say("{count} of {all}", count=len(done & exercises.keys()), all=len(exercises))
     return f"<tr><td>{lesson}</td><td>{escape(named[lesson])}</td><td>{marks}</td><td class='number'>{count}</td></tr>"
 
 
 def _mark(is_solved: bool, of: str = "") -> str:
-    told = escape(f"{of}{WORDS[is_solved]}", quote=True)
+    told = escape(of + say("solved" if is_solved else "not yet"), quote=True)
     return f'<span role="img" aria-label="{told}" title="{told}">{MARKS[is_solved]}</span>'

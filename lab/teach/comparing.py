@@ -84,7 +84,7 @@ def describe_difference(got: object, expected: object) -> str:
     'gave {8, 4}, expected a list: [4, 8]'
     """
     if isinstance(got, Raised):
-        return f"{got}; expected {answer_text(expected)}"
+        return say("{did}; expected {expected}", did=got, expected=answer_text(expected))
     if not (isinstance(got, list) and isinstance(expected, list) and max(len(got), len(expected)) > SHOWN):
         kind = KINDS.get(type(expected))
         a_kind = f"{say(kind)}: " if kind and kind != KINDS.get(type(got)) else ""
@@ -97,34 +97,43 @@ def describe_difference(got: object, expected: object) -> str:
     if len(got) == len(expected):
         places = [n for n, (one, other) in enumerate(zip(got, expected)) if not equal_answers(one, other)]
         told = [
-            f"at index {n} it has {answer_text(got[n])}, expected {answer_text(expected[n])}"
+            say(
+                "at index {n} it has {answer}, expected {expected}",
+                n=n,
+                answer=answer_text(got[n]),
+                expected=answer_text(expected[n]),
+            )
             for n in places[:SHOWN]
         ]
-        return f"gave different entries: {'; '.join(told)}{'; …' * (len(places) > SHOWN)}"
+        differ = "; ".join(told) + "; …" * (len(places) > SHOWN)
+        return say("gave different entries: {differ}", differ=differ)
     extra = [entry for entry in got if entry not in expected]
     missing = [entry for entry in expected if entry not in got]
-    parts = [f"{first_entries_and_verb(extra)} not expected"] * bool(extra) + [
-        f"{first_entries_and_verb(missing)} missing"
+    parts = [
+        say(
+            "{entries} is not expected" if len(extra) == 1 else "{entries} are not expected",
+            entries=list_first_entries(extra),
+        )
+    ] * bool(extra) + [
+        say(
+            "{entries} is missing" if len(missing) == 1 else "{entries} are missing",
+            entries=list_first_entries(missing),
+        )
     ] * bool(missing)
-    return (
-        f"gave {count_entries(len(got))}, expected {len(expected)}: {'; '.join(parts) or 'some are repeated'}"
+    return say(
+        "gave 1 entry, expected {expected}: {differs}"
+        if len(got) == 1
+        else "gave {count} entries, expected {expected}: {differs}",
+        count=len(got),
+        expected=len(expected),
+        differs="; ".join(parts) or say("some are repeated"),
     )
 
 
-def count_entries(count: int) -> str:
-    """A number of entries, for people."""
-    return f"{count} {'entry' if count == 1 else 'entries'}"
-
-
-def first_entries_and_verb(some: Sequence) -> str:
-    """The first of some entries, and the verb.
-
-    >>> first_entries_and_verb([16]), first_entries_and_verb([1, 2, 3, 4])
-    ('16 is', '1, 2, 3, … are')
-    """
-    return f"{list_first_entries(some)} {'is' if len(some) == 1 else 'are'}"
-
-
 def list_first_entries(entries: Sequence) -> str:
-    """The first entries, for people."""
+    """The first entries, for people.
+
+    >>> list_first_entries([16]), list_first_entries([1, 2, 3, 4])
+    ('16', '1, 2, 3, …')
+    """
     return ", ".join(map(answer_text, entries[:SHOWN])) + ", …" * (len(entries) > SHOWN)

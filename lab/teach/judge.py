@@ -21,11 +21,10 @@ from lab.teach.comparing import (
     KINDS,
     as_list,
     as_meant,
-    count_entries,
     describe_difference,
     equal_answers,
-    first_entries_and_verb,
     is_open,
+    list_first_entries,
 )
 from lab.teach.learner import (
     COMPUTING_S,
@@ -109,7 +108,7 @@ class ValueExercise:
         """Judges an answer; no answer makes it raise."""
         plain = answer = plain_or_raised(answer)
         if isinstance(answer, Raised):
-            return Verdict(WRONG, f"the answer cannot be read: it {answer}")
+            return Verdict(WRONG, say("the answer cannot be read: it {did}", did=answer))
         if is_open(answer):
             several = answer if isinstance(answer, dict) else {}
             missing = [str(name) for name in several if several[name] is ...]
@@ -122,7 +121,11 @@ class ValueExercise:
         except Refused as error:
             return Verdict(WRONG, self._typical(answer, None, given) or str(error))
         except Exception as error:  # noqa: BLE001  (a learner's answer may be anything)
-            unread = f"{answer_text(answer)} cannot be read: {type(error).__name__}{error_suffix(error)}"
+            unread = say(
+                "{answer} cannot be read: {error}",
+                answer=answer_text(answer),
+                error=f"{type(error).__name__}{error_suffix(error)}",
+            )
             return Verdict(WRONG, self._typical(answer, None, given) or unread)
         if equal_answers(got, expected):
             told = f"{answer:,}" if isinstance(answer, int) and answer >= GROUPED else answer_text(answer)
@@ -166,9 +169,19 @@ class ValueExercise:
         if isinstance(expected, list):
             extra = [entry for entry in got if entry not in expected]
             missing = sum(entry not in got for entry in expected)
-            parts = [f"{first_entries_and_verb(extra)} not in the right list"] * bool(extra)
-            parts += [f"{count_entries(missing)} {'is' if missing == 1 else 'are'} missing"] * bool(missing)
-            return f"not quite: {'; '.join(parts) or 'the order or the number of repeats differs'}"
+            parts = [
+                say(
+                    "{entries} is not in the right list"
+                    if len(extra) == 1
+                    else "{entries} are not in the right list",
+                    entries=list_first_entries(extra),
+                )
+            ] * bool(extra)
+            parts += [
+                say("1 entry is missing" if missing == 1 else "{count} entries are missing", count=missing)
+            ] * bool(missing)
+            differs = "; ".join(parts) or say("the order or the number of repeats differs")
+            return say("not quite: {differs}", differs=differs)
         return say("{answer} is not right{unit}", answer=answer_text(got), unit=unit)
 
 

@@ -17,6 +17,8 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any
 
+from lab.model.language import say
+
 COMPUTING_S = 2.0  # for all calls of a check; a right answer takes a hundredth of it
 WAITING_S = 60.0  # of the clock: for what sleeps instead of computing
 LOOK_S = 0.02
@@ -119,9 +121,9 @@ def call_plainly(function: Callable, *arguments: Any) -> Any:
     except (TooLong, KeyboardInterrupt):
         raise
     except RecursionError:
-        return Raised("called itself without end")
+        return Raised(say("called itself without end"))
     except BaseException as error:  # noqa: BLE001  (a learner's code may raise anything, SystemExit too)
-        return Raised(f"raised {type(error).__name__}{error_suffix(error)}")
+        return Raised(say("raised {error}", error=f"{type(error).__name__}{error_suffix(error)}"))
 
 
 def plain_or_raised(answer: object) -> Any:
@@ -129,7 +131,7 @@ def plain_or_raised(answer: object) -> Any:
     try:
         return call_with_time_limit(COMPUTING_S, call_plainly, lambda: answer)
     except TooLong:
-        return Raised("takes too long to inspect")
+        return Raised(say("takes too long to inspect"))
 
 
 def error_suffix(error: BaseException) -> str:

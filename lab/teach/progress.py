@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from lab.model.datafolder import data_folder as folder
 from lab.model.jsontext import BadRecord, read_object
+from lab.model.language import say
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
 
@@ -83,8 +84,13 @@ def reset() -> str:
     for board in list(_boards):
         board.update()
     logs = sorted(folder().glob(STUMBLES.format("*")))
-    kept = f" Earlier logs stay until you delete them: {', '.join(map(str, logs))}." if logs else ""
-    return f"Forgot {count} solved exercise{'s' * (count != 1)}. Stumbles are not logged.{kept}"
+    told = [
+        say("Forgot 1 solved exercise." if count == 1 else "Forgot {count} solved exercises.", count=count),
+        say("Stumbles are not logged."),
+    ]
+    if logs:
+        told.append(say("Earlier logs stay until you delete them: {logs}.", logs=", ".join(map(str, logs))))
+    return " ".join(told)
 
 
 def log_stumbles(on: bool = True, name: str = "") -> Verdict:
@@ -94,7 +100,7 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     """
     if not on:
         (folder() / CONSENT).unlink(missing_ok=True)
-        return Verdict(RIGHT, "Stumbles are not logged.")
+        return Verdict(RIGHT, say("Stumbles are not logged."))
     learner = (_consent() or {}).get("learner") or secrets.token_hex(3)
     folder().mkdir(parents=True, exist_ok=True)
     (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))

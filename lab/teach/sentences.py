@@ -16,7 +16,7 @@ from lab.model.language import PLACEHOLDER
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
 # tables, said key by key
-WITH_WORDS = {"PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"}
+WITH_WORDS = {"COLUMNS", "PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"}
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
     "short_json",

@@ -2,17 +2,21 @@
 
 import json
 import re
+from decimal import Decimal
 
 import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
 import lab
+from lab.machine.findings import Checks
 from lab.model import language as speaking
-from lab.teach import readme, sentences, translations
+from lab.model.alerts import Alert, AlertTable
+from lab.teach import exercise_of, readme, translations
 from lab.teach.lessons import (
     ENGLISH,
     FOLDER,
+    SENTENCES,
     build_notebook,
     languages_of,
     lesson_sources,
@@ -180,7 +184,7 @@ def test_the_sentences_of_the_kit_are_translated_with_their_placeholders(languag
         translations.read_translations(language, name),
         translations.read_translations(language, "terms"),
     )
-    made = getattr(sentences, name)()
+    made = SENTENCES[name]()
     assert set(pairs) == set(made)
     assert name == "words" or list(pairs) == made  # of messages the first that fits counts
     for text, translation in pairs.items():
@@ -222,3 +226,61 @@ def test_checks_and_widgets_speak_the_language_of_the_cell_or_the_environment(mo
     assert lab.RuleDesk().publish.description == "发布"
     monkeypatch.setattr(speaking, "_chosen", ["../ko"])
     assert speaking.say("Publish") == "Publish"
+
+
+class Unreadable(list):
+    def __iter__(self):
+        raise ValueError
+
+
+def endless(*arguments):
+    return endless(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        *(("3.5", answer) for answer in ([4], [1, 2, 3, 8], [8, 4], [4, 8, 4], {1, 2}, "[4")),
+        *(("0.1", answer) for answer in (5, "1,(active)", '{"ruleId": 1, "ruleState": "DELETE"}')),
+        ("0.1", "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),(49),(21)"),
+        ("3.1", lambda time, window, slide: [time] * 9),
+        ("3.1", lambda time, window, slide: []),
+        ("3.1", lambda time, window, slide: [1, 2, 3, 4, 5]),
+        ("3.3", endless),
+        ("3.3", lambda *given: given[9]),
+    ],
+)
+def test_a_verdict_is_in_the_readers_language_alone(monkeypatch, exercise, answer):
+    """But for names, and what Python says of an error."""
+    monkeypatch.setattr(speaking, "_chosen", ["ko"])
+    exercise = exercise_of(exercise)
+    text = exercise.judge(answer).text.replace("tuple index out of range", "")
+    assert not re.search("[A-Za-z]{2,} [A-Za-z]{2,}", text), text
+    assert re.search("[가-힣]", text)
+
+
+def test_heads_of_tables_are_in_the_readers_language(monkeypatch):
+    monkeypatch.setattr(speaking, "_chosen", ["ko"])
+    tables = [
+        lab.RuleBook(lab.PAYMENTS)._repr_html_(),
+        lab.PAYMENTS._repr_html_(),
+        AlertTable([Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0)] * 51)._repr_html_(),
+        Checks([])._repr_html_(),
+        lab.progress(0).table.value,
+        lab.progress().table.value,
+    ]
+    for table in tables:
+        heads = re.findall("<th(?: [^>]*)?>([^<]*)<", table)
+        assert heads and not [
+            head for head in heads if head not in ("id", "ID") and not re.search("[가-힣]", head)
+        ]
+    assert "not shown" not in tables[2] and "1" in tables[2]
+    assert "not yet" not in tables[4] and " of " not in tables[5]
+    assert [
+        button.description for button in lab.progress().children[1].children if hasattr(button, "icon")
+    ] == [
+        "새로 고침",
+        "파일 불러오기",
+        "초기화…",
+        "예, 진도를 지웁니다",
+    ]

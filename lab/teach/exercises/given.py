@@ -5,6 +5,7 @@ from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 
 from lab.model.aggregates import AGGREGATES
+from lab.model.language import say, translated
 from lab.model.rules import BadRule, Rule, parse_message
 from lab.model.schema import PAYMENTS, Schema
 from lab.teach.judge import Refused
@@ -21,7 +22,13 @@ def text_of(message: object, name: str) -> str:
         return json.dumps(message, default=str)
     if isinstance(message, str):
         return message
-    raise Refused(f"{name} must be a whole rule, a string or a dictionary, not {answer_text(message)}")
+    raise Refused(
+        say(
+            "{name} must be a whole rule, a string or a dictionary, not {answer}",
+            name=name,
+            answer=answer_text(message),
+        )
+    )
 
 
 def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
@@ -29,9 +36,9 @@ def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
     try:
         rule = parse_message(text_of(message, name), schema).rule
     except BadRule as error:
-        raise Refused(f"{name} is rejected: {error}") from None
+        raise Refused(say("{name} is rejected: {reason}", name=name, reason=translated(str(error)))) from None
     if rule is None:
-        raise Refused(f"{name} is a control message, but it adds no rule")
+        raise Refused(say("{name} is a control message, but it adds no rule", name=name))
     return rule
 
 

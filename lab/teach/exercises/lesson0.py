@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from lab.model.field import Id
+from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.rules import rule_in_english
 from lab.model.schema import PAYMENTS
@@ -19,10 +20,14 @@ def alerting(rule: object) -> list[Id]:
     said = rule_of(rule, "rule_1")
     numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
     if numbers == 2:
-        raise Refused("two numbers have changed, the limit and the window; change only one")
+        raise Refused(say("two numbers have changed, the limit and the window; change only one"))
     if replace(said, limit=GIVEN.limit, window_ms=GIVEN.window_ms) != GIVEN:
         raise Refused(
-            f"more than one number has changed. The rule above is {rule_in_english(GIVEN)}, rule_1 is {rule_in_english(said)}"
+            say(
+                "more than one number has changed. The rule above is {given}, rule_1 is {answer}",
+                given=rule_in_english(GIVEN),
+                answer=rule_in_english(said),
+            )
         )
     engine = Reference(PAYMENTS)
     engine.control(text_of(rule, "rule_1"))
