@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.loop.route import alert_columns, matching_rows, routed_columns
@@ -135,7 +136,8 @@ class Past:
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
             fields = [*rule.needs, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
-            store = RouteStore(Path(folder, "past"), self.schema, rule.route, fields, (active,), 1)
+            path, late_ms = Path(folder, "past"), Settings.max_out_of_orderness_ms
+            store = RouteStore(path, self.schema, rule.route, fields, (active,), 1, late_ms)
             fates, found = store.evaluate(columns, 0, 0)
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import LOW_PART, ROW
 from lab.engine.records.columns import Columns
 from lab.engine.records.decode import decode_records
@@ -154,7 +155,8 @@ def _once(name: str, lines: Sequence[bytes], rule: Rule) -> Step:
     data = b"\n".join(lines)
     window = RunningSum(rule.window_ms) if name == "running" else RecomputedSum(rule.window_ms)
     with TemporaryDirectory(prefix="lab-steps-") as folder:
-        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
+        path, late_ms = Path(folder, "store"), Settings.max_out_of_orderness_ms
+        store = RouteStore(path, PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1, late_ms=late_ms)
         started = time.process_time()
         events: Any = by_line(data) if name == "lines" else at_once(data)
         decoded = time.process_time()

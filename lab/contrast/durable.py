@@ -15,6 +15,7 @@ import numpy as np
 
 from lab.contrast.alone import VALUE, at_once, parse_rule
 from lab.engine.checkpoint.durable import CheckpointFolder
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.windows.statefiles import StateFile, StateFiles, files_to_merge, first_seq, stores_table
 from lab.engine.windows.store import RouteStore
 from lab.model.schema import PAYMENTS
@@ -29,7 +30,8 @@ def state_file_writes(
     found = []
     with TemporaryDirectory(prefix="lab-steps-") as folder:
         files = StateFiles(CheckpointFolder(folder), 0, 0)
-        store = RouteStore(Path(folder, "store"), PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1)
+        path, late_ms = Path(folder, "store"), Settings.max_out_of_orderness_ms
+        store = RouteStore(path, PAYMENTS, rule.route, [VALUE], (rule,), key_groups=1, late_ms=late_ms)
         for batch_id, (first, end) in enumerate(
             pairwise(np.linspace(0, len(lines), batches + 1).astype(int).tolist())
         ):

@@ -103,8 +103,11 @@ def cost(load: Load) -> float:
         assert ledger.apply(message.encode())["status"] == "accepted"
     with TemporaryDirectory(prefix="lab-cost-", dir=shared.memory_folder()) as folder:
         stores = {
-            kept.store: RouteStore(Path(folder, f"{kept.store}"), PAYMENTS, of, list(kept.fields), rules, 1)
-            for of, rules, kept in ((plan.route, plan.rules, plan.kept) for plan in ledger.plans)
+            (kept := plan.kept).store: RouteStore(
+                *(Path(folder, f"{kept.store}"), PAYMENTS, plan.route, list(kept.fields), plan.rules),
+                *(1, SETTINGS.max_out_of_orderness_ms),
+            )
+            for plan in ledger.plans
         }
         for first in range(0, load.events, BATCH):
             batch = {name: values[first : first + BATCH] for name, values in columns.items()}

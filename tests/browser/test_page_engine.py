@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import layout, window
 from lab.engine.windows.store import RouteStore
 from lab.model.filters import canonical_filter, filter_text
@@ -241,7 +242,8 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
         assert ack["status"] == "accepted", ack
     ((route, rules),) = book.routes().items()
     needs = sorted({name for rule in rules for name in rule.needs})
-    store = RouteStore(tmp_path / "store", PAYMENTS, route, needs, rules, 16)
+    late_ms = Settings.max_out_of_orderness_ms
+    store = RouteStore(tmp_path / "store", PAYMENTS, route, needs, rules, 16, late_ms)
     times = (
         1_700_000_000_000 + np.arange(rows) * 500 - rng.integers(0, 90_000, rows) * (rng.random(rows) < 0.2)
     )

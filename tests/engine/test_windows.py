@@ -290,7 +290,7 @@ def test_duplicates_in_a_long_run_of_one_time_are_found_in_it(tmp_path, events):
         same = dict.fromkeys(("keyGroup", "key:payeeId"), np.zeros(rows, np.int64))
         return {"time": np.full(rows, 5), "id": np.array(ids), **same}
 
-    held = RouteStore(tmp_path / "a", schema, route, [], rules, 1)
+    held = RouteStore(tmp_path / "a", schema, route, [], rules, 1, Settings.max_out_of_orderness_ms)
     for again in range(3):
         fates, _ = held.evaluate(columns([*range(events), 7, events - 1]), again * 10_000, 0)
         before = again > 0

@@ -91,7 +91,7 @@ class Store(NamedTuple):
     counted: np.ndarray
     # [power of 2, 3] int64: hash table (rule id, group) -> the SEQ of the event at which the rule last fired, if that resets it
     reset: np.ndarray
-    # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, so that it costs no memory
+    # [power of 2] int32: hash table of the events in long runs of one time: their rows + 1; 0: free, as in new memory
     twin: np.ndarray
     # [blocks, 6] int64: the events of long groups, divided in time order: see `lab.engine.compiled.blocks`
     block: np.ndarray

@@ -57,18 +57,18 @@ class Epoch:
         )
         if end == self.cuts.mark:
             return False
-        self.carry_out(self.cuts.add(end), frozenset())
+        self._carry_out(self.cuts.add(end), frozenset())
         return True
 
-    def repeat(self) -> None:
+    def _repeat(self) -> None:
         """Carries out the cuts that earlier attempts left."""
         taken = list(self.cuts.taken)
         again = frozenset((cut.number, batch_fingerprint(cut.end)) for cut in taken)
         for cut in taken:
-            self.carry_out(cut, again)
+            self._carry_out(cut, again)
         self._resumed = now_ms()
 
-    def carry_out(self, cut: Cut, again: Again) -> None:
+    def _carry_out(self, cut: Cut, again: Again) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
         [work] = self.planner.works(cut.begin, cut.end)
         envelopes, counted = read_and_route(self.job, work)
@@ -94,7 +94,7 @@ def epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterato
     state = task_windows(job, 0)
     with state.epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
-        running.repeat()
+        running._repeat()
         yield running
         cuts.end_epoch()
     cuts.mark_saved()

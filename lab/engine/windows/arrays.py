@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled import groups, layout, running
 from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
@@ -35,7 +34,7 @@ class StoreArrays:
         fields: list[str],
         rules: tuple[Rule, ...],
         key_groups: int,
-        late_ms: int = Settings.max_out_of_orderness_ms,
+        late_ms: int,
     ):
         self.path, self.schema, self.route, self.fields = path, schema, route, fields
         self.key_groups, self.late_ms = key_groups, late_ms

@@ -122,7 +122,8 @@ def _age_s(folder: Path) -> float:
 def create(path: Path, layout: Layout) -> Arrays:
     """New arrays of zeros at `path`; what was there before stays whole for those who have it mapped.
 
-    Raises OSError (no space left) here rather than let a later write kill the process.
+    Takes the memory of all of them, also of what is never used: raises OSError (no space left) here rather than let a later
+    write kill the process.
     """
     sizes = [prod(shape) * np.dtype(dtype).itemsize for dtype, shape in layout.values()]
     total = HEADER_BYTES + sum(size + ALIGNMENT_BYTES for size in sizes)
