@@ -31,14 +31,14 @@ class Past {
 
   rowOf(number) { return number % this.size; }
 
-  /** The numbers of the events in a rule's window that ends with the event of a number, without duplicates and what came later; none if that one is gone. */
-  window(rule, last) {
+  /** The numbers of the events in a rule's window that ends with the event of a number, without duplicates, what came later and what its route dropped; none if that one is gone. */
+  window(rule, last, dropped) {
     if (last < this.begin) return [];
     const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, end = this.rowOf(last), endMs = columns.timeMs(end);
     const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), found = new Map();
     for (let number = this.begin; number <= last; number++) {
       const row = this.rowOf(number), ms = columns.timeMs(row);
-      if (ms > endMs || ms < endMs - windowMs || !keys.every((field) => columns.isSame(field, row, end)) || !passes(row)) continue;
+      if (ms > endMs || ms < endMs - windowMs || dropped.has(number) || !keys.every((field) => columns.isSame(field, row, end)) || !passes(row)) continue;
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
     }
@@ -47,8 +47,9 @@ class Past {
 }
 
 /** What the page shows of the window behind the alert at event `last`, whose value was `aggregate`: see lab.widgets.alertwindow. */
-function windowBehind({ past, schema, book }, { ruleId, last, aggregate }) {
-  const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, arrived = rule && !rule.absence ? past.window(rule, last) : [];
+function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate }) {
+  const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, route = [...routes.values()].find(({ rules }) => rules.includes(rule));
+  const arrived = rule && !rule.absence ? past.window(rule, last, route?.dropped ?? new Set()) : [];
   const about = { meaning: rule && summary(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
   if (!arrived.length) return about;
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));

@@ -3,7 +3,7 @@
 
 const SMALLEST = 6; // 2^6 bytes
 const ALERTS_AT_ONCE = 4096, ROOM_AT_FIRST = 1024;
-const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], NOT_HERE = 255;
+const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], DROPPED = 3, NOT_HERE = 255;
 const powerOfTwo = (least) => { let size = 1; while (size < least) size *= 2; return size; };
 
 /** Room in the module's memory, in sizes that are powers of two: what is given back is taken again. */
@@ -71,6 +71,7 @@ class Route {
     this.route = rules[0].route;
     this.fields = [];
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
+    this.dropped = new Set();
     this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
     this._set(rules);
     this.store = this._create({ event: ROOM_AT_FIRST, group: ROOM_AT_FIRST, running: this.numbers.lanes, reset: 2 * this.numbers.own });
@@ -197,9 +198,20 @@ class Route {
       counted[became[n]]++;
     }
     FATES.forEach((name, number) => { this.counts[name] += counted[number]; });
+    if (counted[DROPPED]) this._drop(rows.filter((row) => fates[row] === DROPPED), columns.rows);
     memory.give(alerts, 8 * width * most);
     memory.give(fate, ROWS);
     return fates;
+  }
+
+  /** Notes the numbers of events that this route dropped as late, as long as they are in memory. */
+  _drop(rows, all) {
+    const { past } = this.engine;
+    for (const number of this.dropped) {
+      if (number >= past.begin) break; // they are in order
+      this.dropped.delete(number);
+    }
+    for (const row of rows) this.dropped.add(past.end - all + row);
   }
 
   /** The rows that pass the filter and have a group. */

@@ -82,6 +82,28 @@ def test_the_window_behind_an_alert_is_that_of_the_notebook_in_its_words(opened)
         assert each["bars"] == len(past.window(rule, alert.event_id, alert.event_time))
 
 
+def test_an_event_that_was_dropped_as_late_is_in_no_window(opened):
+    """The third one is late as well, but by less than its route keeps events: it alerts, and the second is not there any more."""
+    time = 1_700_000_000_000
+    lines = [
+        json.dumps(
+            {
+                "transactionId": number,
+                "eventTime": time - late_ms,
+                "payeeId": 1,
+                "beneficiaryId": 2,
+                "paymentType": "CSH",
+                "paymentAmount": amount,
+            }
+        )
+        for number, (late_ms, amount) in enumerate([(0, 5), (361_000, 7), (350_000, 50)], 1)
+    ]
+    rule = "1: SUM(paymentAmount) per payeeId over 1 min > 40"
+    [found] = opened.evaluate(WINDOWS, [PAYMENTS.to_dict(), [rule], lines])
+    assert [row[0] for row in found["rows"]] == ["3"] and found["bars"] == 1
+    assert "1 events in the window" in found["said"] and "These events give" not in found["said"]
+
+
 def test_an_alert_shows_its_window_as_a_picture_a_sentence_and_a_table(opened):
     opened.click("#bursts button:nth-of-type(1)")
     row = opened.locator("#alerts tr[data-key^='1.']").first
