@@ -151,9 +151,8 @@ class Reader:
         self.chain = self.files.find(self.epoch, begins=False)[0]
         self._rows = [self.files.read(file) for file in self.chain]
         folder = CheckpointFolder(checkpoint)
-        self.ledger, _ = ledger.load_ledger(
-            folder, mark_at_end_of(checkpoint, self.epoch)["ledger"], self.settings.schema
-        )
+        name = mark_at_end_of(checkpoint, self.epoch)["ledger"]
+        self.ledger = ledger.load_ledger(folder, name, self.settings.schema).ledger
 
     def held(self) -> Iterator[tuple[RoutePlan, pa.Table]]:
         """The stored events of each route, without those that were taken back."""

@@ -109,7 +109,7 @@ def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_res
     assert (second["events"], second["control"]) == ({"0": 2, "1": 2}, {"0": 1})
     (work,) = planned.planner.works(first, second)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
-    (change,) = ledger.load_ledger(planned.planner.checkpoint, work.after, LOGINS)[1]
+    (change,) = ledger.load_ledger(planned.planner.checkpoint, work.after, LOGINS).changes
     assert [change.log_time, *records.log_time.tolist()] == [7, 7, 7], "control is first of equal log times"
 
 

@@ -51,8 +51,8 @@ def test_other_changes_have_another_name_so_a_plan_that_was_given_up_does_no_har
 def test_a_copy_goes_on_by_itself(tmp_path):
     folder = CheckpointFolder(tmp_path)
     name = save_ledger(folder, "", [Change(17, 0, "control/0:1", RULE)], after(RULE))
-    load_ledger(folder, name, LOGINS)[0].copy().apply(DELETE)
-    assert len(load_ledger(folder, name, LOGINS)[0].plans) == 1
+    load_ledger(folder, name, LOGINS).ledger.copy().apply(DELETE)
+    assert len(load_ledger(folder, name, LOGINS).ledger.plans) == 1
 
 
 def test_old_files_go_but_not_those_of_the_last_two_changes(tmp_path, monkeypatch):

@@ -177,7 +177,7 @@ def test_room_is_made_for_each_new_group_once(tmp_path: Path):
     direct.flush()
     (held,) = direct.stores.values()
     users = np.array([[1], [2], [3], [2], [1]])
-    assert groups.count_new(held.store, users, np.full(16, layout.NOTHING, np.int32)) == 2
+    assert groups.count_new_groups(held.store, users, np.full(16, layout.NOTHING, np.int32)) == 2
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

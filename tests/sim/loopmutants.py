@@ -58,11 +58,11 @@ def a_twin_adds_cuts_and_delivers():
 
 @mutant
 def what_failed_half_way_through_an_epoch_is_saved():
-    epoch = WindowState.epoch
+    open_epoch = WindowState.open_epoch
 
     @contextmanager
     def mutated(self, number, rules):
-        with epoch(self, number, rules) as windows:
+        with open_epoch(self, number, rules) as windows:
             try:
                 yield windows
             except Exception as error:  # noqa: BLE001
@@ -72,7 +72,7 @@ def what_failed_half_way_through_an_epoch_is_saved():
         if failed:
             raise failed
 
-    with patch.object(WindowState, "epoch", mutated):
+    with patch.object(WindowState, "open_epoch", mutated):
         yield
 
 

@@ -32,7 +32,7 @@ from lab.engine.loop.ends import READ
 from lab.engine.loop.epochs import Again, epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.restored import check_not_put_back
-from lab.engine.loop.task import from_envelopes, run_single_task, to_envelopes
+from lab.engine.loop.task import evaluate_envelopes, run_single_task, to_envelopes
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.index import Batch, writer_id
@@ -298,7 +298,7 @@ class Driver:
             for task in order:
                 mine = [payload for to, payload in payloads if to == task]
                 results.append(
-                    self._task(lambda t=task, m=mine: from_envelopes(self.job, t, m), task, rng, faults)
+                    self._task(lambda t=task, m=mine: evaluate_envelopes(self.job, t, m), task, rng, faults)
                 )
         lines: TaskOutput = {}
         for result in results:

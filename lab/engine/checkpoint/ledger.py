@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.model.rule import Route, Rule, alerted_marker
@@ -211,13 +211,20 @@ def _number(name: str) -> int:
     return int(name.split("-")[0]) if name else -1
 
 
-def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
-    """The ledger under a name ("": before the first change) and the changes that led to it. Do not change it: `copy`."""
-    return _load(folder.where, name, schema) if name else (Ledger(RuleBook(schema)), [])
+class SavedLedger(NamedTuple):
+    """A ledger, and the changes that led to it from the one before."""
+
+    ledger: Ledger
+    changes: list[Change]
+
+
+def load_ledger(folder: CheckpointFolder, name: str, schema: Schema) -> SavedLedger:
+    """What is saved under a name ("": before the first change). Do not change it: `copy`."""
+    return _load(folder.where, name, schema) if name else SavedLedger(Ledger(RuleBook(schema)), [])
 
 
 @lru_cache(maxsize=8)
-def _load(where: str, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
+def _load(where: str, name: str, schema: Schema) -> SavedLedger:
     data = (CheckpointFolder(where) / FOLDER).read(name)
     if data is None:
         raise ValueError(
@@ -225,4 +232,4 @@ def _load(where: str, name: str, schema: Schema) -> tuple[Ledger, list[Change]]:
         )
     saved = json.loads(data)
     changes = [Change(time, source, place, bytes.fromhex(m)) for time, source, place, m in saved["messages"]]
-    return Ledger.from_dict(saved["ledger"], schema), changes
+    return SavedLedger(Ledger.from_dict(saved["ledger"], schema), changes)

@@ -116,7 +116,7 @@ def touch(store, batch, first, end):
 
 
 @bare
-def count_new(store, key, seen):
+def count_new_groups(store, key, seen):
     """How many groups rows of keys would add; `seen`: an empty hash table, at least twice as large as there are rows."""
     new = 0
     for i in range(len(key)):

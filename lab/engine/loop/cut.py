@@ -73,8 +73,8 @@ class Planner:
 
     def absence_check_due(self, start: Mark) -> int | None:
         """When there is a cut though nothing has come, where nobody knows what is awaited: once a second, if a rule says `absence`."""
-        before, *_ = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
-        rules = before.book.rules.values()
+        saved = ledger.load_ledger(self.checkpoint, start["ledger"], self.settings.schema)
+        rules = saved.ledger.book.rules.values()
         awaits = any(rule.absence and rule.state == "ACTIVE" for rule in rules)
         return start["cut"] + LOOKS_MS if awaits else None
 
@@ -200,7 +200,7 @@ class Planner:
     def _mark(self, start: Mark, cut: int, begun: Ends, ends: Ends) -> Mark:
         name, changes = start["ledger"], self._changes(begun[1], ends[1], start["cut"])
         if changes:
-            after = ledger.load_ledger(self.checkpoint, name, self.settings.schema)[0].copy()
+            after = ledger.load_ledger(self.checkpoint, name, self.settings.schema).ledger.copy()
             for change in changes:
                 after.apply(change.message)
             name = ledger.save_ledger(self.checkpoint, name, changes, after, self.needed)

@@ -90,9 +90,9 @@ def epoch(job: Job, planner: Planner, cuts: CutLog, deliver: Deliver) -> Iterato
     if cuts.is_saved:
         cuts.begin_next_epoch()
     planner.needed = cuts.begin["ledger"]
-    rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema)[0].copy()
+    rules = ledger.load_ledger(job.folder, cuts.begin["ledger"], job.settings.schema).ledger.copy()
     state = task_windows(job, 0)
-    with state.epoch(cuts.epoch, rules) as windows:
+    with state.open_epoch(cuts.epoch, rules) as windows:
         running = Epoch(job, planner, cuts, state, windows, deliver)
         running._repeat()
         yield running

@@ -15,7 +15,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.cut import Mark, Planner
 from lab.engine.loop.ends import READ, FileLogs
 from lab.engine.loop.job import Job
-from lab.engine.loop.task import from_envelopes, run_single_task, to_envelopes
+from lab.engine.loop.task import evaluate_envelopes, run_single_task, to_envelopes
 from lab.engine.records.feeds import FileFeed
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
@@ -92,7 +92,7 @@ class Stages:
         for number, work in enumerate(works):
             for task, payload in to_envelopes(self.job, number, work):
                 payloads[task].append(payload)
-        return [from_envelopes(self.job, task, of) for task, of in payloads.items()]
+        return [evaluate_envelopes(self.job, task, of) for task, of in payloads.items()]
 
     def lose_memory(self) -> None:
         """As if all workers had died: the next micro-batch finds only what is in files."""

@@ -32,9 +32,9 @@ def read_and_route(job: Job, work: ReadingWork) -> tuple[list[Envelope], dict]:
         job.logs.feed("events").read(work.ranges, work.cut["from"]), settings.schema, settings.max_future_ms
     )
     times["route"] = now_ms()
-    rules, changes = ledger.load_ledger(job.folder, work.before, settings.schema)[0], []
+    rules, changes = ledger.load_ledger(job.folder, work.before, settings.schema).ledger, []
     if work.after != work.before:
-        rules, changes = rules.copy(), ledger.load_ledger(job.folder, work.after, settings.schema)[1]
+        rules, changes = rules.copy(), ledger.load_ledger(job.folder, work.after, settings.schema).changes
     envelopes, counts, newest = route(batch, rules, changes, settings)
     if batch.like_seconds:
         counts["datedLikeSeconds"] = batch.like_seconds
@@ -57,7 +57,7 @@ def evaluate_cut(
     """What comes of a cut's events and control messages, and the counts."""
     changes = []
     if work.after != work.before:
-        changes = ledger.load_ledger(job.folder, work.after, job.settings.schema)[1]
+        changes = ledger.load_ledger(job.folder, work.after, job.settings.schema).changes
     delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
     stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
@@ -87,8 +87,8 @@ def evaluate_task_share(
     """Evaluates what one task owns of an epoch of one cut. Raises Fenced if another engine has taken over since it was planned."""
     lease.check_lease(job.folder, job.lease)
     state = task_windows(job, task)
-    rules = ledger.load_ledger(job.folder, work.before, job.settings.schema)[0]
-    with state.epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
+    rules = ledger.load_ledger(job.folder, work.before, job.settings.schema).ledger
+    with state.open_epoch(work.epoch, rules if work.after == work.before else rules.copy()) as windows:
         output, stats = evaluate_cut(job, windows, work, envelopes, told)
     return with_stats(output, stats, work.number, state)
 
@@ -114,7 +114,7 @@ def to_envelopes(job: Job, number: int, work: ReadingWork) -> Iterator[tuple[int
             yield task, pack(part.columns, [number, part.after, part.store])
 
 
-def from_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
+def evaluate_envelopes(job: Job, task: int, payloads: Iterable[bytes]) -> TaskOutput:
     """Evaluates what the reading tasks sent to a task, in whatever order it came."""
     told: dict = {"counts": Counter(), "deadLetters": [], "deadLettersBy": Counter(), "times": {}}
     parts: list[tuple[int, Envelope]] = []

@@ -172,14 +172,14 @@ class ReadingShare(InputPartition):
 
 def evaluate(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` runs it: rows of SENT → rows of OUTPUT."""
-    from lab.engine.loop.task import from_envelopes
+    from lab.engine.loop.task import evaluate_envelopes
 
     payloads: dict[int, list[bytes]] = {}
     for batch in batches:
         for task, payload in zip(batch["task"].to_pylist(), batch["payload"].to_pylist()):
             payloads.setdefault(task, []).append(payload)
     for task, sent_to_it in payloads.items():
-        yield output_rows(job, from_envelopes(job, task, sent_to_it))
+        yield output_rows(job, evaluate_envelopes(job, task, sent_to_it))
 
 
 def output_rows(job: Job, lines: "TaskOutput") -> pa.RecordBatch:

@@ -97,7 +97,7 @@ class StoreArrays:
             arrays[name].fill(NOTHING)
         return arrays
 
-    def _lay_out(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
+    def _rebuild_arrays(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
         """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
 
         Rules that are `gone` leave no resets behind.
@@ -161,7 +161,7 @@ class StoreArrays:
             grown = {name: max(room[name], power_of_two(need[name])) for name in need}
             of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
             grown["running"] = max(grown["running"], of_all_groups)
-            self._lay_out(grown, self.keys)
+            self._rebuild_arrays(grown, self.keys)
 
     @property
     def events(self) -> int:

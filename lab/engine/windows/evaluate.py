@@ -140,7 +140,7 @@ class Windows:
             alerts = by_place(alerts, [*places, due_places([until for until, _ in never])])
         self.stored += stats.stored
         # one at most: events wait
-        any(store.grow_ahead(stats.stored) for store in self.stores.values())
+        any(store.make_room_ahead(stats.stored) for store in self.stores.values())
         return alerts, acks
 
     def _evaluate(

@@ -31,7 +31,7 @@ class RouteStore(StoreArrays):
         self.fields = fields
         self._set_rules(rules)
         if gone or self.keys != keys or self.value_columns != columns:
-            self._lay_out(self._room, keys, gone)
+            self._rebuild_arrays(self._room, keys, gone)
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ class RouteStore(StoreArrays):
         lanes = min(new * self.lanes, rows * layout.VALUES)
         self._make_room(events=rows, groups=new, lanes=lanes)
 
-    def grow_ahead(self, rows: int) -> bool:
+    def make_room_ahead(self, rows: int) -> bool:
         """Whether it was nearly full and has been laid out anew: before the next batch has to, perhaps beside other stores.
 
         `rows`: what the last batch stored, here and in other stores. Large ones, as of a backlog, make room for themselves.
@@ -64,7 +64,7 @@ class RouteStore(StoreArrays):
         if self.groups + rows <= len(self.arrays["group"]):
             return 0
         seen = np.full(power_of_two(2 * rows), NOTHING, np.int32)
-        return int(groups.count_new(self.store, batch.key, seen))
+        return int(groups.count_new_groups(self.store, batch.key, seen))
 
     # -- expiry --------------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class WindowState:
         self.opened = ""  # the note under which the stores are what shared memory holds
 
     @contextmanager
-    def epoch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
+    def open_epoch(self, number: int, ledger: Ledger) -> Iterator[Windows]:
         """The windows as the epoch before left them; `ledger`: what was in force then. Saved at the end, unless that raises."""
         self.number, windows = number, self.windows
         windows.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
