@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -126,6 +126,9 @@ bench: setup ## measure how fast finished files are evaluated, and what the stat
 
 cost: setup ## measure what an event costs the windows, and draw it (3 minutes)
 	@$(PY) -m tests.bench.cost --plot docs/pictures/cost.svg $(ARGS)
+
+absence: setup ## measure what a rule that says absence costs with a million open groups (2 minutes)
+	@$(PY) -m tests.bench.absence $(ARGS)
 
 cold: setup ## say where the time of a cold replay of a million events goes
 	@$(PY) -m tests.bench.cold $(ARGS)

@@ -6,7 +6,12 @@ import sys
 import pytest
 
 EVERYDAY = {
-    "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event")
+    "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event"),
+    "tests.bench.absence --groups 500 --rate 100 --seconds 2 --warm-up 1 --repeats 1": (
+        "500 groups",
+        "bytes a group: ",
+        "p99 × ",
+    ),
 }
 SOAK = {
     "tests.bench --events 1000 --repeats 1 --against HEAD": (

@@ -148,6 +148,19 @@ def test_what_has_ended_takes_no_room(tmp_path):
         assert len(waits.arrays.entry) <= 2048
 
 
+@pytest.mark.parametrize("groups", [2_500, 4_200, 9_000])
+def test_what_a_group_awaits_takes_300_bytes_at_most(groups):
+    with Clocked(Settings(LOGINS)) as stages:
+        stages.log("control", SILENT, T0)
+        for first in range(0, groups, 500):
+            lines = [event(n, T0, user=10**6 + n) for n in range(first, min(first + 500, groups))]
+            stages.logs.log("events").append(lines, T0 + 10 + first)
+            stages.now = T0 + 11 + first
+            stages.step()
+        [waits] = task_windows(stages.job, 0).windows.awaiting
+        assert 100 * groups < waits.bytes <= 300 * groups
+
+
 def test_the_stats_log_counts_the_memory_of_what_is_awaited():
     with Clocked(Settings(LOGINS)) as stages:
         stages.log("control", ORDER, T0)
