@@ -79,7 +79,7 @@ def test_alerts_are_shown_and_exported(logs, tmp_path, capsys):
 
 
 def test_an_alert_with_one_of_its_two_times_is_shown(logs, capsys):
-    halves = [replace(ALERT, alert_time=None), replace(ALERT, log_time=None)]
+    halves = [replace(ALERT, alert_time=None), replace(ALERT, event_id=8, log_time=None)]
     logs.log("alerts").append([half.to_json() for half in halves])
     assert main(["alerts", "--logs", str(logs.folder)]) == OK
     assert len(capsys.readouterr().out.splitlines()) == 2
