@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
-NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11, 5))
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 # what make prefetch brought is used instead of the network
 PREFETCHED := $(wildcard prefetched/wheels)
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(if $(PREFETCHED),--no-index --find-links $(PREFETCHED))
@@ -37,7 +37,7 @@ java: .venv/.made
 	      echo "Creating .venv with $$($$python --version)"; $$python -m venv --clear .venv && touch $@; exit; \
 	    fi; \
 	  done; \
-	  echo "Python 3.11.5 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
+	  echo "Python 3.11 or newer is needed. Looked for: $(PYTHONS). python3 here: $$(python3 --version 2>&1)." >&2; \
 	  echo "Install a newer one beside it, then: make setup PYTHON=/path/to/python3.13" >&2; exit 1
 
 # all that does without Java
@@ -178,7 +178,7 @@ flights: setup ## make all twelve months of flight events (January is committed)
 
 hashes: ## write requirements*.lock anew, after a change of a pin
 	@$(TOOLS) && build/tools/bin/pip install --quiet uv==0.13.9
-	@for name in requirements requirements-dev; do build/tools/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-deps \
+	@for name in requirements requirements-dev; do build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-deps \
 	  --generate-hashes --no-annotate --no-header $$name.txt --output-file $$name.lock; done
 
 release: sbom ## build the wheel, the source archive and the list of parts: build/release

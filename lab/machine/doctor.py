@@ -23,7 +23,7 @@ from lab.machine.surroundings import (
     check_network,
 )
 
-OLDEST_PYTHON = (3, 11, 5)  # what pins need
+OLDEST_PYTHON = (3, 11)  # what pins need
 PORTS = {8888: "JupyterLab", 9092: "the Kafka broker", 5433: "the database", 8707: "the enforcement service"}
 REQUIREMENTS = ROOT / "requirements.txt"
 SPARK_PROGRAM = """
