@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test browser pictures soak chaos steady smooth sim bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -97,6 +97,10 @@ recorded: setup ## run the lessons and record what cells give that a browser can
 
 test: setup ## run the tests
 	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
+
+slow: export PYTHONDONTWRITEBYTECODE :=
+slow: setup ## the tests that take long each: lessons 4 and 6, brokers that go away, kills (6 minutes)
+	@$(PY) -m pytest -n 3 --dist worksteal -m "slow and not soak and not browser" $(ARGS)
 
 browser: setup ## the lessons and the control room in a real browser (Chromium; 5 minutes)
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)

@@ -42,6 +42,7 @@ def installed(tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_away_from_the_repository_its_data_sets_are_found_and_evaluated(installed, tmp_path):
     bare = {"PATH": os.environ["PATH"], "PYTHONPATH": str(installed), "LANG": "C"}
 

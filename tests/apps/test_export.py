@@ -132,7 +132,6 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(logs, url)
     assert found == {"n": count, "ids": count}
 
 
-@pytest.mark.slow
 def test_alerts_of_a_topic_are_followed(kafka, tmp_path):
     logs, url = topics(kafka.address, "export"), f"sqlite:///{tmp_path}/alerts.db"  # noqa: F811
     logs.log("alerts").publish([alert(number) for number in range(10)], ["key"] * 10)

@@ -30,6 +30,7 @@ def lines_of(name: str, at_most: int) -> list[bytes]:
         return file.read().splitlines()[:at_most]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
     schema, lines = FILES[name], lines_of(name, 6_000)

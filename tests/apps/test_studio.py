@@ -232,7 +232,6 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(arguments, said):
         Studio(**arguments)
 
 
-@pytest.mark.slow
 def test_the_same_runs_on_spark_and_a_query_that_ends_is_shown():
     script = f"""
 import time

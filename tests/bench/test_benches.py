@@ -7,13 +7,13 @@ import pytest
 
 EVERYDAY = {
     "tests.bench.cost --events 500 --repeats 1": ("window: CPU µs an event", "alerts: CPU µs an event"),
+}
+SOAK = {
     "tests.bench.absence --groups 500 --rate 100 --seconds 2 --warm-up 1 --repeats 1": (
         "500 groups",
         "bytes a group: ",
         "p99 × ",
     ),
-}
-SOAK = {
     "tests.bench --events 1000 --repeats 1 --against HEAD": (
         *("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),
         *("own process, today", "own process, HEAD"),

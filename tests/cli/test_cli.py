@@ -284,7 +284,6 @@ def signalled(process: psutil.Process, number: signal.Signals, everybody: bool) 
     return family
 
 
-@pytest.mark.slow
 def test_run_answers_rules_alerts_refuses_a_second_engine_and_continues_after_a_stop_or_kill(files, tmp_path):
     """One engine in a process of its own: stopped by Ctrl-C, killed, and stopped by a service manager, which signals the whole family.
 

@@ -110,6 +110,7 @@ def test_from_lab_toml_to_alerts_with_sasl_over_tls(place, capsys):
     assert lines.count("java") > 0
 
 
+@pytest.mark.slow
 def test_who_does_not_speak_tls_is_told_what_may_be_wrong(guarded, place, capsys, monkeypatch):
     monkeypatch.setattr("lab.logs.cluster.ANSWER_S", 3.0)
     assert main(["alerts", "--logs", f"kafka://127.0.0.1:{guarded.tls.rpartition(':')[2]}"]) == FAILED

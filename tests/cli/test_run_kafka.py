@@ -110,6 +110,7 @@ def odd_records() -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away_s", [25, pytest.param(AWAY_S, marks=pytest.mark.soak)])
 def test_odd_records_a_broker_that_goes_away_and_a_second_engine_are_said_and_survived(
     kafka, tmp_path, away_s

@@ -6,7 +6,6 @@ from pyspark.errors import StreamingQueryException
 from lab.contrast.fixedkey import run, totals_by_key, where_the_keys_are
 
 
-@pytest.mark.slow
 def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark, tmp_path):
     spark.conf.set("spark.sql.shuffle.partitions", 1)
     events, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
@@ -25,7 +24,6 @@ def test_another_key_of_the_same_type_takes_over_the_totals_of_the_old_one(spark
     assert run(totals_by_key(spark, events, ["beneficiaryId"]), checkpoint) == ["beneficiaryId=25: 71"]
 
 
-@pytest.mark.slow
 def test_the_plan_names_the_key_in_its_shuffle_and_its_state(spark, tmp_path):
     steps = where_the_keys_are(totals_by_key(spark, tmp_path, ["beneficiaryId"]))
     assert [step.split(" ")[0] for step in steps] == ["StateStoreSave", "StateStoreRestore", "Exchange"]

@@ -50,7 +50,6 @@ def test_the_mean_wait_of_many_crossings_is_half_a_slide():
         assert abs(sum(wait) / len(wait) - slide_ms / 2) < 0.05 * slide_ms
 
 
-@pytest.mark.slow
 def test_spark_gives_each_window_over_the_limit_once_when_the_watermark_has_passed_its_end(spark, one_pair):
     stream = short_batches(spark).readStream.schema(FIELDS).json(str(one_pair))
     found: list[Row] = []
@@ -70,7 +69,6 @@ def test_spark_gives_each_window_over_the_limit_once_when_the_watermark_has_pass
     assert sorted((row.slide_ms, row.end_ms, row.total) for row in found) == expected
 
 
-@pytest.mark.slow
 def test_state_grows_with_the_panes_of_an_event(spark, tmp_path):
     path = write_payments(tmp_path / "payments.jsonl", 3_000, seed=1, payees=1_000, beneficiaries=1_000)
     one, six = (cost_of_sliding(spark, path, 600_000, slide) for slide in (600_000, 100_000))

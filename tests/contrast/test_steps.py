@@ -33,7 +33,6 @@ def test_both_ends_of_a_window_count_in_both_loops():
         assert alone.evaluate_tuples(window, events, 60) == {2: 100, 3: 100, 4: 70}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["key-groups", "envelopes"])
 def test_a_step_on_spark_gives_the_alerts_of_the_reference(spark, name, lines, expected):
     step = steps.on_spark(spark, name, lines, RULE, per_batch=700)
@@ -41,7 +40,6 @@ def test_a_step_on_spark_gives_the_alerts_of_the_reference(spark, name, lines, e
     assert "steps" not in [table.name for table in spark.catalog.listTables()]
 
 
-@pytest.mark.slow
 def test_the_textbook_and_the_engine_give_the_same_alerts(spark, lines, expected):
     textbook = steps.on_spark(spark, "textbook", lines[:300], RULE, per_batch=150)
     assert textbook.alerts == {event_id: total for event_id, total in expected.items() if event_id <= 300}

@@ -75,6 +75,7 @@ def test_late_events_give_the_alerts_of_the_reference(order: str, tmp_path: Path
     assert sorted(line for _, line in direct.found) == sorted(alert.to_json() for alert in alerts)
 
 
+@pytest.mark.slow
 def test_with_blocks_of_two_events_random_logs_give_the_alerts_of_the_reference_and_reads_stay_few():
     command = [sys.executable, "-m", "tests.engine.test_blocks", str(LOGS)]
     done = subprocess.run(

@@ -61,6 +61,7 @@ def test_bad_records_become_dead_letters_that_name_reason_and_place(kafka, spark
     assert [ack["message"] for ack in rejected] == ["no rule"]
 
 
+@pytest.mark.slow
 def test_groups_and_rules_longer_than_a_record_may_be_do_not_stop_it(kafka, spark, tmp_path):
     logs, events_of = topics(kafka.address, "long"), json.loads(events(1)[0])
     publish(logs, "1,(active),(paymentType),,(COUNT_FLINK),(SUM),(>),(0),(10)")
@@ -159,6 +160,7 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
         list(logs.feed("events").read(work.ranges, 0))
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_is_waited_for_once_the_engine_runs(kafka, tmp_path, monkeypatch):
     logs = topics(kafka.address, "away")
     append(logs, events(3))

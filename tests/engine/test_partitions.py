@@ -4,6 +4,7 @@ import json
 from contextlib import closing
 from threading import Event, Thread
 
+import pytest
 from confluent_kafka import Producer
 
 from lab.apps.notes import EngineMonitor, producer_clock_note
@@ -61,6 +62,7 @@ def wait_for(logs: KafkaLogs, records: int, engine, answers: int = 0) -> None:
     )
 
 
+@pytest.mark.slow
 def test_twelve_partitions_give_the_alerts_of_one_log_order(kafka, spark, tmp_path):
     logs = topics(kafka.address, "twelve", partitions=PARTITIONS)
     publish(logs, *RULES)

@@ -81,7 +81,6 @@ def end_of_the_executor(spark) -> bytes:
 
 
 @only_root
-@pytest.mark.slow
 def test_another_user_s_message_to_spark_is_refused_before_it_is_read_and_spark_goes_on(spark):
     assert spark.range(3).count() == 3
     message = end_of_the_executor(spark)
@@ -98,14 +97,12 @@ def ask_gateway(port: int) -> bytes:
 
 
 @only_root
-@pytest.mark.slow
 def test_another_user_calls_no_java_through_pyspark_s_port(spark):
     gateway = spark.sparkContext._gateway
     assert as_stranger(ask_gateway, gateway.gateway_parameters.port).startswith(b"!x")  # refused, and hung up
     assert spark.range(3).count() == 3
 
 
-@pytest.mark.slow
 def test_spark_listens_on_the_loopback_only_and_has_no_page(spark):
     import psutil
 
@@ -148,7 +145,6 @@ def test_a_cluster_on_this_machine_has_a_secret_of_its_own_that_no_command_line_
     assert re.search(r"^SECRET [0-9a-f]{64}$", done.stdout, re.MULTILINE), done.stderr
 
 
-@pytest.mark.slow
 def test_a_cluster_of_several_hosts_without_a_secret_is_refused_with_what_to_do():
     program = "from lab.machine.session import session\nwith session('spark://127.0.0.1:1'): pass"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
@@ -166,7 +162,6 @@ def test_a_secret_in_a_setting_on_the_command_line_is_refused_and_not_shown(caps
         assert "everybody on this machine can see" in said and "hush-hush" not in said
 
 
-@pytest.mark.slow
 def test_all_that_an_engine_writes_is_for_its_user_alone(spark, tmp_path):
     logs, before = FileLogs(tmp_path / "here" / "logs"), os.umask(0)
     try:
@@ -210,7 +205,6 @@ def with_users(tmp_path):
         yield one
 
 
-@pytest.mark.slow
 def test_a_broker_with_users_serves_nobody_else_and_shows_no_password(with_users, monkeypatch, tmp_path):
     import psutil
     from confluent_kafka import KafkaException

@@ -47,6 +47,7 @@ def passes(name: str, code: str) -> bool:
     return judged(name, answer).state == RIGHT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRIED)
 def test_what_is_another_function_is_refused_and_what_is_the_same_passes(name, monkeypatch):
     monkeypatch.setattr(judge, "COMPUTING_S", 0.3)  # many of them never end

@@ -51,6 +51,7 @@ LONG = re.compile(
     r"lab\.session\(|watch\(1\d|engine=\"reference\"|race\.race\(|alerts_when_cut\(bounds\)|lab\.RuleDesk\("
 )
 SAID = re.compile(r"\b(about|for)\s(a|five|ten|half a|\d+)\s(seconds?|minute)", re.IGNORECASE)
+SLOW = ("04-latency-of-sliding-windows", "06-making-it-fast")
 IN_THE_BROWSER = ("00-start-here", "07-live")  # tests/browser runs these whole
 # an everyday run has fewer events and seconds, and one Java; `make soak` runs what learners get
 SMALLER = {
@@ -117,11 +118,13 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
     return said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(path, marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER))
+        pytest.param(
+            path,
+            marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER) + [pytest.mark.slow] * (path.stem in SLOW),
+        )
         for path in lesson_sources()
     ],
     ids=lambda path: path.stem,

@@ -10,7 +10,6 @@ EVERY = "1,(active),(paymentType),,(COUNT),,(>),(0),(1)"
 PLAN = [(2, "1,(pause)"), (0, EVERY), (1, "2,(active),(nobody),,(COUNT),,(>),(0),(1)")]
 
 
-@pytest.mark.slow
 def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_log(
     spark, tmp_path, monkeypatch
 ):
@@ -29,7 +28,6 @@ def test_changes_are_answered_in_order_and_a_pause_holds_from_its_place_in_the_l
     assert not spark.streams.active
 
 
-@pytest.mark.slow
 def test_a_message_that_is_not_answered_in_time_ends_the_rehearsal(spark, monkeypatch):
     monkeypatch.setattr("lab.teach.rehearsal.START_S", 0)
     with pytest.raises(TimeoutError, match="no acknowledgement of control/"):
