@@ -123,7 +123,8 @@ def verdicts(notebook: nbformat.NotebookNode) -> dict[str, str]:
     [
         pytest.param(
             path,
-            marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER) + [pytest.mark.slow] * (path.stem in SLOW),
+            marks=[pytest.mark.soak] * (path.stem in IN_THE_BROWSER)
+            + [pytest.mark.slow] * (path.stem in SLOW),
         )
         for path in lesson_sources()
     ],
