@@ -45,6 +45,7 @@ def catchup(events: int, repeats: int, console: Console) -> None:
                 runs.setdefault(partitions, []).append(one)
     measured = {partitions: of[1:] for partitions, of in runs.items()}
     print_rates(measured, console)
+    print_account(measured, console)
     print_amdahl(measured, console)
 
 
@@ -86,6 +87,25 @@ def print_rates(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
             f"{met} {TARGETS[partitions]:,}",
         )
     console.print(table)
+
+
+def print_account(runs: Mapping[int, Sequence[Run]], console: Console) -> None:
+    """Where the time of an event goes, and the CPU of each process, in µs."""
+    table = Table("µs an event", *(f"{partitions} partitions, tasks" for partitions in runs), title="Account")
+    columns = [[account(one) for one in of] for of in runs.values()]
+    for name in columns[0][0]:
+        table.add_row(name, *(f"{median(one[name] for one in of):.2f}" for of in columns))
+    console.print(table)
+
+
+def account(one: Run) -> dict[str, float]:
+    """µs an event: stages of tasks, added up where several run at once, all of the time, and CPU by process."""
+    micro = 1e6 / one.events
+    named = {"planMs": "plan", "decodeMs": "read, decode", "routeMs": "route", "evaluateMs": "evaluate"}
+    told = {name: sum(stats.get(of, 0) for stats in one.stats) / 1000 for of, name in named.items()}
+    told["all, by the clock"] = one.seconds
+    told |= {f"CPU of {name}": seconds for name, seconds in one.cpu.items()}
+    return {name: micro * seconds for name, seconds in told.items()}
 
 
 def print_amdahl(runs: Mapping[int, Sequence[Run]], console: Console) -> None:

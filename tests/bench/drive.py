@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from pyspark.sql import SparkSession
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.spark import pipeline
+from lab.model.answers import STAGES
 from tests.bench.data import Payments, logs_of
 
 Json = dict[str, Any]
 
 OURS = ("Python workers", "JVM", "driver")
+STAGE_MS = ("planMs", "decodeMs", "routeMs", "evaluateMs")
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,14 @@ def run(spark: SparkSession, logs: FileLogs | KafkaLogs, checkpoint: Path, setti
 
 
 def by_batch(lines: Iterable[str]) -> list[Json]:
-    """The counts in lines of the stats log, added up over the tasks of each micro-batch."""
+    """The counts in lines of the stats log and the ms of each stage, added up over the tasks of each micro-batch."""
     batches: dict[int, Counter[str]] = {}
     for line in map(json.loads, lines):
         counts = batches.setdefault(line["batch"], Counter())
         counts.update({name: n for name, n in line.items() if isinstance(n, int) and name != "batch"})
+        times = [line["times"][stage] for stage in STAGES if stage in line["times"]]
+        if len(times) == len(STAGES):
+            counts.update(dict(zip(STAGE_MS, (end - begin for begin, end in pairwise(times)))))
     return [{"batch": batch, **counts} for batch, counts in batches.items()]
 
 
