@@ -17,7 +17,7 @@ from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.loop.epochs import Epoch
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.widgets.alertfeed import AlertFeed
@@ -25,6 +25,7 @@ from lab.widgets.controlroom import ControlRoom
 from tests import waiting
 from tests.waiting import PATIENCE_S
 
+AT = 1_356_998_400_000
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
 
@@ -251,3 +252,21 @@ with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
     running, ended = done.stdout.splitlines()
     assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr
     assert ended == "('bad', 'the engine ended: its query was stopped')"
+
+
+def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
+    """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
+    logs, group = FileLogs(tmp_path), (("payeeId", 25),)
+    logs.create()
+    first, again = (
+        Alert(1, 1, "{payeeId=25}", value, "GREATER", Decimal(50), 7, AT, log_time, group=group)
+        for value, log_time in ((Decimal(51), AT), (Decimal(60), AT + 20))
+    )
+    told = Withdrawn(first.key, group, 7, AT, AT + 10)
+    for lines in ([first, told], [first, again, first]):  # some are there when it connects
+        logs.log("alerts").append([each.to_json() for each in lines])
+        if lines[-1] is told:
+            watching = Studio(engine="elsewhere", logs=logs)
+    with watching:
+        watching.read()
+        assert [alert.aggregate for alert in watching.alerts] == [51, 60] and watching.withdrawn == 1
