@@ -238,7 +238,11 @@ class Past:
             is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
         if event_time is not None:
             is_end &= times[rows] == event_time
-        ends = [at for at in np.flatnonzero(is_end).tolist() if is_of_group(group, rule, self._key(rule, rows[at]))]
+        ends = [
+            at
+            for at in np.flatnonzero(is_end).tolist()
+            if is_of_group(group, rule, self._key(rule, rows[at]))
+        ]
         if not ends:
             return []
         rows = rows[: ends[-1] + 1]

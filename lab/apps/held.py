@@ -1,7 +1,7 @@
 """What a route holds when an event is judged: the reference goes through the events and rule changes in memory again.
 
-    control messages ──► RouteHistory.apply ──► what changed on each route, and when
-    events of a key-group ──► RouteHistory.window ──► those over which the aggregate of the last one was computed
+control messages ──► RouteHistory.apply ──► what changed on each route, and when
+events of a key-group ──► RouteHistory.window ──► those over which the aggregate of the last one was computed
 """
 
 from collections import deque

@@ -17,7 +17,9 @@ class Withdrawals:
     """
 
     def __init__(self, at_most: int = AT_MOST):
-        self._taken_back: dict[tuple, int] = {}  # the event and its group -> the log time of the newest such record
+        self._taken_back: dict[
+            tuple, int
+        ] = {}  # the event and its group -> the log time of the newest such record
         self._at_most = at_most
 
     def take(self, told: Alert | Withdrawn) -> bool:

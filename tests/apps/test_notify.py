@@ -229,8 +229,12 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_sent(place, receiver)
     place.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
     with notifying("audit", "--from", "0") as process:
         wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
-    lines = [json.dumps(each, separators=(",", ":")) for each in json.loads(receiver.requests[0][1])["alerts"]]
-    assert lines == [json.dumps(json.loads(each.to_json()), separators=(",", ":")) for each in (first, told, again)]
+    lines = [
+        json.dumps(each, separators=(",", ":")) for each in json.loads(receiver.requests[0][1])["alerts"]
+    ]
+    assert lines == [
+        json.dumps(json.loads(each.to_json()), separators=(",", ":")) for each in (first, told, again)
+    ]
 
 
 def test_a_target_may_want_some_rules_only(place, receiver):

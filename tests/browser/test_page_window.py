@@ -120,7 +120,10 @@ STEPS = """([schema, steps]) => (async () => {
 def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(opened):
     """Under rules that change: alerts of a rule that is in force at the end, with the window that it had."""
     rng, time, steps = Random(7), 1_700_000_000_000, []
-    sentences = ("SUM(paymentAmount) per payeeId over 1 min > 20", "COUNT(events) per payeeId over 1 min >= 3")
+    sentences = (
+        "SUM(paymentAmount) per payeeId over 1 min > 20",
+        "COUNT(events) per payeeId over 1 min >= 3",
+    )
     widest = "MAX(paymentAmount) per payeeId over {} min > 1000000"
     for number in range(900):
         if number in (50, 150):
@@ -132,7 +135,9 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
         time += rng.choice([0, 1_000, 9_000, 60_000])
         late = rng.choice([0, 0, 0, 20_000, 290_000, 355_000, 400_000])
         event = {"transactionId": number, "eventTime": time - late, "payeeId": rng.randint(1, 3)}
-        steps.append(("event", json.dumps(event | {"beneficiaryId": 1, "paymentType": "CSH", "paymentAmount": 9})))
+        steps.append(
+            ("event", json.dumps(event | {"beneficiaryId": 1, "paymentType": "CSH", "paymentAmount": 9}))
+        )
     reference = WindowsOfAlerts(PAYMENTS)
     for kind, text in steps:
         reference.control(text) if kind == "control" else reference.event(text.encode())
