@@ -15,6 +15,7 @@ from lab.apps.studio import Studio
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.loop.epochs import Epoch
 from lab.model.alerts import Alert, Withdrawn
@@ -50,6 +51,35 @@ def test_its_alerts_are_those_of_the_reference_over_its_logs():
             a.alert_id for a in reference.alerts
         )
         assert studio.fired[1] == len(reference.alerts)
+
+
+def test_the_window_behind_an_alert_has_no_event_from_before_its_rule():
+    with Studio(rate=500) as studio:
+        wait_until(studio, lambda: len(studio.past) > 200)
+        assert studio.ask(RULE.replace("(100),(1)", "(0),(60)"))["status"] == "accepted"
+        wait_until(studio, lambda: len(studio.alerts) > 100)
+        for alert in studio.alerts:
+            at = {"event_id": alert.event_id, "event_time": alert.event_time, "group": alert.group}
+            window = studio.past.window(studio.book.rules[1], **at)
+            assert sum(event["paymentAmount"] for event in window) == alert.aggregate
+
+
+def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(tmp_path):
+    logs = FileLogs(tmp_path)
+    logs.create()
+    settings = Settings(PAYMENTS, key_groups=4, late_policy="drop", max_out_of_orderness_ms=7, max_future_ms=9)
+    stats = {"batch": 0, "keyGroups": [0, 3], "times": {}, "engine": {"id": "id", "since": 0} | settings.told()}
+    logs.log("stats").append([json.dumps(stats)])
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        assert watching.history.settings == settings
+        stats["engine"]["latePolicy"] = "store"
+        logs.log("stats").append([json.dumps(stats | {"batch": 1})])
+        watching.read()
+        assert watching.history.settings == replace(settings, late_policy="store")
+        stats["engine"]["latePolicy"] = "guess"
+        logs.log("stats").append([json.dumps(stats | {"batch": 2})])
+        watching.read()
+        assert watching.left_out.count == 1 and watching.history.settings.late_policy == "store"
 
 
 def test_a_rule_is_answered_and_stands_in_the_book():
