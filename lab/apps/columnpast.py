@@ -238,14 +238,11 @@ class Past:
             is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
         if event_time is not None:
             is_end &= times[rows] == event_time
-        ends = [
-            at
-            for at in np.flatnonzero(is_end).tolist()
-            if is_of_group(group, rule, self._key(rule, rows[at]))
-        ]
-        if not ends:
+        ends = np.flatnonzero(is_end)[::-1].tolist()
+        end = next((at for at in ends if is_of_group(group, rule, self._key(rule, rows[at]))), None)
+        if end is None:
             return []
-        rows = rows[: ends[-1] + 1]
+        rows = rows[: end + 1]
         rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
         keyed = routed_columns(columns, rows, rule.route, (), schema)
         keys = [values for name, values in keyed.items() if name.startswith("key:")]
