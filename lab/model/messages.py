@@ -118,7 +118,10 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
 
 def _check_reads_back(rule: Rule) -> None:
     """Raises BadRecord if it is too long as it is written: JSON in ASCII, amounts with all their decimal places."""
-    for text, form in ((json.dumps(rule.to_dict()), "JSON"), (f"{rule.rule_id}: {rule.describe()}", "a sentence")):
+    for text, form in (
+        (json.dumps(rule.to_dict()), "JSON"),
+        (f"{rule.rule_id}: {rule.describe()}", "a sentence"),
+    ):
         jsontext.read_text(text.encode(), f"rule as {form}", MAX_MESSAGE_BYTES)
 
 

@@ -60,13 +60,12 @@ class AlertWindow(widgets.VBox):
     def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
         shows = rule and not rule.absence  # else the window comes after the event
-        at = {"event_id": alert.event_id, "event_time": alert.event_time, "group": alert.group}
-        events = past.window(rule, **at) if rule and shows else []
+        events = _window_of(alert, rule, past) if rule and shows else []
         self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
         if rule and events:
             counted = events
             if rule.function == "COUNT_WITH_RESET":
-                counted = past.window(rule, **at, newest=int(alert.aggregate))
+                counted = _window_of(alert, rule, past, newest=int(alert.aggregate))
             elif not rule.is_plain:
                 own = rule.aggregations[0]
                 judged = (alert.event_id, alert.event_time)
@@ -166,6 +165,10 @@ class AlertWindow(widgets.VBox):
 
     def _say(self, text: str) -> None:
         self.said.value = sentence_html(text)
+
+
+def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
+    return past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
 
 
 def comparison(alert: Alert) -> str:

@@ -67,8 +67,15 @@ def test_the_window_behind_an_alert_has_no_event_from_before_its_rule():
 def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(tmp_path):
     logs = FileLogs(tmp_path)
     logs.create()
-    settings = Settings(PAYMENTS, key_groups=4, late_policy="drop", max_out_of_orderness_ms=7, max_future_ms=9)
-    stats = {"batch": 0, "keyGroups": [0, 3], "times": {}, "engine": {"id": "id", "since": 0} | settings.told()}
+    settings = Settings(
+        PAYMENTS, key_groups=4, late_policy="drop", max_out_of_orderness_ms=7, max_future_ms=9
+    )
+    stats = {
+        "batch": 0,
+        "keyGroups": [0, 3],
+        "times": {},
+        "engine": {"id": "id", "since": 0} | settings.told(),
+    }
     logs.log("stats").append([json.dumps(stats)])
     with Studio(engine="elsewhere", logs=logs) as watching:
         assert watching.history.settings == settings

@@ -62,7 +62,7 @@ def test_events_of_an_unknown_kind_are_understood_and_a_rule_on_them_alerts(open
     assert opened.inner_text("#rules tbody tr td:last-child") == f"{alerts:,}"
 
 
-NESTED = [
+NESTED: list[dict] = [
     {
         "eventId": number,
         "eventTime": 1_700_000_000_000 + number,

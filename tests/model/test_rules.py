@@ -640,7 +640,10 @@ def test_a_filter_may_be_written_in_words():
 
 @pytest.mark.parametrize(
     ("filter", "form"),
-    [({"country": [f"{chr(0xAC00 + n)}{n}" for n in range(5_000)]}, "JSON"), ({"amount": list(range(9_000))}, "a sentence")],
+    [
+        ({"country": [f"{chr(0xAC00 + n)}{n}" for n in range(5_000)]}, "JSON"),
+        ({"amount": list(range(9_000))}, "a sentence"),
+    ],
     ids=["texts", "amounts"],
 )
 def test_a_rule_that_could_not_be_read_back_is_refused_with_its_size(filter, form):

@@ -131,7 +131,10 @@ def test_an_event_that_was_dropped_as_late_or_has_expired_is_in_no_window():
     assert [alert.event_id for alert in alerts] == [3, 6]
     for alert in alerts:
         feed.table.selected = alert.alert_id
-        assert "1 events in the window" in feed.window.said.value and "These events" not in feed.window.said.value
+        assert (
+            "1 events in the window" in feed.window.said.value
+            and "These events" not in feed.window.said.value
+        )
         assert [row[1] for row in feed.window.events.rows] == [str(alert.event_id)]
 
 

@@ -61,13 +61,15 @@ class Settings:
         >>> Settings(late_policy="drop").told()
         {'keyGroups': 16, 'latePolicy': 'drop', 'maxOutOfOrdernessMs': 300000, 'maxFutureMs': 86400000}
         """
-        told = {
+        told: dict[str, int | str | bool] = {
             "keyGroups": self.key_groups,
             "latePolicy": self.late_policy,
             "maxOutOfOrdernessMs": self.max_out_of_orderness_ms,
             "maxFutureMs": self.max_future_ms,
         }
-        return told | ({"exactlyOnce": True} if self.exactly_once else {})
+        if self.exactly_once:
+            told["exactlyOnce"] = True
+        return told
 
     def with_told(self, told: Mapping[str, Any]) -> "Settings":
         """These with what a line of the stats log tells; those of before that tell less change less."""
