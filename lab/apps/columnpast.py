@@ -5,7 +5,7 @@ lines ──► decode ──► columns of the newest events ──► route, e
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lab.apps.held import PastEvent, RouteHistory, is_of_group, shown_window
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
@@ -25,15 +26,16 @@ from lab.engine.records.feeds import LooseLines
 from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
-from lab.engine.windows.when import when_columns, with_state
+from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_state
 from lab.model.aggregates import AGGREGATES, exact_square_root
 from lab.model.aggregation import Aggregation
 from lab.model.alerts import id_text
 from lab.model.field import Id
 from lab.model.filters import Filter, required_values
+from lab.model.group import Group
+from lab.model.keygroups import key_groups_of
 from lab.model.rule import Route, Rule, alerted_marker
 from lab.model.schema import Schema
-from lab.model.takenback import still_there
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 ANY_LIMIT = Decimal("-1E35")  # every aggregate is greater
@@ -68,7 +70,7 @@ class Aggregates:
 
 
 class Past:
-    """The newest events, `at_most` of them, in order of arrival.
+    """The newest events, `at_most` of them, in order of arrival. `history`: the rules of the engine that evaluates them.
 
     >>> from lab.model.schema import PAYMENTS
     >>> from lab.model.rules import parse_message
@@ -82,8 +84,9 @@ class Past:
     [Decimal('30.00'), Decimal('20.01')]
     """
 
-    def __init__(self, schema: Schema, at_most: int = 200_000):
+    def __init__(self, schema: Schema, at_most: int = 200_000, history: RouteHistory | None = None):
         self.schema, self.at_most = schema, at_most
+        self.history = history or RouteHistory(Settings(schema))
         self._parts: list[Columns] = []
         self.arrived = 0  # all that ever came
 
@@ -97,17 +100,22 @@ class Past:
         times = self._columns()[self.schema.time_field]
         return len(times), int(np.min(times)), int(np.max(times))
 
-    def add(self, lines: Iterable[str | bytes]) -> int:
-        """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
-        data = b"\n".join(
-            (line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines
-        )
+    def add(self, lines: Iterable[str | bytes], log_times: Sequence[int] | None = None) -> int:
+        """Takes in records as they stand in a log; those that are dead letters are left out. Returns how many are new.
+
+        `log_times`: of each record; None: the log is not live.
+        """
+        texts = [(line if isinstance(line, bytes) else line.encode()).rstrip(b"\r\n") for line in lines]
+        data = b"\n".join(texts)
         if not data:
             return 0
-        columns, kept, _ = decode_records(LooseLines(data), self.schema)
+        logged = np.zeros(len(texts), np.int64) if log_times is None else np.asarray(log_times, np.int64)
+        logged = np.repeat(logged, [text.count(b"\n") + 1 for text in texts])
+        records = LooseLines(data, logged)
+        columns, kept, _ = decode_records(records, self.schema, self.history.settings.max_future_ms)
         if len(kept):
             columns = {name: _bare(values) for name, values in columns.items()}
-            columns[LOG_TIME] = self.arrived + np.arange(len(kept))
+            columns[LOG_TIME] = logged[kept]
             columns[SOURCE] = np.zeros(len(kept), np.int64)
             self.arrived += len(kept)
             self._parts.append(with_state(columns, self.schema))
@@ -204,39 +212,63 @@ class Past:
         return np.maximum.accumulate(np.asarray(self._columns()[self.schema.time_field], np.int64))
 
     def window(
-        self, rule: Rule, event_id: Id, event_time: int | None = None, newest: int | None = None
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        newest: int | None = None,
+        group: Group | None = None,
     ) -> list[dict]:
-        """The events in the rule's window that ends with an event, as {field: value}, in order of event time.
+        """The events over which the rule's aggregate was computed at an event, as {field: value}, in order of event time.
 
-        Empty if the event is not among these; without what arrived after it, and without duplicates. `event_time`: of one id
-        at several times; else the newest is meant. `newest`: of the events that count for the rule only those that arrived
-        last, so many: what a COUNT_WITH_RESET that reports this number has counted since its reset.
+        Those in the window that ends with the event which the engine then held, as far as they are among these. Empty if the
+        event is not. `event_time`, `group`: of one id at several times or in several groups; else the newest is meant.
+        `newest`: of the events that count for the rule only those that arrived last, so many: what a COUNT_WITH_RESET that
+        reports this number has counted since its reset.
         """
         if not self._parts:
             return []
         columns, schema = self._columns(), self.schema
+        log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
         rows = matching_rows(columns, rule.route, schema)
-        ids = columns[schema.id_fields[0]] if schema.numeric_id else columns[ID_TEXT]
-        times = np.asarray(columns[schema.time_field])
-        found = rows[np.asarray(ids)[rows] == (event_id if schema.numeric_id else id_text(event_id))]
+        rows = rows[np.argsort(log_times[rows], kind="stable")]
+        ids = np.asarray(columns[schema.id_fields[0]] if schema.numeric_id else columns[ID_TEXT])[rows]
+        is_end = ids == (event_id if schema.numeric_id else id_text(event_id))
+        if STATE in columns:
+            is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
         if event_time is not None:
-            found = found[times[found] == event_time]
-        if not len(found):
+            is_end &= times[rows] == event_time
+        ends = np.flatnonzero(is_end)[::-1].tolist()
+        end = next((at for at in ends if is_of_group(group, rule, self._key(rule, rows[at]))), None)
+        if end is None:
             return []
-        end_ms = times[found[-1]]
-        last = found[times[found] == end_ms][0]  # what follows are its duplicates
-        inside = (times[rows] >= end_ms - rule.window_ms) & (times[rows] <= end_ms) & (rows <= last)
+        rows = rows[: end + 1]
+        rows = rows[times[rows] >= times[rows[-1]] - rule.window_ms]
+        keyed = routed_columns(columns, rows, rule.route, (), schema)
+        keys = [values for name, values in keyed.items() if name.startswith("key:")]
+        key_groups = key_groups_of(keys, len(rows), self.history.settings.key_groups)
+        rows = rows[key_groups == key_groups[-1]]
+        same = np.ones(len(rows), bool)
         for name in rule.keys:
             values = _plain(columns[name])
-            inside &= values[rows] == values[last]
-        rows = rows[inside]
-        fields = {name: self._values(name, rows) for name in schema.names}
-        arrived = [dict(zip(fields, values)) for values in zip(*fields.values())]
-        events = still_there(arrived, schema)
-        if newest is not None:
-            counting = [event for event in events if rule.aggregations[0].counts(event)]
-            events = counting[max(len(counting) - newest, 0) :]
-        return sorted(events, key=lambda event: event[schema.time_field])
+            same &= values[rows] == values[rows[-1]]
+        fields = {name: self._values(name, rows[same]) for name in schema.names}
+        of_group = dict(zip(rows[same].tolist(), (dict(zip(fields, one)) for one in zip(*fields.values()))))
+        events = [
+            PastEvent(number, log_time, time, of_group.get(row))
+            for number, (row, log_time, time) in enumerate(
+                zip(rows.tolist(), log_times[rows].tolist(), times[rows].tolist())
+            )
+        ]
+
+        def newest_before(log_time: int) -> int | None:
+            return max(times[log_times < log_time].tolist(), default=None)
+
+        arrived = [of_group[int(rows[n])] for n in self.history.window(rule, events, newest_before)]
+        return shown_window(rule, arrived, schema, newest)
+
+    def _key(self, rule: Rule, row: int) -> list:
+        return [self._values(name, np.array([row]))[0] for name in rule.keys]
 
     def _values(self, name: str, rows: np.ndarray) -> list:
         field, values = self.schema.field(name), take_rows(self._columns()[name], rows)

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.apps.backtest import Past
+from lab.apps.held import RouteHistory
 from lab.apps.newest import NewestItems
 from lab.apps.report import Report
 from lab.apps.watch import Latencies
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert, Withdrawn, parse_alert_line
-from lab.model.answers import read_ack, read_dead_letter
+from lab.model.answers import read_ack, read_dead_letter, read_stats
 from lab.model.language import say, translated
-from lab.model.rules import RuleBook
-from lab.model.schema import Schema
+from lab.model.standing import Withdrawals
 
 KEPT_ALERTS, KEPT_ACKS, KEPT_LETTERS = 5_000, 200, 200
 PAST = 20_000  # records of a topic, KiB of a folder, that a room has to try rules on when it connects
@@ -28,11 +29,15 @@ REASONS = 2  # of dead letters that are shown
 
 
 class EngineView:
-    """Follows the logs of an engine. `running`: it runs already, so reading begins at the end of what it wrote."""
+    """Follows the logs of an engine. `running`: it runs already, so reading begins at the end of what it wrote.
 
-    def __init__(self, logs: FileLogs | KafkaLogs, schema: Schema, running: bool):
-        self.logs, self.schema = logs, schema
-        self.book, self.past = RuleBook(self.schema), Past(self.schema)
+    `settings`: those of the engine; of one that runs already its lines of statistics tell them.
+    """
+
+    def __init__(self, logs: FileLogs | KafkaLogs, settings: Settings, running: bool):
+        self.logs, self.schema = logs, settings.schema
+        self.history = RouteHistory(settings)
+        self.book, self.past = self.history.book, Past(self.schema, history=self.history)
         self.alerts, self.acks, self.letters = (
             NewestItems((), KEPT_ALERTS),
             NewestItems((), KEPT_ACKS),
@@ -40,6 +45,7 @@ class EngineView:
         )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
         self.withdrawn = 0  # events at which there were alerts, and that were taken back
+        self._withdrawals = Withdrawals()
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
         self._known: set[tuple[str, int | None]] = set()  # alertId and log time
         self.records, self._heard = 0, time.monotonic()
@@ -55,7 +61,10 @@ class EngineView:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
         from lab.apps import runningengine
 
-        self.past.add(self.logs.log("events").newest(PAST))
+        stats = [Record(0, "", line) for line in self.logs.log("stats").newest(1)]
+        for _, told in parse_records(stats, read_stats, lambda record, reason: None):
+            self._learn_settings(told)
+        self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
             self.before[name] = runningengine.count_records(log)
@@ -71,18 +80,18 @@ class EngineView:
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
 
     def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
-        """The alerts among what was told; `withdrawn` counts the others."""
-        alerts = [each for each in told if isinstance(each, Alert)]
-        self.withdrawn += len(told) - len(alerts)
-        return alerts
+        """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
+        self.withdrawn += sum(isinstance(each, Withdrawn) for each in told)
+        stand = [each for each in told if self._withdrawals.take(each)]
+        return [each for each in stand if isinstance(each, Alert)]
 
     def read(self) -> None:
         """Reads the new records of the logs since the last call."""
-        lines = self._tails["events"].read()
-        self.records += len(lines)
-        self.past.add(lines)
-        for message in self._tails["control"].read():
-            self.book.apply(message)
+        records = self._tails["events"].records()
+        self.records += len(records)
+        self._add_events(records)
+        for message in self._tails["control"].records():
+            self.history.apply(message.line, message.append_ms)
         if acks := self._new("acks", read_ack):
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
@@ -94,6 +103,14 @@ class EngineView:
         self.latencies.read()
         if self.report.read():
             self._heard = time.monotonic()
+            for stats in self.report.engines.values():
+                self._learn_settings(stats)
+
+    def _add_events(self, records: list[Record]) -> None:
+        self.past.add([each.line for each in records], [each.append_ms for each in records])
+
+    def _learn_settings(self, stats: dict[str, Any]) -> None:
+        self.history.settings = self.history.settings.with_told(stats.get("engine", {}))
 
     def _new(self, log: str, parse: Callable[[str], Any]) -> list[Any]:
         return [value for _, value in parse_records(self._tails[log].records(), parse, self.left_out)]

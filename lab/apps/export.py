@@ -64,6 +64,12 @@ ALERTS = Table(
     Column("event_json", Text),
     Column("withdrawn", Text),  # "yes" if its event was taken back and has not come again, else null
 )
+TAKEN_BACK = Table(  # see lab.model.standing
+    "lab_taken_back",
+    METADATA,
+    Column("event", Text, primary_key=True),  # the ids of its alerts without the rule and its version
+    Column("log_time", BIG, nullable=False),  # ms; of the newest record that takes it back
+)
 EXPORTS = Table(
     "lab_exports",
     METADATA,
@@ -105,12 +111,33 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
 
 
 def mark_withdrawn(connection: Connection, told: Withdrawn) -> None:
-    """Notes of the alerts at an event that it was taken back. Alerts that are exported later than this line are not among them."""
+    """Notes of the exported alerts at an event that it was taken back, but not of those since when it was logged again."""
     at_event = (ALERTS.c.event_id == _text(id_text(told.event_id))) & (
         ALERTS.c.event_time == _time(told.event_time)
     )
-    of_group = ALERTS.c.group_json == group_json(told.group)
-    connection.execute(update(ALERTS).where(at_event & of_group).values(withdrawn="yes"))
+    at_event &= ALERTS.c.group_json == group_json(told.group)
+    if told.log_time is not None:
+        at_event &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time <= _time(told.log_time))
+        before = connection.execute(select(TAKEN_BACK.c.log_time).where(TAKEN_BACK.c.event == _event(told)))
+        newest = max(told.log_time, before.scalar() or 0)
+        _upsert(connection, TAKEN_BACK, [{"event": _event(told), "log_time": newest}])
+    connection.execute(update(ALERTS).where(at_event).values(withdrawn="yes"))
+
+
+def _event(told: Alert | Withdrawn) -> str:
+    group = group_hash(group_json(told.group or ()))
+    return _unique_text(f"{id_text(told.event_id)}.{told.event_time}.{group}")
+
+
+def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[Alert], list[Alert]]:
+    """Those of some alerts that stand, and those that a line before has withdrawn."""
+    events = {_event(alert) for alert in alerts}
+    found = connection.execute(select(TAKEN_BACK).where(TAKEN_BACK.c.event.in_(events)))
+    taken_back = {event: log_time for event, log_time in found}
+    parts: tuple[list[Alert], list[Alert]] = [], []
+    for alert in alerts:
+        parts[alert.log_time is not None and alert.log_time < taken_back.get(_event(alert), 0)].append(alert)
+    return parts
 
 
 def _add_columns(database: Engine) -> None:
@@ -185,7 +212,13 @@ def write_lines(connection: Connection, told: Iterable[Alert | Withdrawn]) -> in
                 mark_withdrawn(connection, cast(Withdrawn, each))
             continue
         alerts = cast(list[Alert], list(lines))
-        _upsert(connection, ALERTS, unique_alert_rows(alerts))
+        stand, withdrawn = _split_withdrawn(connection, alerts)
+        if stand:
+            _upsert(connection, ALERTS, unique_alert_rows(stand))
+        if withdrawn:  # the row that there is knows better
+            rows = [row | {"withdrawn": "yes"} for row in unique_alert_rows(withdrawn)]
+            insert = INSERTS[connection.dialect.name](ALERTS)
+            connection.execute(insert.on_conflict_do_nothing(), rows)
         count += len(alerts)
     return count
 

@@ -30,6 +30,7 @@ from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
 from lab.model.alerts import Alert, Withdrawn, parse_alert_line
+from lab.model.standing import Withdrawals
 from lab.model.words import escape_control_characters
 
 READ_AT_ONCE = 500  # alerts
@@ -227,6 +228,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
     """
     log = open_existing_log(target.logs, "alerts")
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
+    withdrawals = Withdrawals()
     with _alone(log, reader), stop_signals() as stopped:
         at = start or bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
@@ -238,7 +240,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
             )
             while not stopped.is_set():
                 message = (SignedMessage if receiver.secret else TextMessage)(receiver)
-                if not _collected(tail, message, receiver.rules, left_out, stopped):
+                if not _collected(tail, message, receiver.rules, withdrawals, left_out, stopped):
                     break
                 count = message.count
                 if count and not _delivered(message, receiver, stopped):
@@ -283,6 +285,7 @@ def _collected(
     tail: Any,
     message: "SignedMessage | TextMessage",
     rules: tuple[int, ...],
+    withdrawals: Withdrawals,
     left_out: SkippedLines,
     stopped: Event,
 ) -> bool:
@@ -295,7 +298,8 @@ def _collected(
             stopped.wait(1)
             continue
         for _, told in parse_records(records, parse_alert_line, left_out):
-            if isinstance(told, Withdrawn) or not rules or told.rule_id in rules:
+            stands = withdrawals.take(told)
+            if stands and (isinstance(told, Withdrawn) or not rules or told.rule_id in rules):
                 message.add(told)
         if not records or message.full:
             return True

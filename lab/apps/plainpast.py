@@ -5,16 +5,20 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
+from lab.apps.held import PastEvent, RouteHistory, is_of_group, shown_window
 from lab.apps.inorder import InOrder
+from lab.engine.checkpoint.settings import Settings
 from lab.model.field import Id
 from lab.model.filters import passes_filter, required_values
+from lab.model.group import Group
 from lab.model.jsontext import BadRecord, compact_json
+from lab.model.keygroups import key_group_of
 from lab.model.rules import Filter, Rule
 from lab.model.schema import Schema
-from lab.model.takenback import still_there, takes_back
+from lab.model.takenback import takes_back
 
 RECENT = 2_000  # events in which the frequent values of a field are looked for
 MOST_STEPS = 2_000_000  # in the windows of a backtest: some seconds in a browser
@@ -74,9 +78,11 @@ class Past:
     [Decimal('30.00'), Decimal('20.01')]
     """
 
-    def __init__(self, schema: Schema, at_most: int = 5_000):
+    def __init__(self, schema: Schema, at_most: int = 5_000, history: RouteHistory | None = None):
         self.schema, self.at_most = schema, at_most
+        self.history = history or RouteHistory(Settings(schema))
         self._events: deque[dict] = deque(maxlen=at_most)
+        self._log_times: deque[int] = deque(maxlen=at_most)
         self.arrived = 0  # all that ever came
 
     def __len__(self) -> int:
@@ -87,15 +93,18 @@ class Past:
         times = [event[self.schema.time_field] for event in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
 
-    def add(self, lines: Iterable[str | bytes]) -> int:
-        """Takes in records as they stand in a log; those that cannot be read are left out. Returns how many are new."""
-        before = self.arrived
-        for line in lines:
+    def add(self, lines: Iterable[str | bytes], log_times: Iterable[int] | None = None) -> int:
+        """Takes in records as they stand in a log: see `lab.apps.columnpast.Past.add`."""
+        before, max_future_ms = self.arrived, self.history.settings.max_future_ms
+        for line, log_time in zip(lines, repeat(0) if log_times is None else log_times):
             try:
                 events = self.schema.events(line if isinstance(line, bytes) else line.encode())
+                for event in events:
+                    self.schema.check_future(event, log_time, max_future_ms)
             except BadRecord:
                 continue
             self._events += events
+            self._log_times += [log_time] * len(events)
             self.arrived += len(events)
         return self.arrived - before
 
@@ -146,27 +155,44 @@ class Past:
         return [(name, value, frequent[name]) for name, value in missing]
 
     def window(
-        self, rule: Rule, event_id: Id, event_time: int | None = None, newest: int | None = None
+        self,
+        rule: Rule,
+        event_id: Id,
+        event_time: int | None = None,
+        newest: int | None = None,
+        group: Group | None = None,
     ) -> list[dict]:
-        """The events in the rule's window that ends with an event: see `lab.apps.columnpast.Past.window`."""
-        time, id_of = self.schema.time_field, self.schema.id_of
-        events = [event for event in self._events if _is_on(event, rule, self.schema)]
-        ends = [e for e in events if id_of(e) == event_id and event_time in (None, e[time])]
+        """The events over which the rule's aggregate was computed at an event: see `lab.apps.columnpast.Past.window`."""
+        schema, time = self.schema, self.schema.time_field
+        arrived = sorted(zip(self._log_times, self._events), key=lambda each: each[0])
+        records = [(log_time, event) for log_time, event in arrived if _is_on(event, rule, schema)]
+        ends = [
+            at
+            for at, (_, event) in enumerate(records)
+            if schema.id_of(event) == event_id and event_time in (None, event[time])
+            if not takes_back(event, schema)
+            if is_of_group(group, rule, [event[name] for name in rule.keys])
+        ]
         if not ends:
             return []
-        last = next(e for e in ends if e[time] == ends[-1][time])  # what follows are its duplicates
-        inside: list[dict] = []
-        for event in events:
-            same_group = all(event[name] == last[name] for name in rule.keys)
-            if same_group and last[time] - rule.window_ms <= event[time] <= last[time]:
-                inside.append(event)
-            if event is last:
-                break
-        found = still_there(inside, self.schema)
-        if newest is not None:
-            counting = [event for event in found if rule.aggregations[0].counts(event)]
-            found = counting[max(len(counting) - newest, 0) :]
-        return sorted(found, key=lambda event: event[time])
+        last = records[ends[-1]][1]
+        own, key_groups = _key(rule, last), self.history.settings.key_groups
+        events = [
+            PastEvent(number, log_time, event[time], event if _key(rule, event) == own else None)
+            for number, (log_time, event) in enumerate(records[: ends[-1] + 1])
+            if event[time] >= last[time] - rule.window_ms
+            if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
+        ]
+
+        def newest_before(before: int) -> int | None:
+            return max((event[time] for log_time, event in arrived if log_time < before), default=None)
+
+        found = [records[number][1] for number in self.history.window(rule, events, newest_before)]
+        return shown_window(rule, found, schema, newest)
+
+
+def _key(rule: Rule, event: dict) -> tuple:
+    return tuple(event[name] for name in rule.route.keys)
 
 
 def _is_on(event: dict, rule: Rule, schema: Schema) -> bool:

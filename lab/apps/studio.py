@@ -119,14 +119,14 @@ class Studio(EngineView):
             open_existing_log(logs, "events").close()
         else:
             logs.create()
-        super().__init__(logs, self.schema, running=engine == "elsewhere")
+        settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
+        super().__init__(logs, settings, running=engine == "elsewhere")
         self._stack.callback(self.stop_reading)
         if engine == "elsewhere":
             self.load_history()
             return
         for rule in rules:
             self.publish(rule)
-        settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         if engine == "kernel":
             self._engine: Any = self._engine_here(logs, settings)
             self._engine.start()

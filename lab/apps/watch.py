@@ -28,6 +28,7 @@ from lab.model.alerts import Alert, Withdrawn, id_text, parse_alert_line, utc_te
 from lab.model.answers import STAGES as TIMES
 from lab.model.answers import read_stats
 from lab.model.quantiles import percentile_texts
+from lab.model.standing import Withdrawals
 from lab.model.words import escape_control_characters, plain_text
 
 STAGES = ("gap", "wait", "plan", "decode", "route", "evaluate", "deliver")
@@ -112,12 +113,13 @@ def print_alerts(
     log = open_existing_log(target.logs, "alerts")
     saved = start == "saved"
     at = bookmark(log) if saved else start
-    new, left_out = follow and start is None, SkippedLines()
+    new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             for record, told in parse_records(records, parse_alert_line, left_out):
-                print(escape_control_characters(record.line if as_json else describe_alert(told)))
+                if withdrawals.take(told):
+                    print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:
                 set_bookmark(log, tail.positions)

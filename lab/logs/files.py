@@ -187,6 +187,14 @@ class FileLog:
         start = max(begins, end - at_most * 1024)
         return _lines(self.data(start, end))[start > begins :]
 
+    def newest_records(self, at_most: int) -> list[Record]:
+        """The same with the log time and the place of each line."""
+        begins, end = self.start(), self.end()
+        start = max(begins, end - at_most * 1024)
+        if start > begins:
+            start += self.data(start, end).find(b"\n") + 1
+        return Tail(self, start).records()
+
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
         """A reader that starts at the oldest line; with `new` at the end; with `at` at that position (ValueError if there is none)."""
         position = self.end() if new else self.start()

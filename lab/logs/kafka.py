@@ -160,12 +160,16 @@ class KafkaLog:
             return tail.read()
 
     def newest(self, at_most: int) -> list[str]:
-        """The newest records: at most `at_most`, an equal share from each partition."""
+        """The newest lines: at most `at_most`, an equal share from each partition."""
+        return [record.line for record in self.newest_records(at_most)]
+
+    def newest_records(self, at_most: int) -> list[Record]:
+        """The same with the log time and the place of each line."""
         partitions = Partitions(self.cluster, self.topic)
         starts, ends = partitions.starts(), partitions.ends()
         share = max(at_most // len(ends), 1)
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
-            return tail.read()
+            return tail.records()
 
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_TIME
 from lab.model.words import expected_message, short_json
 
@@ -63,6 +64,7 @@ def read_stats(text: str) -> dict[str, Any]:
     if "engine" in stats:
         _checked(stats, {"engine": lambda engine: isinstance(engine, dict)})
         _checked(stats["engine"], {"id": _is_text, "since": _is_count})
+        _checked(stats["engine"], {name: SETTINGS[name] for name in SETTINGS.keys() & stats["engine"].keys()})
     if "cut" in stats:
         _checked(stats, {"cut": lambda cut: isinstance(cut, dict)})
         positions = _counts_by(PARTITION)
@@ -72,6 +74,14 @@ def read_stats(text: str) -> dict[str, Any]:
     if "start" in stats["times"]:  # one task has all
         _checked(stats["times"], dict.fromkeys(STAGES, _is_count))
     return stats
+
+
+SETTINGS: dict[str, Check] = {
+    "keyGroups": lambda value: _is_count(value) and 1 <= value <= MOST_KEY_GROUPS,
+    "latePolicy": lambda value: value in LATE_POLICIES,
+    "maxOutOfOrdernessMs": lambda value: _is_count(value),
+    "maxFutureMs": lambda value: _is_count(value),
+}
 
 
 def _object(text: str, what: str, checks: Mapping[str, Check]) -> dict[str, Any]:

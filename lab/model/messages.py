@@ -3,6 +3,7 @@
 Attributes are named as in the Flink demo (`com.ververica.field.dynamicrules.Rule`): its rules load unchanged.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from lab.model.words import expected_message, short_json, unknown_name_message
 STATES = ("ACTIVE", "PAUSE", "DELETE", "CONTROL")
 CONTROLS = ("CLEAR_STATE_ALL", "CLEAR_STATE_ALL_STOP", "DELETE_RULES_ALL", "EXPORT_RULES_CURRENT")
 MAX_MESSAGE_BYTES = 64 << 10
+GROWS = 16  # times that a rule, as it is written, may be as long as its message
 SAID = ("severity", "title", "labels", "eventFields")  # what every alert of the rule carries
 _PLAIN_CELLS = (
     *("ruleId", "ruleState", "groupingKeyNames", "unique", "aggregateFieldName"),
@@ -106,9 +108,21 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
             given = _read_words(sentence, schema)
         else:
             given = _read_plain(text)
-        return build_message(given, schema)
+        message = build_message(given, schema)
+        if message.rule and len(text) > MAX_MESSAGE_BYTES // GROWS:
+            _check_reads_back(message.rule)
     except (BadRecord, BadConditions) as error:
         raise BadRule(str(error)) from None
+    return message
+
+
+def _check_reads_back(rule: Rule) -> None:
+    """Raises BadRecord if it is too long as it is written: JSON in ASCII, amounts with all their decimal places."""
+    for text, form in (
+        (json.dumps(rule.to_dict()), "JSON"),
+        (f"{rule.rule_id}: {rule.describe()}", "a sentence"),
+    ):
+        jsontext.read_text(text.encode(), f"rule as {form}", MAX_MESSAGE_BYTES)
 
 
 def as_bytes(text: str | bytes) -> bytes:

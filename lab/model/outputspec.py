@@ -18,6 +18,7 @@ from lab.model.jsonschema import (
     label_properties,
     word_schema,
 )
+from lab.model.reference import LATE_POLICIES
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
 from lab.model.schema import Schema
 from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
@@ -78,7 +79,7 @@ def alert_schema(schema: Schema) -> Json:
     of_both = {name: properties[name] for name in ("key", "group", "eventId", "eventTime")}
     times = {name: properties[name] for name in ("logTime", "alertTime")}
     withdrawn = {"type": "object", **closed_object({"withdrawn": {"const": True}, **of_both}, times)}
-    says = "the event of the alerts before this line with this eventId, eventTime and group was taken back"
+    says = "the event of the alerts with this eventId, eventTime and group was taken back: they are withdrawn if their logTime is earlier, or the same and they come before this line"
     return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 
@@ -169,8 +170,16 @@ def statistics_schema() -> Json:
         "stored": by_name | {"description": "events that each key-group has stored"},
         "engine": {
             "type": "object",
-            "properties": {"id": TEXT, "since": COUNT},
-            "description": "its checkpoint's id, and since when it runs, ms",
+            "properties": {
+                "id": TEXT,
+                "since": COUNT,
+                "keyGroups": COUNT,
+                "latePolicy": {"enum": list(LATE_POLICIES)},
+                "maxOutOfOrdernessMs": COUNT,
+                "maxFutureMs": COUNT,
+                "exactlyOnce": {"type": "boolean"},
+            },
+            "description": "its checkpoint's id, since when it runs, ms, and its settings, which earlier versions do not tell",
         },
         "cut": closed_object({"from": COUNT, "to": COUNT, "events": by_name, "control": by_name}, {})
         | {

@@ -1,6 +1,6 @@
-"""Events that are taken back: which records of a schema say so, and what is left of some records."""
+"""Events that are taken back: which records of a schema say so."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,18 +19,6 @@ def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
     """
     condition = taken_back(schema)
     return condition is not None and is_true(condition, event)
-
-
-def still_there(events: Iterable[dict[str, Any]], schema: Schema) -> list[dict[str, Any]]:
-    """Of the records of one group, in order of arrival, the events that count: without duplicates, and what was taken back."""
-    there: dict[tuple, dict[str, Any]] = {}
-    for event in events:
-        same = schema.id_of(event), event[schema.time_field]
-        if takes_back(event, schema):
-            there.pop(same, None)
-        else:
-            there.setdefault(same, event)
-    return list(there.values())
 
 
 @lru_cache(maxsize=100)

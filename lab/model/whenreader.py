@@ -64,18 +64,27 @@ class WhenReader(Reader):
     def __init__(self, text: str, schema: Schema):
         super().__init__(text)
         self.schema, self.comparisons, self.most_values = schema, 0, MAX_VALUES
+        self.too_many: Token | None = None  # the first comparison beyond those that a condition has
         self.last: tuple[Token, Token] | None = None  # the field and the last value of the comparison before
 
     def event_condition(self) -> When:
         """A whole condition, as far as it goes."""
-        self.comparisons = 0
+        when = self._any_size()
+        if self.too_many:
+            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
+        return when
+
+    def _any_size(self) -> When:
+        self.comparisons, self.too_many = 0, None
         return self._any(0)
 
     def filter(self) -> Filter:
-        """A filter, whose lists are as long as a message has room for."""
+        """A filter; one that says which values fields must have is as long as a message has room for, as an object is."""
         self.most_values = sys.maxsize
-        filter = canonical_filter(self.event_condition())
+        filter = canonical_filter(self._any_size())
         self.most_values = MAX_VALUES
+        if self.too_many and not isinstance(filter, tuple):
+            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
         return filter
 
     def _any(self, brackets: int) -> When:
@@ -116,7 +125,7 @@ class WhenReader(Reader):
         name = self.take()
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
-            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", name)
+            self.too_many = self.too_many or name
         if self.next.is_sign("(") and name.is_word(*SHOWS):
             return self._clock_comparison(name)
         return self._compared(name, self._field(name))

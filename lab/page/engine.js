@@ -35,9 +35,11 @@ class Engine {
   control(text) {
     const ack = this.book.apply(text), rules = this.book.routes();
     if (ack.status === "rejected") return ack;
+    const cleared = new Map();
     for (const [id, route] of [...this.routes]) {
       if (!rules.has(id) || ack.controlType === "CLEAR_STATE_ALL") {
         route.release();
+        cleared.set(id, route);
         this.routes.delete(id);
       }
     }
@@ -47,7 +49,7 @@ class Engine {
     for (const [id, of] of rules) {
       const route = before.get(id);
       if (route && (route.rules.length !== of.length || route.rules.some((rule, n) => rule !== of[n]))) route.change(of, this.newest);
-      this.routes.set(id, route ?? new Route(this, of));
+      this.routes.set(id, route ?? new Route(this, of, cleared.get(id)));
     }
     return ack;
   }

@@ -3,9 +3,10 @@
 
 const TIME_WORDS = /time|date|timestamp|_at$|At$|^ts$|^at$/i, ID_WORDS = /id$|^id|uuid|key|number/i;
 const SAMPLE = 5000, MOST_FIELDS = 60, MOST_DEEP = 3;
+const MOST_MISFITS = 0.01; // of the records that are JSON objects
 const UNITS = [["s", 1e9, 5e9], ["ms", 1e12, 5e12], ["us", 1e15, 5e15], ["ns", 1e18, 5e18]];
 
-/** What the beginning of a file says of its events: {schema, ids, times, skip}, `skip` bytes of a header. Throws a Bad. */
+/** What the beginning of a file says of its events: {schema, ids, times, skip, lines}, `skip` bytes of a header, `lines` that are JSON objects. Throws a Bad. */
 function inferred(name, text, whole) {
   const lines = text.split("\n").slice(0, SAMPLE + 1);
   if (!whole) lines.pop();
@@ -26,11 +27,24 @@ function inferred(name, text, whole) {
     id_fields: [ids[0]?.field.name ?? line.name], time_field: times[0].field.name, records: csv ? "csv" : "json", nan: "null", delimiter: found.delimiter,
   };
   if (csv && !ids.length) throw new Bad(say("No id: no column has a different value in each row."));
-  return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0 };
+  return { schema, ids: [...ids.map(({ field }) => field.name), ...(csv ? [] : [line.name])], times: times.map(({ field }) => field.name), skip: found.skip ?? 0, lines: found.lines ?? [] };
 }
 
-function ofJson(lines) {
-  const columns = new Map();
+/** Whether records are events of a known schema: they have its fields where it says, and nearly all of them are read under it. */
+function fits(known, { schema, lines }) {
+  const paths = new Set(schema.fields.map(({ path }) => JSON.stringify(path))), of = schemaOf(known), columns = new Columns(of), counts = { records: 0, nanAsNull: 0 };
+  if (!lines.length || !of.fields.every(({ name, keys }) => known.optional.includes(name) || paths.has(JSON.stringify(keys)))) return false;
+  let misfits = 0;
+  for (const line of lines) {
+    const bytes = encoder.encode(line);
+    columns.clear();
+    try { columns.read(bytes, 0, bytes.length, counts); } catch { misfits++; }
+  }
+  return misfits <= MOST_MISFITS * lines.length;
+}
+
+function ofJson(all) {
+  const columns = new Map(), lines = [];
   let records = 0;
   const add = (path, value) => {
     if (value instanceof Map && path.length < MOST_DEEP) { for (const [name, inside] of value) add([...path, name], inside); return; }
@@ -39,14 +53,16 @@ function ofJson(lines) {
     if (!columns.has(key)) columns.set(key, []);
     columns.get(key).push(value);
   };
-  for (const line of lines) {
+  for (const each of all) {
+    const line = each.replace(/^\ufeff/, "");
     let record;
-    try { record = line.trim() ? readJson(line.replace(/^\ufeff/, "")) : null; } catch { record = null; }
+    try { record = line.trim() ? readJson(line) : null; } catch { record = null; }
     if (!(record instanceof Map)) continue;
     records++;
+    lines.push(line);
     add([], record);
   }
-  return { columns, records };
+  return { columns, records, lines };
 }
 
 function ofCsv(lines) {

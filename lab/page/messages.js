@@ -225,7 +225,7 @@ function readFilter(wanted, schema) {
   if (wanted === null || wanted === undefined) return null;
   if (typeof wanted === "string") {
     if (!wanted.trim()) return null;
-    try { return canonical(readWhen(wanted, schema, Infinity)); } catch (error) { throw error instanceof Bad ? new Bad(`filter: ${error.message}`) : error; }
+    try { return readWhen(wanted, schema, "filter"); } catch (error) { throw error instanceof Bad ? new Bad(`filter: ${error.message}`) : error; }
   }
   if (!(wanted instanceof Map)) throw new Bad(expected("filter", wanted, 'an object such as {"action": "login"}, or a text such as "amount > 500"'));
   const parts = [...wanted].sort(([one], [other]) => byCodePoint(one, other)).map(([name, value]) => {

@@ -31,14 +31,19 @@ class Past {
 
   rowOf(number) { return number % this.size; }
 
-  /** The numbers of the events in a rule's window that ends with the event of a number, without duplicates, what came later and what its route dropped; none if that one is gone. */
-  window(rule, last, dropped) {
+  /** The numbers of the events in a rule's window that ends with the event of a number, as its route held them then: without duplicates; none if that one is gone. */
+  window(rule, last, route) {
     if (last < this.begin) return [];
-    const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, end = this.rowOf(last), endMs = columns.timeMs(end);
-    const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), found = new Map();
-    for (let number = this.begin; number <= last; number++) {
+    const { columns } = this, { schema } = columns, { windowMs } = rule.conditions[0].of, endRow = this.rowOf(last), endMs = columns.timeMs(endRow);
+    const passes = rule.filter ? truthOf(rule.filter, columns) : () => true, keys = rule.keys.map((name) => schema.byName.get(name)), held = [], found = new Map();
+    for (let number = Math.max(this.begin, route.beganBefore(last)); number <= last; number++) {
       const row = this.rowOf(number), ms = columns.timeMs(row);
-      if (ms > endMs || ms < endMs - windowMs || dropped.has(number) || !keys.every((field) => columns.isSame(field, row, end)) || !passes(row)) continue;
+      if (ms >= endMs - windowMs && keys.every((field) => columns.valid[field.number][row]) && passes(row) && !route.hasForgotten(number, ms, last)) held.push({ number, row, ms });
+    }
+    const keyGroups = route.keyGroupsOf(columns, held.map(({ row }) => row)), newest = held.reduce((most, { ms }, n) => (keyGroups[n] === keyGroups.at(-1) ? Math.max(most, ms) : most), endMs);
+    const horizon = newest - route.widestAt(last) - route.engine.lateMs, since = Math.max(0, ...rule.conditions[0].of.needs.map((name) => route.keptSince.get(name) ?? 0));
+    for (const { number, row, ms } of held) {
+      if (ms > endMs || ms < horizon || number < since || !keys.every((field) => columns.isSame(field, row, endRow))) continue;
       const name = `${ms} ${columns.idJson(row)}`;
       if (!found.has(name)) found.set(name, number);
     }
@@ -49,7 +54,7 @@ class Past {
 /** What the page shows of the window behind the alert at event `last`, whose value was `aggregate`: see lab.widgets.alertwindow. */
 function windowBehind({ past, schema, book, routes }, { ruleId, last, aggregate }) {
   const rule = book.rules.get(BigInt(ruleId)), kept = past.end - past.begin, route = [...routes.values()].find(({ rules }) => rules.includes(rule));
-  const arrived = rule && !rule.absence ? past.window(rule, last, route?.dropped ?? new Set()) : [];
+  const arrived = rule && !rule.absence ? past.window(rule, last, route) : [];
   const about = { meaning: rule && summary(rule), absence: Boolean(rule?.absence), kept, events: arrived.length };
   if (!arrived.length) return about;
   const { columns } = past, [{ of }] = rule.conditions, needed = [...of.unique, of.field].filter((name) => name !== null).map((name) => schema.byName.get(name));

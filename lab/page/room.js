@@ -224,8 +224,7 @@ async function offer(file) {
     beside(file.name, said(error instanceof Bad ? translated(error.message) : say("this file cannot be read"), "bad"));
     return;
   }
-  const names = new Set(found.schema.fields.map((field) => field.name));
-  const same = found.skip ? null : data.schemas.find((schema) => schema.fields.filter((field) => !schema.optional.includes(field.name)).every((field) => names.has(field.name)));
+  const same = data.schemas.find((schema) => fits(schema, found));
   const pick = (label, options) => make("label", {}, make("span", {}, label), make("select", { "aria-label": label }, ...options.map((name) => make("option", {}, name))));
   const id = pick(say("id"), found.ids), time = pick(say("event time"), found.times);
   const play = make("button", { class: "jupyter-button mod-primary", onclick: () => {

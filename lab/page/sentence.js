@@ -66,9 +66,7 @@ class SentenceReader extends WhenReader {
     const of = [];
     if (this.next.isWord("where")) {
       this.take();
-      this.mostValues = Infinity;
-      of.push(["filter", whenText(this.condition())]);
-      this.mostValues = MOST_VALUES;
+      of.push(["filter", whenText(this.filter())]);
       if (!this.next.isWord("per", "over", "within")) this.refuseRest();
     }
     if (this.next.isWord("per")) {

@@ -3,7 +3,7 @@
 
 const SMALLEST = 6; // 2^6 bytes
 const ALERTS_AT_ONCE = 4096, ROOM_AT_FIRST = 1024;
-const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], DROPPED = 3, NOT_HERE = 255;
+const FATES = ["evaluated", "storedLate", "duplicates", "droppedLate"], NOT_HERE = 255;
 const powerOfTwo = (least) => { let size = 1; while (size < least) size *= 2; return size; };
 
 /** Room in the module's memory, in sizes that are powers of two: what is given back is taken again. */
@@ -66,12 +66,16 @@ class Arrays {
 
 /** The events of one route, and the rules that judge them. */
 class Route {
-  constructor(engine, rules) {
+  /** `cleared`: the same route with the events that are forgotten. */
+  constructor(engine, rules, cleared) {
     this.engine = engine;
     this.route = rules[0].route;
     this.fields = [];
     this.counts = { evaluated: 0, storedLate: 0, duplicates: 0, droppedLate: 0 };
-    this.dropped = new Set();
+    // for the windows behind alerts, by the numbers of events: when it began anew, its widest window changed, and it kept first what its rules need
+    this.begins = [...(cleared?.begins ?? []), engine.past.end];
+    this.changes = cleared?.changes ?? [];
+    this.keptSince = cleared?.keptSince ?? new Map();
     this.keyColumns = this.route.keys.flatMap((name) => halves(name, engine.schema));
     this._set(rules);
     this.store = this._create({ event: ROOM_AT_FIRST, group: ROOM_AT_FIRST, running: this.numbers.lanes, reset: 2 * this.numbers.own });
@@ -82,6 +86,7 @@ class Route {
     this.rules = rules;
     for (const rule of rules) for (const name of [...rule.needs, ...(rule.spoke ? [rule.spoke] : [])]) if (!this.fields.includes(name)) this.fields.push(name);
     this.needed = new Set(rules.flatMap((rule) => rule.needs));
+    this.keptSince = new Map([...this.needed].map((name) => [name, this.keptSince.get(name) ?? this.engine.past.end]));
     this.wheres = new Map(rules.flatMap((rule) => rule.aggregations).filter((of) => of.where).map((of) => [of.whereName, of.where]));
     this.whens = [...differentWhens(rules).values()];
     this.columns = valueColumns(this.fields, schema);
@@ -150,8 +155,9 @@ class Route {
   change(rules, newest) {
     const widestMs = this.widestMs, kept = rules.map((rule) => rule.id).filter((id) => this.rules.some((rule) => rule.id === id));
     this._set(rules);
-    const before = this.widestMs > widestMs && newest !== null ? BigInt(newest - widestMs - this.engine.lateMs) : LAYOUT.never;
-    this.layOut({}, { before, widestMs, kept });
+    const { past, lateMs } = this.engine, before = this.widestMs > widestMs && newest !== null ? newest - widestMs - lateMs : null;
+    this.changes = [...this.changes.filter(({ at }) => at > past.begin), { at: past.end, before: before ?? -Infinity, widestMs }];
+    this.layOut({}, { before: before === null ? LAYOUT.never : BigInt(before), widestMs, kept });
   }
 
   /** Judges the rows of the decoded columns that are of this route; calls `found(row, rule, values)` for each alert: what its conditions measured, by number. Gives what became of each row. */
@@ -198,20 +204,29 @@ class Route {
       counted[became[n]]++;
     }
     FATES.forEach((name, number) => { this.counts[name] += counted[number]; });
-    if (counted[DROPPED]) this._drop(rows.filter((row) => fates[row] === DROPPED), columns.rows);
     memory.give(alerts, 8 * width * most);
     memory.give(fate, ROWS);
     return fates;
   }
 
-  /** Notes the numbers of events that this route dropped as late, as long as they are in memory. */
-  _drop(rows, all) {
-    const { past } = this.engine;
-    for (const number of this.dropped) {
-      if (number >= past.begin) break; // they are in order
-      this.dropped.delete(number);
+  /** The number of the first event that it may have held when an event came. */
+  beganBefore(number) { return this.begins.findLast((begin) => begin <= number) ?? Infinity; }
+
+  /** Whether it forgot an event when its widest window grew, before the event `last` came. */
+  hasForgotten(number, ms, last) { return this.changes.some(({ at, before }) => number < at && at <= last && ms < before); }
+
+  /** Its widest window when an event came, ms. */
+  widestAt(number) { return this.changes.find(({ at }) => at > number)?.widestMs ?? this.widestMs; }
+
+  /** The key-groups of rows. */
+  keyGroupsOf(columns, rows) {
+    const found = [];
+    for (let n = 0; n < rows.length; n += ROWS) {
+      const some = rows.slice(n, n + ROWS);
+      this._fillKeys(columns, some);
+      found.push(...this.batch.i64("key_group").subarray(0, some.length));
     }
-    for (const row of rows) this.dropped.add(past.end - all + row);
+    return found;
   }
 
   /** The rows that pass the filter and have a group. */
@@ -230,14 +245,10 @@ class Route {
   /** Copies the rows' ids, times, keys and fields into the batch, as the loop takes them. */
   _fill(columns, rows) {
     const { engine, batch } = this, { schema } = engine;
-    engine.digestsOf(columns, this.route.keys, rows);
     engine.digestsOf(columns, this.fields.filter((name) => this.needed.has(name) && !isBit(name)), rows);
     this._copy(columns.pairs[schema.time.number], rows, batch.i32("time"), 0, 1);
     this._copy(engine.ids(columns, rows), rows, batch.i32("id"), 0, 1);
-    const width = this.keyColumns.length;
-    let k = 0;
-    for (const name of this.route.keys) k += this._copyField(columns, schema.byName.get(name), rows, batch.i32("key"), k, width);
-    engine.keyGroupsOf(batch, rows.length, width);
+    this._fillKeys(columns, rows);
     const value = batch.i32("value"), size = this.columns.size;
     value.fill(0, 0, 2 * size * rows.length);
     this.fields.forEach((name, number) => {
@@ -249,6 +260,14 @@ class Route {
     const when = batch.i32("when"), { whenColumns } = this.numbers;
     when.fill(0, 0, 2 * whenColumns * rows.length);
     this.whens.forEach((each, number) => setBits(when, rows, truthOf(each, columns), whenColumns, Math.floor(number / 63), number % 63));
+  }
+
+  _fillKeys(columns, rows) {
+    const { engine, batch } = this, width = this.keyColumns.length;
+    engine.digestsOf(columns, this.route.keys, rows);
+    let k = 0;
+    for (const name of this.route.keys) k += this._copyField(columns, engine.schema.byName.get(name), rows, batch.i32("key"), k, width);
+    engine.keyGroupsOf(batch, rows.length, width);
   }
 
   /** Copies pairs of int32s into column `k` of a matrix of so many int64s a row. */

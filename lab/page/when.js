@@ -12,17 +12,23 @@ const RELATIONS = {
 };
 
 /** The condition that a text means. Throws a Bad, which says where, and what would be right. */
-function readWhen(text, schema, mostValues = MOST_VALUES) {
-  const reader = new WhenReader(text, schema, mostValues), when = reader.condition();
+function readWhen(text, schema, kind = "condition") {
+  const reader = new WhenReader(text, schema), when = reader[kind]();
   if (reader.next.kind !== "end") reader.refuseRest();
   return when;
 }
 
 /** The same for conditions that differ only in the order of their parts. */
 function canonical(when) {
-  const ordered = inOrder(when), parts = ordered.all ?? [ordered];
+  const ordered = inOrder(when);
+  return isOfValues(ordered) ? joinedParts("all", [...(ordered.all ?? [ordered])].sort((a, b) => byCodePoint(a.field.name, b.field.name))) : ordered;
+}
+
+/** Whether a condition says which values fields must have, and nothing else. */
+function isOfValues(when) {
+  const parts = when.all ?? [when];
   const fixed = parts.every(({ field, clock, operator, operand }) => field && !clock && (operator === "=" ? !operand.other : operator === "in" && !operand.networks));
-  return fixed && new Set(parts.map(({ field }) => field)).size === parts.length ? joinedParts("all", [...parts].sort((a, b) => byCodePoint(a.field.name, b.field.name))) : ordered;
+  return fixed && new Set(parts.map(({ field }) => field)).size === parts.length;
 }
 
 function inOrder(when) {
@@ -45,15 +51,30 @@ function joinedParts(how, parts) {
 }
 
 class WhenReader extends Reader {
-  constructor(text, schema, mostValues = MOST_VALUES) {
+  constructor(text, schema) {
     super(text);
-    Object.assign(this, { schema, mostValues, comparisons: 0 });
+    Object.assign(this, { schema, mostValues: MOST_VALUES, comparisons: 0, tooMany: null });
   }
 
   /** A whole condition, as far as it goes. */
   condition() {
-    this.comparisons = 0;
+    const when = this._anySize();
+    if (this.tooMany) throw this.refuse(`expected at most ${MOST_COMPARISONS} comparisons`, this.tooMany);
+    return when;
+  }
+
+  _anySize() {
+    Object.assign(this, { comparisons: 0, tooMany: null });
     return this.any(0);
+  }
+
+  /** A filter; one that says which values fields must have is as long as a message has room for, as an object is. */
+  filter() {
+    this.mostValues = Infinity;
+    const filter = canonical(this._anySize());
+    this.mostValues = MOST_VALUES;
+    if (this.tooMany && !isOfValues(filter)) throw this.refuse(`expected at most ${MOST_COMPARISONS} comparisons`, this.tooMany);
+    return filter;
   }
 
   any(brackets) {
@@ -84,7 +105,7 @@ class WhenReader extends Reader {
       throw this.refuse("not stands beside the comparison: write field not in (…), field not startsWith …, field != …, field is not null");
     if (this.next.kind !== "word") throw this.refuse(`expected the name of a field, as in ${WHEN_EXAMPLES}`);
     const name = this.take();
-    if (++this.comparisons > MOST_COMPARISONS) throw this.refuse(`expected at most ${MOST_COMPARISONS} comparisons`, name);
+    if (++this.comparisons > MOST_COMPARISONS) this.tooMany ??= name;
     return this.next.isSign("(") && name.isWord(...Object.keys(SHOWS)) ? this._clock(name) : this._compared(name, this.field(name, this.schema));
   }
 

@@ -60,12 +60,12 @@ class AlertWindow(widgets.VBox):
     def show(self, alert: Alert, rule: Rule | None, past: Past, alerts: Iterable[Alert]) -> None:
         """Shows the window of an alert, or, where there is none, those of `alerts` that are of the same rule and group."""
         shows = rule and not rule.absence  # else the window comes after the event
-        events = past.window(rule, alert.event_id, alert.event_time) if rule and shows else []
+        events = _window_of(alert, rule, past) if rule and shows else []
         self.picture.layout.display, self.events.layout.display = "" if events else "none", ""
         if rule and events:
             counted = events
             if rule.function == "COUNT_WITH_RESET":
-                counted = past.window(rule, alert.event_id, alert.event_time, int(alert.aggregate))
+                counted = _window_of(alert, rule, past, newest=int(alert.aggregate))
             elif not rule.is_plain:
                 own = rule.aggregations[0]
                 judged = (alert.event_id, alert.event_time)
@@ -165,6 +165,10 @@ class AlertWindow(widgets.VBox):
 
     def _say(self, text: str) -> None:
         self.said.value = sentence_html(text)
+
+
+def _window_of(alert: Alert, rule: Rule, past: Past, newest: int | None = None) -> list[dict]:
+    return past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
 
 
 def comparison(alert: Alert) -> str:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -89,6 +90,29 @@ def test_a_row_notes_that_its_alert_is_withdrawn_until_it_comes_again(logs, url)
     assert noted_after(again, withdrawn, again) == stands
     # what an attempt delivered before it was killed comes again as a whole
     assert noted_after(again, withdrawn, again, withdrawn) == both
+
+
+def test_an_alert_that_comes_late_stays_withdrawn_and_does_not_replace_one_that_came_again(logs, url):  # noqa: F811
+    """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
+    command = ["export", "--logs", str(logs.folder), "--to", url]
+    first, again = (replace(Alert.from_json(alert(7)), log_time=time) for time in (1_000, 3_000))
+    again = replace(again, aggregate=Decimal(60))
+    never = replace(Alert.from_json(alert(8)), log_time=1_000)
+    withdrawn = [Withdrawn(each.key, each.group, each.event_id, AT, 2_000) for each in (first, never)]
+
+    def noted_after(*lines: Alert | Withdrawn) -> list[tuple]:
+        logs.log("alerts").append([each.to_json() for each in lines])
+        assert main(command) == OK
+        return [(row["event_id"], Decimal(row["aggregate"]), row["withdrawn"]) for row in rows(url)]
+
+    value = Decimal("51.1")
+    assert noted_after(first, *withdrawn) == [("7", value, "yes")]
+    both = [("7", value, "yes"), ("8", value, "yes")]
+    assert noted_after(first, never) == both
+    assert noted_after(withdrawn[0], first) == both
+    assert noted_after(again) == [("7", Decimal(60), None), both[1]]
+    assert noted_after(first, withdrawn[0], first) == [("7", Decimal(60), None), both[1]]
+    assert noted_after(replace(withdrawn[0], log_time=3_000)) == [("7", Decimal(60), "yes"), both[1]]
 
 
 def test_a_table_of_an_older_version_gets_the_columns_it_lacks(logs, tmp_path):

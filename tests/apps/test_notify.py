@@ -221,6 +221,22 @@ def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_firs
     assert "60 GREATER" in first and "withdrawn" in second
 
 
+def test_an_alert_that_comes_after_it_was_withdrawn_is_not_sent(place, receiver):
+    """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
+    first, again = (replace(alert(7), log_time=time) for time in (1_000, 3_000))
+    told = Withdrawn(first.key, (("payeeId", 7),), 7, first.event_time, 2_000)
+    first, again = (replace(each, group=told.group) for each in (first, again))
+    place.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
+    with notifying("audit", "--from", "0") as process:
+        wait_until(lambda: receiver.requests, alive=lambda: process.poll() is None, said=said)
+    lines = [
+        json.dumps(each, separators=(",", ":")) for each in json.loads(receiver.requests[0][1])["alerts"]
+    ]
+    assert lines == [
+        json.dumps(json.loads(each.to_json()), separators=(",", ":")) for each in (first, told, again)
+    ]
+
+
 def test_a_target_may_want_some_rules_only(place, receiver):
     place.log("alerts").append([alert(1, rule_id=2).to_json(), alert(2).to_json()])
     with notifying("first", "--from", "0") as process:

@@ -4,15 +4,20 @@ import gzip
 import json
 from collections import Counter
 from itertools import compress
+from random import Random
 
 import pytest
 
 from lab.apps import columnpast, plainpast
+from lab.apps.held import RouteHistory
 from lab.apps.replay import read_rules
-from lab.model.reference import Reference
+from lab.engine.checkpoint.settings import Settings
+from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import parse_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS
 from lab.stream.datasets import dataset
+from tests.engine.randomlogs import log_times, random_log, with_returns
+from tests.strategies import RETURNS
 
 
 @pytest.fixture(params=[columnpast.Past, plainpast.Past], ids=["columns", "plain"])
@@ -139,3 +144,65 @@ def test_a_rule_on_a_value_that_is_null_in_all_events_has_no_aggregates(Past):
     past.add([b'{"transactionId": 1, "eventTime": 1, "payeeId": 1}'])
     rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
     assert len(past.aggregates(rule).values) == 0
+
+
+SEEDS = 40
+
+
+class WindowsOfAlerts(Reference):
+    """The reference, which notes the ids of the events over which it computes the first aggregate of each alert."""
+
+    def __init__(self, schema, **settings):
+        super().__init__(schema, **settings)
+        self.windows = {}
+
+    def _evaluate(self, rule, group, held, current, event):
+        own, told = rule.aggregations[0], len(self.told)
+        inside = [
+            each.id
+            for each in held
+            if current.time - own.window_ms <= each.time <= current.time
+            if self._counts(rule, own, group, each) and not (own.exclude_current and each is current)
+        ]
+        super()._evaluate(rule, group, held, current, event)
+        for alert in self.told[told:]:
+            self.windows[alert.alert_id] = alert, rule, sorted(inside)
+
+
+@pytest.mark.parametrize("schema", [LOGINS, RETURNS], ids=["logins", "returns"])
+@pytest.mark.parametrize("policy", LATE_POLICIES)
+def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(Past, policy, schema):
+    shown = 0
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        log = random_log(rng, short=True)
+        log = with_returns(rng, log) if schema is RETURNS else log
+        key_groups = rng.choice([1, 8])
+        reference = WindowsOfAlerts(schema, late_policy=policy, key_groups=key_groups)
+        history = RouteHistory(Settings(schema, key_groups=key_groups, late_policy=policy))
+        past = Past(schema, history=history)
+        timed = zip(log_times(rng, len(log)), log)
+        for log_time, (kind, text) in sorted(timed, key=lambda each: (each[0], each[1][0] != "control")):
+            if kind == "control":
+                reference.control(text, log_time)
+                history.apply(text, log_time)
+            else:
+                reference.event(text, log_time=log_time)
+                past.add([text], [log_time])
+        for alert, rule, ids in reference.windows.values():
+            own, newest = rule.aggregations[0], None
+            if own.function == "COUNT_WITH_RESET" and rule.is_plain:
+                newest = int(alert.aggregate)
+            elif own.function == "COUNT_WITH_RESET":
+                continue  # its alert need not tell how many it has counted
+            window = past.window(rule, alert.event_id, alert.event_time, newest, alert.group)
+            at = alert.event_id, alert.event_time
+            found = [
+                event["eventId"]
+                for event in window
+                if own.counts(event)
+                and not (own.exclude_current and (event["eventId"], event["eventTime"]) == at)
+            ]
+            assert sorted(found) == ids, (seed, alert)
+            shown += 1
+    assert shown > 200

@@ -15,9 +15,10 @@ from lab.apps.studio import Studio
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import Lease
 from lab.engine.checkpoint.lock import FolderLock
+from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.loop.epochs import Epoch
-from lab.model.alerts import Alert
+from lab.model.alerts import Alert, Withdrawn
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.widgets.alertfeed import AlertFeed
@@ -25,6 +26,7 @@ from lab.widgets.controlroom import ControlRoom
 from tests import waiting
 from tests.waiting import PATIENCE_S
 
+AT = 1_356_998_400_000
 RULE = "1,(active),(paymentType),,(paymentAmount),(SUM),(>),(100),(1)"
 
 
@@ -49,6 +51,42 @@ def test_its_alerts_are_those_of_the_reference_over_its_logs():
             a.alert_id for a in reference.alerts
         )
         assert studio.fired[1] == len(reference.alerts)
+
+
+def test_the_window_behind_an_alert_has_no_event_from_before_its_rule():
+    with Studio(rate=500) as studio:
+        wait_until(studio, lambda: len(studio.past) > 200)
+        assert studio.ask(RULE.replace("(100),(1)", "(0),(60)"))["status"] == "accepted"
+        wait_until(studio, lambda: len(studio.alerts) > 100)
+        for alert in studio.alerts:
+            at = {"event_id": alert.event_id, "event_time": alert.event_time, "group": alert.group}
+            window = studio.past.window(studio.book.rules[1], **at)
+            assert sum(event["paymentAmount"] for event in window) == alert.aggregate
+
+
+def test_an_engine_elsewhere_tells_the_settings_under_which_events_are_held(tmp_path):
+    logs = FileLogs(tmp_path)
+    logs.create()
+    settings = Settings(
+        PAYMENTS, key_groups=4, late_policy="drop", max_out_of_orderness_ms=7, max_future_ms=9
+    )
+    stats = {
+        "batch": 0,
+        "keyGroups": [0, 3],
+        "times": {},
+        "engine": {"id": "id", "since": 0} | settings.told(),
+    }
+    logs.log("stats").append([json.dumps(stats)])
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        assert watching.history.settings == settings
+        stats["engine"]["latePolicy"] = "store"
+        logs.log("stats").append([json.dumps(stats | {"batch": 1})])
+        watching.read()
+        assert watching.history.settings == replace(settings, late_policy="store")
+        stats["engine"]["latePolicy"] = "guess"
+        logs.log("stats").append([json.dumps(stats | {"batch": 2})])
+        watching.read()
+        assert watching.left_out.count == 1 and watching.history.settings.late_policy == "store"
 
 
 def test_a_rule_is_answered_and_stands_in_the_book():
@@ -250,3 +288,21 @@ with Studio(engine="spark", rate=200, rules=[{RULE!r}]) as studio:
     running, ended = done.stdout.splitlines()
     assert running == "True ('good', 'the engine runs on Spark, on files')", done.stderr
     assert ended == "('bad', 'the engine ended: its query was stopped')"
+
+
+def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
+    """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
+    logs, group = FileLogs(tmp_path), (("payeeId", 25),)
+    logs.create()
+    first, again = (
+        Alert(1, 1, "{payeeId=25}", value, "GREATER", Decimal(50), 7, AT, log_time, group=group)
+        for value, log_time in ((Decimal(51), AT), (Decimal(60), AT + 20))
+    )
+    told = Withdrawn(first.key, group, 7, AT, AT + 10)
+    for lines in ([first, told], [first, again, first]):  # some are there when it connects
+        logs.log("alerts").append([each.to_json() for each in lines])
+        if lines[-1] is told:
+            watching = Studio(engine="elsewhere", logs=logs)
+    with watching:
+        watching.read()
+        assert [alert.aggregate for alert in watching.alerts] == [51, 60] and watching.withdrawn == 1

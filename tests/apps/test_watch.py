@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -159,6 +160,16 @@ def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp
     assert main([*command, "saved"]) == OK and shown(capsys) == []
     assert main([*command, f"1:{ends[1] + 1}"]) == FAILED
     assert f"no position 1:{ends[1] + 1}: it ends at 0:{ends[0]},1:{ends[1]}" in capsys.readouterr().err
+
+
+def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(logs, capsys):
+    """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
+    group = (("payeeId", 25),)
+    first, again = (replace(Alert.from_json(alert(7, time, time)), group=group) for time in (1_000, 3_000))
+    told = Withdrawn("{payeeId=25}", group, 7, first.event_time, 2_000)
+    logs.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
+    assert main(["alerts", "--logs", str(logs.folder), "--json"]) == OK
+    assert capsys.readouterr().out.splitlines() == [each.to_json() for each in (first, told, again)]
 
 
 def test_a_withdrawn_alert_is_said_and_has_no_latency(logs, capsys):

@@ -62,6 +62,44 @@ def test_events_of_an_unknown_kind_are_understood_and_a_rule_on_them_alerts(open
     assert opened.inner_text("#rules tbody tr td:last-child") == f"{alerts:,}"
 
 
+NESTED: list[dict] = [
+    {
+        "eventId": number,
+        "eventTime": 1_700_000_000_000 + number,
+        "user": {"userId": number % 5, "country": "KR"},
+        "what": {"action": "login", "ip": "10.0.0.1", "device": "phone"},
+    }
+    for number in range(100)
+]
+FLAT = [each | each["user"] | each["what"] for each in NESTED]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        NESTED,
+        [each | {"eventTime": "2024-05-01T10:00:00Z"} for each in FLAT],
+        [each | {"userId": f"user {each['userId']}"} for each in FLAT],
+        [each | {"country": {"code": "KR"}} for each in FLAT],
+    ],
+    ids=["nested", "times", "texts", "objects"],
+)
+def test_a_file_with_the_names_of_a_known_schema_but_other_records_is_inferred(opened, tmp_path, records):
+    (tmp_path / "visits.jsonl").write_text("\n".join(map(json.dumps, records)))
+    opened.set_input_files("#file", tmp_path / "visits.jsonl")
+    opened.wait_for_selector("text=Fields found: eventId (long), eventTime (time")
+    opened.click("text=Play them")
+    opened.wait_for_selector("text=visits.jsonl is played: 100 records")
+    assert "dead letters" not in opened.inner_text("#said")
+
+
+def test_a_file_of_a_known_schema_is_played_with_it_though_a_record_is_bad(opened, tmp_path):
+    records = [*FLAT, {**FLAT[0], "userId": "nobody"}]
+    (tmp_path / "visits.jsonl").write_text("\n".join(map(json.dumps, records)))
+    opened.set_input_files("#file", tmp_path / "visits.jsonl")
+    opened.wait_for_selector("text=These are logins, a schema that the page knows.")
+
+
 def test_rules_are_written_judged_published_paused_and_deleted(opened):
     opened.click("#new")
     opened.get_by_label("only where").fill("paymentType = CSH and")

@@ -23,6 +23,7 @@ from lab.page import loop
 from lab.page.wasm import module
 from lab.stream.simulate import to_json
 from tests.browser.jupyter import ROOT
+from tests.model.test_filters import MANY
 from tests.model.test_when import conditions
 from tests.strategies import logs, rules
 
@@ -207,10 +208,22 @@ def suppressed_by_rule(reference: Reference) -> dict[str, int]:
 )
 def test_a_filter_has_the_same_order_of_parts(opened, whens):
     found = opened.evaluate(
-        "([schema, texts]) => texts.map((text) => whenText(canonical(readWhen(text, schemaOf(schema), Infinity))))",
+        "([schema, texts]) => texts.map((text) => whenText(readWhen(text, schemaOf(schema), 'filter')))",
         [LOGINS.to_dict(), [when_text(when) for when in whens]],
     )
     assert found == [filter_text(canonical_filter(when)) for when in whens]
+
+
+def test_a_filter_of_values_names_any_number_of_fields_and_any_other_has_a_hundred_comparisons(opened):
+    texts = [" and ".join(f"f{number} = {number}" for number in range(count)) for count in (100, 101, 150)]
+    texts += [" or ".join(f"f{number} = 1" for number in range(count)) for count in (100, 101)]
+    of_rules = [f"1: COUNT(events) where {text} over 1 h > 5" for text in texts]
+    found = opened.evaluate(
+        "([schema, rules]) => rules.map((rule) => new Book(schemaOf(schema)).apply(rule).reason ?? null)",
+        [MANY.to_dict(), of_rules],
+    )
+    assert found == [RuleBook(MANY).apply(rule).get("reason") for rule in of_rules]
+    assert [reason is None for reason in found] == [True] * 4 + [False]
 
 
 def test_logins_are_judged_as_by_the_reference(opened):

@@ -10,6 +10,7 @@ from lab.model import language as speaking
 from lab.model.schema import PAYMENTS
 from lab.widgets.alertwindow import AlertWindow
 from lab.widgets.look import sentence_html
+from tests.apps.test_past import WindowsOfAlerts
 from tests.browser.access import findings
 from tests.browser.test_page_engine import reference_of
 
@@ -102,6 +103,49 @@ def test_an_event_that_was_dropped_as_late_is_in_no_window(opened):
     [found] = opened.evaluate(WINDOWS, [PAYMENTS.to_dict(), [rule], lines])
     assert [row[0] for row in found["rows"]] == ["3"] and found["bars"] == 1
     assert "1 events in the window" in found["said"] and "These events give" not in found["said"]
+
+
+STEPS = """([schema, steps]) => (async () => {
+    const wasm = await WebAssembly.compile(Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0)));
+    const engine = new Engine(wasm, schemaOf(schema)), alerts = [], shown = {};
+    for (const [kind, text] of steps) {
+        if (kind === "control") engine.control(text);
+        else engine.take(encoder.encode(text), (alert) => alerts.push(alert), () => {});
+        for (const alert of alerts.splice(0)) shown[JSON.parse(alert.json).alertId] = alert;
+    }
+    return Object.entries(shown).map(([id, alert]) => [id, windowBehind(engine, alert).rows?.map(([event]) => Number(event)) ?? null]);
+})()"""
+
+
+def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate(opened):
+    """Under rules that change: alerts of a rule that is in force at the end, with the window that it had."""
+    rng, time, steps = Random(7), 1_700_000_000_000, []
+    sentences = (
+        "SUM(paymentAmount) per payeeId over 1 min > 20",
+        "COUNT(events) per payeeId over 1 min >= 3",
+    )
+    widest = "MAX(paymentAmount) per payeeId over {} min > 1000000"
+    for number in range(900):
+        if number in (50, 150):
+            steps.append(("control", f"{number // 100 + 1}: {sentences[number // 100]}"))
+        elif number % 200 == 199:
+            steps.append(("control", f"3: {widest.format(rng.choice([1, 4, 9]))}"))
+        elif number == 600:
+            steps.append(("control", '{"ruleState": "CONTROL", "controlType": "CLEAR_STATE_ALL"}'))
+        time += rng.choice([0, 1_000, 9_000, 60_000])
+        late = rng.choice([0, 0, 0, 20_000, 290_000, 355_000, 400_000])
+        event = {"transactionId": number, "eventTime": time - late, "payeeId": rng.randint(1, 3)}
+        steps.append(
+            ("event", json.dumps(event | {"beneficiaryId": 1, "paymentType": "CSH", "paymentAmount": 9}))
+        )
+    reference = WindowsOfAlerts(PAYMENTS)
+    for kind, text in steps:
+        reference.control(text) if kind == "control" else reference.event(text.encode())
+    found = dict(opened.evaluate(STEPS, [PAYMENTS.to_dict(), steps]))
+    assert {alert_id: sorted(ids or []) for alert_id, ids in found.items()} == {
+        alert_id: ids for alert_id, (_, _, ids) in reference.windows.items()
+    }
+    assert reference.counts["droppedLate"] > 20 and len(found) > 200
 
 
 def test_an_alert_shows_its_window_as_a_picture_a_sentence_and_a_table(opened):

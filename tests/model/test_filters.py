@@ -1,6 +1,7 @@
 """Filters: what they mean, what is refused and where, that they read back, and which of them are the same."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from lab.model.conditions import BadConditions, tokenize
 from lab.model.conditions import example_conditions as example_of
 from lab.model.field import Field
 from lab.model.filters import canonical_filter, filter_condition, filter_text, filter_value, passes_filter
-from lab.model.rules import parse_message
+from lab.model.rules import BadRule, parse_message, rule_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from lab.model.when import is_true
 from lab.model.whenreader import parse_filter
@@ -215,3 +216,27 @@ def test_a_schema_without_texts_or_examples_has_an_example_too():
     for more, text in ((), "id = 7"), ((Field("city", "string"),), 'city = "some text"'):
         schema = Schema("visits", (id, at, *more), ("id",), "at")
         assert example_of(schema) == text and parse_filter(text, schema)
+
+
+MANY = replace(
+    LOGINS, name="many", fields=(*LOGINS.fields, *(Field(f"f{number}", "long") for number in range(150)))
+)
+
+
+@pytest.mark.parametrize("count", [100, 101, 150])
+def test_a_filter_of_values_reads_back_in_every_form_however_many_fields_it_names(count):
+    filter = {f"f{number}": number if number % 2 else [number, -1] for number in range(count)}
+    rule = rule_message(1, ["userId"], None, "COUNT", "GREATER", 5, "1h", filter=filter)
+    parsed = parse_message(json.dumps(rule), MANY).rule
+    assert len(parsed.filter) == count
+    for text in (json.dumps(parsed.to_dict()), f"1: {parsed.describe()}"):
+        assert parse_message(text, MANY).rule.filter == parsed.filter
+    assert parse_filter(filter_text(parsed.filter), MANY) == parsed.filter
+
+
+def test_any_other_filter_has_as_many_comparisons_as_a_condition():
+    text = " or ".join(f"f{number} = 1" for number in range(101))
+    rule = rule_message(1, ["userId"], None, "COUNT", "GREATER", 5, "1h", filter=text)
+    for message in (json.dumps(rule), f"1: COUNT(events) where {text} per userId over 1 h > 5"):
+        with pytest.raises(BadRule, match=r'expected at most 100 comparisons \(at "f100"'):
+            parse_message(message, MANY)

@@ -20,6 +20,7 @@ from lab.model.rules import (
     Rule,
     RuleBook,
     parse_message,
+    rule_message,
 )
 from lab.model.schema import LOGINS, PAYMENTS
 
@@ -635,3 +636,21 @@ def test_a_filter_may_be_written_in_words():
     ):
         with pytest.raises(BadRule, match=reason):
             parse_message(json.dumps(rule | {"filter": words}), LOGINS)
+
+
+@pytest.mark.parametrize(
+    ("filter", "form"),
+    [
+        ({"country": [f"{chr(0xAC00 + n)}{n}" for n in range(5_000)]}, "JSON"),
+        ({"amount": list(range(9_000))}, "a sentence"),
+    ],
+    ids=["texts", "amounts"],
+)
+def test_a_rule_that_could_not_be_read_back_is_refused_with_its_size(filter, form):
+    rule = rule_message(1, ["userId"], None, "COUNT", "GREATER", 5, "1h", filter=filter)
+    with pytest.raises(BadRule, match=rf"^rule as {form} of [0-9]{{5}} bytes, at most 65536 are allowed$"):
+        parse_message(json.dumps(rule, ensure_ascii=False), LOGINS)
+    shorter = {name: values[: len(values) // 2] for name, values in filter.items()}
+    rule = parse_message(json.dumps(rule | {"filter": shorter}, ensure_ascii=False), LOGINS).rule
+    for text in (json.dumps(rule.to_dict()), f"1: {rule.describe()}"):
+        assert parse_message(text, LOGINS).rule.filter == rule.filter

@@ -119,6 +119,25 @@ def shown_alerts(rule: str, lines: list[bytes]) -> tuple[AlertFeed, list[Alert]]
     return AlertFeed(reference.alerts, past=past, rules=reference.book.rules), reference.alerts
 
 
+def test_an_event_that_was_dropped_as_late_or_has_expired_is_in_no_window():
+    """The third and the sixth are late as well, but by less than their route keeps events: they alert over themselves."""
+    times = ["00:10:00", "00:03:59", "00:04:10", "00:18:58", "00:24:59", "00:19:00"]
+    amounts = [5, 7, 51, 6, 8, 52]
+    lines = [
+        f"{number},2013-01-01 {time},25,12,CSH,{amount}".encode()
+        for number, (time, amount) in enumerate(zip(times, amounts), 1)
+    ]
+    feed, alerts = shown_alerts(RULE.replace("(20)", "(1)"), lines)
+    assert [alert.event_id for alert in alerts] == [3, 6]
+    for alert in alerts:
+        feed.table.selected = alert.alert_id
+        assert (
+            "1 events in the window" in feed.window.said.value
+            and "These events" not in feed.window.said.value
+        )
+        assert [row[1] for row in feed.window.events.rows] == [str(alert.event_id)]
+
+
 def test_what_was_counted_before_a_reset_is_shown_apart_and_not_counted():
     rule = "1,(active),(payeeId),,(COUNT_WITH_RESET),,(>=),(4),(20)"
     feed, alerts = shown_alerts(

@@ -1,7 +1,9 @@
 """Everything that can be set about an engine, in one place."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lab.engine.checkpoint.record import VERSION, new_id, read_record, write_record
 from lab.model.reference import LATE_POLICIES
@@ -52,6 +54,32 @@ class Settings:
         for name in ("max_out_of_orderness_ms", "max_future_ms"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)}, expected 0 or more")
+
+    def told(self) -> dict[str, int | str | bool]:
+        """What a line of the stats log tells of them: what decides which events are held, and how lines are delivered.
+
+        >>> Settings(late_policy="drop").told()
+        {'keyGroups': 16, 'latePolicy': 'drop', 'maxOutOfOrdernessMs': 300000, 'maxFutureMs': 86400000}
+        """
+        told: dict[str, int | str | bool] = {
+            "keyGroups": self.key_groups,
+            "latePolicy": self.late_policy,
+            "maxOutOfOrdernessMs": self.max_out_of_orderness_ms,
+            "maxFutureMs": self.max_future_ms,
+        }
+        if self.exactly_once:
+            told["exactlyOnce"] = True
+        return told
+
+    def with_told(self, told: Mapping[str, Any]) -> "Settings":
+        """These with what a line of the stats log tells; those of before that tell less change less."""
+        names = {
+            "keyGroups": "key_groups",
+            "latePolicy": "late_policy",
+            "maxOutOfOrdernessMs": "max_out_of_orderness_ms",
+            "maxFutureMs": "max_future_ms",
+        }
+        return replace(self, **{names[name]: value for name, value in told.items() if name in names})
 
     def bind(self, checkpoint: Path | str) -> str:
         """Writes what must not change beside a new checkpoint, and returns the checkpoint's id.

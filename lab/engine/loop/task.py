@@ -58,8 +58,9 @@ def evaluate_cut(
     changes = []
     if work.after != work.before:
         changes = ledger.load_ledger(job.folder, work.after, job.settings.schema).changes
-    delivery = {"exactlyOnce": True} if job.settings.exactly_once else {}
-    stats = BatchStats(told | {"engine": job.engine, "delivery": delivery}, job.settings.key_groups)
+    stats = BatchStats(
+        told | {"engine": job.engine, "settings": job.settings.told()}, job.settings.key_groups
+    )
     newest = told.get("newest", [BEFORE_ALL] * (len(changes) + 1))
     alerts, acks = windows.evaluate(envelopes, changes, newest, work.cut["to"], stats)
     letters = told.get("deadLetters", [])

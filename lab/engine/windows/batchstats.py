@@ -109,7 +109,7 @@ class BatchStats:
         stats["stateBytes"] = sum(file.bytes for file in chain)
         stats["times"] = {**self.extra.get("times", {}), "end": now_ms()}
         if engine := self.extra.get("engine"):
-            stats["engine"] = dict(zip(("id", "since"), engine)) | self.extra.get("delivery", {})
+            stats["engine"] = dict(zip(("id", "since"), engine)) | self.extra.get("settings", {})
         if cut := self.extra.get("cut"):
             stats["cut"] = cut
         return json.dumps(stats)

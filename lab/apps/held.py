@@ -1,0 +1,165 @@
+"""What a route holds when an event is judged: the reference goes through the events and rule changes in memory again.
+
+control messages ──► RouteHistory.apply ──► what changed on each route, and when
+events of a key-group ──► RouteHistory.window ──► those over which the aggregate of the last one was computed
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from lab.apps.inorder import InOrder
+from lab.engine.checkpoint.settings import Settings
+from lab.model.field import Value
+from lab.model.group import Group, group_for_alert
+from lab.model.rules import Route, Rule, RuleBook
+from lab.model.schema import Schema
+from lab.model.stored import StoredEvent
+from lab.model.takenback import takes_back
+
+
+@dataclass(frozen=True)
+class PastEvent:
+    """An event in memory, or a record that takes one back. `fields`: None if it is of another group."""
+
+    number: int
+    log_time: int
+    time: int
+    fields: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class RouteChange:
+    """From a log time on a route has this rule, or has none with this id; `cleared`: its events are forgotten."""
+
+    log_time: int
+    rule_id: int
+    rule: Rule | None
+    cleared: bool = False
+
+
+class RouteHistory:
+    """The rules in force, and what changed on each route, when. `settings`: those of the engine.
+
+    >>> history = RouteHistory(Settings())
+    >>> history.apply("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", log_time=7)["status"]
+    'accepted'
+    >>> [(change.log_time, change.rule_id) for change in history.changes[history.book.rules[1].route]]
+    [(7, 1)]
+    """
+
+    def __init__(self, settings: Settings):
+        self.settings, self.book = settings, RuleBook(settings.schema)
+        self.changes: dict[Route, list[RouteChange]] = {}
+        self._rules: dict[int, Rule] = {}  # those of the book, before a message
+
+    def apply(self, message: str | bytes, log_time: int = 0) -> dict[str, Any]:
+        """Carries out a control message and returns its acknowledgement."""
+        ack = self.book.apply(message)
+        if ack.get("controlType") == "CLEAR_STATE_ALL":
+            for rule in self._rules.values():
+                self._note(rule.route, RouteChange(log_time, rule.rule_id, rule, cleared=True))
+        for rule_id in [ack["ruleId"]] if "ruleId" in ack else ack.get("ruleIds", ()):
+            before, now = self._rules.pop(rule_id, None), self.book.rules.get(rule_id)
+            if before and (now is None or now.route != before.route):
+                self._note(before.route, RouteChange(log_time, rule_id, None))
+            if now:
+                self._note(now.route, RouteChange(log_time, rule_id, now))
+                self._rules[rule_id] = now
+        return ack
+
+    def _note(self, route: Route, change: RouteChange) -> None:
+        self.changes.setdefault(route, []).append(change)
+
+    def window(
+        self, rule: Rule, events: Sequence[PastEvent], newest_before: Callable[[int], int | None]
+    ) -> list[int]:
+        """The numbers of the events in a rule's window that ends with the last of these, in the order in which they came.
+
+        `events`: in log order, those of the rule's route and of the key-group of the last one, at least all that are no
+        earlier than the window. `newest_before`: the newest event time of the whole log before a log time.
+        """
+        last, replay, found = events[-1], _Replay(self.settings, rule), list[int]()
+        changes = deque(self.changes.get(rule.route) or [RouteChange(0, rule.rule_id, rule)])
+        for event in events:
+            while changes and changes[0].log_time <= event.log_time:
+                replay.change(changes.popleft(), newest_before)
+            is_evaluated = replay.pass_on(event) == "evaluated"
+            if event.fields and event.time == last.time and replay.is_same(event, last):
+                # of an event that was taken back and came again, the last time counts; its duplicates are not evaluated
+                found = replay.window(event) if is_evaluated or not found else found
+        return found
+
+
+def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> bool:
+    """Whether an event with these values of a rule's keys is of an alert's group; any is if that does not have these keys."""
+    if group is None or {name for name, _ in group} != {*rule.keys}:
+        return True
+    return dict(group) == dict(group_for_alert(rule.keys, values))
+
+
+def shown_window(rule: Rule, found: list[dict], schema: Schema, newest: int | None) -> list[dict]:
+    """The events of a window in order of event time; of those that count at most so many, the last ones that arrived."""
+    if newest is not None:
+        counting = [event for event in found if rule.aggregations[0].counts(event)]
+        found = counting[max(len(counting) - newest, 0) :]
+    return sorted(found, key=lambda event: event[schema.time_field])
+
+
+class _Replay(InOrder):
+    """One group of a rule's route. It judges no event: only what is held matters."""
+
+    def __init__(self, settings: Settings, rule: Rule):
+        super().__init__(
+            settings.schema,
+            late_policy=settings.late_policy,
+            max_out_of_orderness_ms=settings.max_out_of_orderness_ms,
+            key_groups=1,
+        )
+        self._rule, self._rules = rule, dict[int, Rule]()
+
+    def change(self, change: RouteChange, newest_before: Callable[[int], int | None]) -> None:
+        route, before = self._rule.route, self.routes.get(self._rule.route)
+        self._rules.pop(change.rule_id, None)
+        if change.rule:
+            self._rules[change.rule_id] = change.rule
+        if change.cleared or not self._rules:
+            self._forget(route)
+        # of many rules those that matter: the widest one, and one for each set of fields that is kept
+        widest = max(self._rules.values(), key=lambda rule: rule.widest_ms, default=None)
+        kept = {rule.needs: rule for rule in chain(self._rules.values(), [widest] if widest else [])}
+        self.routes = {route: tuple(kept.values())} if kept else {}
+        if widest and before and widest.widest_ms > (narrow := max(rule.widest_ms for rule in before)):
+            self.newest_of_log = newest_before(change.log_time)
+            self._forget_out_of_reach(route, narrow)
+
+    def pass_on(self, event: PastEvent) -> str:
+        """What becomes of an event on the route."""
+        route, newest = self._rule.route, self.newest
+        if route not in self.routes:
+            return "unrouted"
+        if event.fields is None:
+            newest[route, 0] = max(event.time, newest.get((route, 0), event.time))
+            return "ofAnotherGroup"
+        if takes_back(event.fields, self.schema):
+            return self._take_back(event.fields, route, event.log_time)
+        self.counts["records"] = event.number  # the arrival of what is held
+        return self._on_route(event.fields, route, self.routes[route])[0]
+
+    def is_same(self, one: PastEvent, other: PastEvent) -> bool:
+        return self.schema.id_of(one.fields or {}) == self.schema.id_of(other.fields or {})
+
+    def window(self, at: PastEvent) -> list[int]:
+        """The numbers of the events that are held and in the window, without those that came before the route kept what the rule needs of them."""
+        group = tuple((at.fields or {})[name] for name in self._rule.route.keys)
+        held = self.held[self._rule.route, group]
+        inside = [event for event in held if at.time - self._rule.window_ms <= event.time <= at.time]
+        return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
+
+    def _is_kept(self, event: StoredEvent) -> bool:
+        return event.fields.keys() >= set(self._rule.aggregations[0].needs)
+
+    def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
+        return False
