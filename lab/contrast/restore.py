@@ -69,7 +69,7 @@ class Keys:
         >>> Keys.generate(1000, 50).total
         50000
         """
-        return cls.of(np.arange(keys), np.full(keys, bytes_per_key), key_groups)
+        return cls.from_arrays(np.arange(keys), np.full(keys, bytes_per_key), key_groups)
 
     @classmethod
     def from_arrays(cls, keys: np.ndarray, sizes: np.ndarray, key_groups: int = 128) -> "Keys":
