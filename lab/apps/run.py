@@ -116,7 +116,7 @@ def _serve(
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
-    heard = watched.take if watched else None
+    heard = watched.add_stats if watched else None
     with closing(
         EngineMonitor(
             logs,

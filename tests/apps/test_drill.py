@@ -17,7 +17,7 @@ DONE = (
     "step",
     "step",
     "step",
-    "batch",
+    "run_batch",
     "kill",
 )
 
