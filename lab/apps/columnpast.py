@@ -49,13 +49,13 @@ class Aggregates:
     ids: np.ndarray
     values: np.ndarray
 
-    def over(self, rule: Rule, limit: float) -> np.ndarray:
+    def alert_mask(self, rule: Rule, limit: float) -> np.ndarray:
         """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do.
 
         >>> from lab.model.schema import PAYMENTS
         >>> from lab.model.rules import parse_message
         >>> rule = parse_message("1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", PAYMENTS).rule
-        >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).over(rule, 50).tolist()
+        >>> Aggregates(np.array([0, 1]), np.array([1, 2]), np.array([30.0, 50.01])).alert_mask(rule, 50).tolist()
         [False, True]
         """
         return (
@@ -93,7 +93,7 @@ class Past:
     def __len__(self) -> int:
         return sum(len(part[LOG_TIME]) for part in self._parts)
 
-    def looked_at(self, rule: Rule) -> tuple[int, int, int]:
+    def evaluated_count_and_times(self, rule: Rule) -> tuple[int, int, int]:
         """How many events `aggregates` evaluates for a rule, here all; the smallest and the largest of their times, ms."""
         if not self._parts:
             return 0, 0, 0
@@ -149,7 +149,7 @@ class Past:
             fates, found = store.evaluate(columns, 0, 0)
             if rule.absence:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
-                due = waits.take(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
+                due = waits.add_events(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
                 alerts = [alert for _, alert in due]
                 ids = np.array([id_text(alert.event_id) for alert in alerts], object)
                 return Aggregates(

@@ -64,7 +64,7 @@ class Drill(ScenarioLogs):
 
     >>> drill = Drill()
     >>> drill.send(8)
-    >>> drill.batch()
+    >>> drill.run_batch()
     >>> drill.alerts != [], drill.verdict()[0]
     (True, True)
     >>> drill.close()
@@ -114,7 +114,7 @@ class Drill(ScenarioLogs):
         """The next step of the micro-batch; False if there is nothing to take."""
         return getattr(self, f"_{self.next}")()
 
-    def batch(self) -> None:
+    def run_batch(self) -> None:
         """Steps until a micro-batch is committed, or nothing is there to take."""
         while self.step() and self.next != "cut":
             pass
@@ -157,7 +157,7 @@ class Drill(ScenarioLogs):
 
     def _evaluate(self) -> bool:
         before = self._state()
-        [work] = self.planner.works(self.mark, self.end)
+        [work] = self.planner.plan_reading(self.mark, self.end)
         self.lines = run_single_task(self.job, work)
         self.next, self.in_memory = "deliver", self.number
         alerts = len(self.lines.get("alerts", NO_LINES).keys)
@@ -252,7 +252,7 @@ class Drill(ScenarioLogs):
         """Whether what was delivered is what the reference gives over the same records, each once, in log order."""
         reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
         delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
-        for _, is_event, _, _, value in self.ordered_records(delivered):
+        for _, is_event, _, _, value in self.records_in_log_order(delivered):
             (reference.event if is_event else reference.control)(value)
         wanted = Counter(alert.alert_id for alert in reference.alerts)
         got = Counter(alert["alertId"] for alert in self.alerts)
@@ -263,12 +263,12 @@ class Drill(ScenarioLogs):
         counted = {"records": records, "all": reference.counts["records"]}
         return False, say(DIFFERENT, lost=lost, twice=twice, **counted)
 
-    def ordered_records(self, batches: int) -> list[tuple[int, int, int, int, bytes]]:
-        """(effective log time, 1 for an event, partition, offset, bytes) of what batches took, as the contract orders it."""
+    def records_in_log_order(self, first_batches: int) -> list[tuple[int, int, int, int, bytes]]:
+        """(effective log time, 1 for an event, partition, offset, bytes) of the records that the first batches took."""
         order: list[tuple[int, int, int, int, bytes]] = []
         start: Mark = self.planner.initial()
         newest: dict[tuple[str, int], int] = {}
-        for end in self.marks()[:batches]:
+        for end in self.marks()[:first_batches]:
             taken = []
             for is_event, name in enumerate(("control", "events")):
                 for number, offset in self._records_between(start, end, name):

@@ -203,7 +203,7 @@ class IdAndTime:
                 allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns since the epoch (1980 to 2100)"
                 raise ValueError(expected_message(f"--time {given}", one.example, allowed))
             self.fields[name] = replace(self.fields[name], type="time", unit=unit)
-            self.doubts[name] += one.exceptions(unit)
+            self.doubts[name] += one.mismatch_doubts(unit)
         self._doubt_missing(name, "event time")
         return name
 

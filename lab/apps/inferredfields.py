@@ -126,7 +126,7 @@ class InferredField:
         self.broken = max(self.broken, len(written))
         return True
 
-    def exceptions(self, fitting: str) -> list[str]:
+    def mismatch_doubts(self, fitting: str) -> list[str]:
         """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
         count = self.values - self.fits[fitting] - (self.too_long if fitting in ("long", "decimal") else 0)
         if count <= 0:
@@ -197,9 +197,9 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
     unit = found.unit
     if unit in TEXTS:
         naive = "the times have no zone and are read as UTC" if unit == "utc" else ""
-        return "time", unit, [naive] * bool(naive) + found.exceptions(unit)
+        return "time", unit, [naive] * bool(naive) + found.mismatch_doubts(unit)
     if unit in NUMBERS and is_about(found, TIME_WORDS):
-        return "time", unit, found.exceptions(unit)
+        return "time", unit, found.mismatch_doubts(unit)
     booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
     if found.kinds["text"] == values:  # texts can be texts; nearly all have to say something narrower
         booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
@@ -215,14 +215,14 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
             [f"numbers of more than {DIGITS} digits" if found.too_long else "half characters of Unicode"],
         )
     if booleans == most and numbers < most:
-        return "boolean", "", found.exceptions("boolean")
+        return "boolean", "", found.mismatch_doubts("boolean")
     if booleans == most:
         return "", "", [f"true or false in {booleans:,} records, another type in others"]
     if strings == most:
-        return "string", "", found.exceptions("string")
+        return "string", "", found.mismatch_doubts("string")
     whole = fits["long"] >= fits["decimal"] or (found.texts and not found.broken)
     type, doubts = ("long", []) if whole else _decimal(found)
-    doubts += found.exceptions("long" if whole else "decimal")
+    doubts += found.mismatch_doubts("long" if whole else "decimal")
     if found.too_long:
         doubts.append(f"too many digits in {found.too_long:,} records, which will be dead letters")
     return type, "", doubts

@@ -36,7 +36,7 @@ class Metrics:
     """Counters of one start of an engine.
 
     >>> metrics = Metrics()
-    >>> metrics.take({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
+    >>> metrics.add_stats({"batch": 0, "keyGroups": [0, 15], "records": 3, "evaluated": 3, "alertsByRule": {"1.2": 1}})
     >>> metrics.value("lab_records_total"), metrics.value("lab_alerts_total", rule="1", version="2")
     (3.0, 1.0)
     """
@@ -79,7 +79,7 @@ class Metrics:
         """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `read`."""
         self._events, self._query, self._read, self._last = events, query, read, self._now()
 
-    def take(self, stats: dict) -> None:
+    def add_stats(self, stats: dict) -> None:
         """Takes in a line of the stats log."""
         self._records.inc(stats.get("records", 0))
         for fate in OUTCOMES:

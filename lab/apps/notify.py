@@ -53,7 +53,7 @@ class SignedMessage:
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", secret="hush"))
+    >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", webhook_secret="hush"))
     >>> message.full, message.count
     (False, 0)
     """
@@ -107,7 +107,7 @@ class SignedMessage:
             "content-type": "application/json",
             "webhook-id": message_id,
             "webhook-timestamp": now,
-            "webhook-signature": webhook_signature(self._receiver.secret, message_id, now, body),
+            "webhook-signature": webhook_signature(self._receiver.webhook_secret, message_id, now, body),
         }
         host = urlsplit(self._receiver.url).hostname
         try:
@@ -239,7 +239,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
                 flush=True,
             )
             while not stopped.is_set():
-                message = (SignedMessage if receiver.secret else TextMessage)(receiver)
+                message = (SignedMessage if receiver.webhook_secret else TextMessage)(receiver)
                 if not _collected(tail, message, receiver.rules, withdrawals, left_out, stopped):
                     break
                 count = message.count
@@ -248,7 +248,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
                 sent += count - message.left_out
                 too_large += message.left_out
                 set_bookmark(log, tail.positions, reader)
-                stopped.wait(receiver.every_ms / 1000 if count and not receiver.secret else POLL_S)
+                stopped.wait(receiver.every_ms / 1000 if count and not receiver.webhook_secret else POLL_S)
     refused = f", {too_large:,} too large for it" if too_large else ""
     print(
         f"{sent:,} alerts sent to {escape_control_characters(receiver.name)}{left_out}{refused}",
@@ -263,7 +263,7 @@ def find_receiver(name: str, config: Config) -> Receiver:
         raise Usage(f"--to: {name}, expected a target of lab.toml, a table [notify.NAME]; {there}")
     receiver = config.notify[name]
     logging.getLogger("apprise").propagate = False
-    if not receiver.secret:
+    if not receiver.webhook_secret:
         import apprise
 
         if apprise.Apprise.instantiate(receiver.url) is None:

@@ -53,7 +53,7 @@ class Aggregates:
     ids: Sequence
     values: Numbers
 
-    def over(self, rule: Rule, limit: float) -> Numbers:
+    def alert_mask(self, rule: Rule, limit: float) -> Numbers:
         """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do."""
         any_limit = rule.is_plain and not rule.at_most
         return Numbers(not any_limit or rule.relation(value, limit) for value in self.values)
@@ -88,7 +88,7 @@ class Past:
     def __len__(self) -> int:
         return len(self._events)
 
-    def looked_at(self, rule: Rule) -> tuple[int, int, int]:
+    def evaluated_count_and_times(self, rule: Rule) -> tuple[int, int, int]:
         """How many of the newest events `aggregates` evaluates for a rule; the smallest and the largest of their times."""
         times = [event[self.schema.time_field] for event in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
@@ -115,7 +115,7 @@ class Past:
         reference = InOrder(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
         for event in self._affordable(rule):
-            reference.take(event)
+            reference.evaluate_event(event)
         found = reference.alerts
         ids = [
             compact_json(each.event_id) if isinstance(each.event_id, tuple) else each.event_id

@@ -227,7 +227,7 @@ def _on_spark(
         counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), Tallies()
         for stats in map(json.loads, logs.log("stats").read()):
             counts.update({name: n for name, n in stats.items() if name in counts})
-            routes.take(stats)
+            routes.add_stats(stats)
         nans = counts.pop("nanAsNull")
         acks = [json.loads(line) for line in logs.log("acks").read()]
         acks = [{name: ack[name] for name in ack if name not in ("place", "logTime")} for ack in acks]

@@ -96,7 +96,7 @@ class Report:
                         int(rule_id) in self.suppressed or len(self.suppressed) < MAX_RULES
                     ):
                         self.suppressed[int(rule_id)] += count
-                self.routes.take(stats)
+                self.routes.add_stats(stats)
                 if self._heard:
                     self._heard(stats)
         self.total.update(new)

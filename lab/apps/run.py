@@ -51,13 +51,13 @@ class ServiceOptions:
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
     """Runs the engine until Ctrl-C or SIGTERM, a line a second while something happens."""
     from lab.engine.compiled.codecache import COMPILING, is_compiled
-    from lab.engine.loop.ends import check_reach, check_transactions
+    from lab.engine.loop.ends import check_exactly_once_possible, check_reach
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
     check_reach(logs, service.master or "local")
     if settings.exactly_once:
-        check_transactions(logs, CheckpointFolder(checkpoint))
+        check_exactly_once_possible(logs, CheckpointFolder(checkpoint))
     say = MessagePrinter(service.as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
@@ -116,7 +116,7 @@ def _serve(
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
-    heard = watched.take if watched else None
+    heard = watched.add_stats if watched else None
     with closing(
         EngineMonitor(
             logs,

@@ -191,9 +191,9 @@ def run(options: Namespace) -> None:
 def handle_key(player: Player, key: str) -> bool:
     """Does what the key asks for; False if it asks for the end."""
     if key in "+=":
-        player.rate = min(player.rate * FASTER, 1_000_000)
+        player.target_rate = min(player.target_rate * FASTER, 1_000_000)
     elif key in "-_":
-        player.rate = max(player.rate / FASTER, 0.1)
+        player.target_rate = max(player.target_rate / FASTER, 0.1)
     elif key == " ":
         player.resume() if player.paused else player.pause()
     elif kind := burst_keys(player).get(key):
@@ -220,10 +220,10 @@ def by_kind(refused: Counter[str]) -> str:
 def status_lines(player: Player, has_keys: bool) -> str:
     """What the display says; the second line, if there are keys, which they are."""
     state = "[yellow]paused[/]" if player.paused else "playing"
-    behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.rate else ""
+    behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.target_rate else ""
     planted = "  ".join(f"{kind} {count}" for kind, count in player.bursts.items() if count)
     text = (
-        f"{state}  rate {player.rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "
+        f"{state}  rate {player.target_rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "
         f"sent {player.sent:,}{behind}  {planted}"
     )
     text += f"  [red]refused: {by_kind(player.refused)}[/]" if player.refused else ""

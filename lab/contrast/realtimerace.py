@@ -65,7 +65,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Telling:
+class DetectionResult:
     """How frauds were told. `delays`: ms from the append of the payment that crossed the limit to that of the first line about it.
 
     `missed`: frauds in no line; `repeated`: lines about a fraud after its first.
@@ -79,7 +79,7 @@ class Telling:
 
 def race_real_time(
     spark: SparkSession, slides_ms: Sequence[int] = (1_000, 500), seconds: float = 12
-) -> dict[str, Telling]:
+) -> dict[str, DetectionResult]:
     """Plays payments with planted pairs to topics: for a query in real-time mode with each slide, then for the engine, for some seconds each.
 
     Raises TimeoutError if nothing comes out. Needs Spark 4.3, whose real-time mode takes aggregations.
@@ -99,7 +99,7 @@ def race_real_time(
             logs = KafkaLogs(kafka.address, {log: f"{log}-{number}" for log in LOGS})
             logs.create()
             with closing(runner(spark, logs, Path(folder, str(number)))) as running:
-                told[name] = _telling(running, logs, seconds)
+                told[name] = _detection_result(running, logs, seconds)
     return told
 
 
@@ -170,7 +170,9 @@ class EngineOnKafka:
         self._engine.stop()
 
 
-def _telling(running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds: float) -> Telling:
+def _detection_result(
+    running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds: float
+) -> DetectionResult:
     running.set_limit(LIMIT)
     with _playing(logs) as player:
         plant = partial(plant_bursts, player, FRAUD, FRAUD_EVERY_S)
@@ -194,7 +196,7 @@ def _telling(running: RealTimeWindows | EngineOnKafka, logs: KafkaLogs, seconds:
     counted = {group: at[2] for group, at in frauds.items() if counted_from <= at[2] < changed}
     told = [group for group in counted if lines[group]]
     meanwhile = [group for group, at in frauds.items() if changed <= at[1] < in_force]
-    return Telling(
+    return DetectionResult(
         [min(lines[group]) - counted[group] for group in told],
         len(counted) - len(told),
         sum(len(lines[group]) - 1 for group in told),

@@ -63,16 +63,16 @@ class Keys:
     key_groups: int
 
     @classmethod
-    def made(cls, keys: int, bytes_per_key: int, key_groups: int = 128) -> "Keys":
+    def generate(cls, keys: int, bytes_per_key: int, key_groups: int = 128) -> "Keys":
         """Keys of equal size.
 
-        >>> Keys.made(1000, 50).total
+        >>> Keys.generate(1000, 50).total
         50000
         """
-        return cls.of(np.arange(keys), np.full(keys, bytes_per_key), key_groups)
+        return cls.from_arrays(np.arange(keys), np.full(keys, bytes_per_key), key_groups)
 
     @classmethod
-    def of(cls, keys: np.ndarray, sizes: np.ndarray, key_groups: int = 128) -> "Keys":
+    def from_arrays(cls, keys: np.ndarray, sizes: np.ndarray, key_groups: int = 128) -> "Keys":
         """Keys given as int64 (or uint64 hashes) with the bytes of state that each has."""
         hashed = mixed([np.ascontiguousarray(keys).view(np.int64)], len(keys))
         group = (hashed % np.uint64(key_groups)).astype(np.int64)
@@ -93,7 +93,7 @@ class Snapshot:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     snapshot = Snapshot(Path(folder), Keys.made(3000, 100), 3)
+    ...     snapshot = Snapshot(Path(folder), Keys.generate(3000, 100), 3)
     ...     costs = [snapshot.restore(way, 4) for way in WAYS]
     >>> [(cost.way, cost.read, cost.kept) for cost in costs]
     [('naive', 1200000, 300000), ('index', 300000, 300000), ('ranges', 300000, 300000)]

@@ -104,7 +104,7 @@ class Cluster:
         """A client that reads nothing, shared within this process: no fetch that waits for records delays its requests."""
         return _metadata_client(self)
 
-    def away(self, error: object) -> NoBroker:
+    def no_broker_error(self, error: object) -> NoBroker:
         """The exception to raise when no broker answers."""
         admin, said = _admin(self)
         admin.poll(0)  # delivers the errors that wait
@@ -125,7 +125,7 @@ class Cluster:
         except KafkaException as failure:
             error = failure.args[0]
             if error.code() in AWAY:
-                raise self.away(error.str()) from None
+                raise self.no_broker_error(error.str()) from None
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise BadTopic(
                     f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"

@@ -56,13 +56,13 @@ class Receiver:
 
     `every_ms`: the shortest time between two messages to people. `rules`: the ids whose alerts are sent; empty: all.
 
-    >>> Receiver("audit", "https://example.com/alerts", secret="hush")
+    >>> Receiver("audit", "https://example.com/alerts", webhook_secret="hush")
     Receiver(name='audit', every_ms=60000, rules=())
     """
 
     name: str
     url: str = field(repr=False)
-    secret: str = field(default="", repr=False)
+    webhook_secret: str = field(default="", repr=False)
     every_ms: int = 60_000
     rules: tuple[int, ...] = ()
 

@@ -112,7 +112,7 @@ class FileLog:
 
     def settled_end(self) -> int:
         """The end, after running appends have finished: includes every line that got its log time before the call."""
-        self._writer.wait()
+        self._writer.wait_for_append()
         return self.end()
 
     def spans(self, start: int, end: int) -> "tuple[np.ndarray, np.ndarray]":

@@ -146,7 +146,7 @@ class KafkaLog:
     def _raise_lost(self) -> None:
         lost, self._lost = self._lost, None
         if lost:
-            raise self.cluster.away(lost.str()) if lost.code() in AWAY else KafkaException(lost)
+            raise self.cluster.no_broker_error(lost.str()) if lost.code() in AWAY else KafkaException(lost)
 
     @cached_property
     def _producer(self) -> Producer:

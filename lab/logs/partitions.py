@@ -74,7 +74,7 @@ class Partitions:
     def _known(self, spec: OffsetSpec, committed: bool = True) -> dict[int, int]:
         offsets = {number: found.offset for number, found in self._offsets(spec, committed).items()}
         if min(offsets.values()) < 0:  # a broker that has just restarted does not know yet
-            raise self.cluster.away(f"nobody knows the offsets of {self.topic}")
+            raise self.cluster.no_broker_error(f"nobody knows the offsets of {self.topic}")
         return offsets
 
     def starts(self) -> dict[int, int]:
@@ -127,7 +127,7 @@ def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
     def ask() -> list[dict[int, int]]:
         ends = _asked(topics, OFFSET_END)
         if min(min(of.values()) for of in ends) < 0:
-            raise first.cluster.away(f"nobody knows the offsets of {first.topic}")
+            raise first.cluster.no_broker_error(f"nobody knows the offsets of {first.topic}")
         return ends
 
     return _answer(topics, ask)
@@ -184,9 +184,9 @@ class Reader:
                     anew_s *= 2
                     self._seek({number: self._next[number] for number in open_})
                 if waited > patience_s:
-                    raise self.cluster.away(f"no record of {self.topic} for {patience_s:g} s")
+                    raise self.cluster.no_broker_error(f"no record of {self.topic} for {patience_s:g} s")
 
-    def wait(self, starts: Mapping[int, int], timeout_s: float) -> bool:
+    def wait_for_records(self, starts: Mapping[int, int], timeout_s: float) -> bool:
         """Waits for a record at one of the offsets or after it; False if none comes."""
         self._expect(starts)
         if not any(self._waiting.values()):

@@ -55,7 +55,7 @@ class Writer:
         with suppress(FileNotFoundError), self._locked():
             self._expire(keep_ms)
 
-    def wait(self) -> None:
+    def wait_for_append(self) -> None:
         """Waits until a running append has finished."""
         with suppress(FileNotFoundError), self._locked():
             pass

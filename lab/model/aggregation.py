@@ -131,7 +131,7 @@ class Condition:
         compared = AGGREGATES[self.aggregation.function].compared(limit)
         return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
 
-    def told(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
+    def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
         """What an alert tells of it."""
         aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
         limit = self.limit_at(base)

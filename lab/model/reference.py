@@ -145,9 +145,9 @@ class Reference:
             return
         self.nan_as_null += nan_as_null
         for event in events:
-            self.take(event, log_time)
+            self.evaluate_event(event, log_time)
 
-    def take(self, event: dict[str, Any], log_time: int = 0) -> None:
+    def evaluate_event(self, event: dict[str, Any], log_time: int = 0) -> None:
         """Evaluates an event that has been read, or takes back one that came before."""
         returns = takes_back(event, self.schema)
         self.counts["records"] += 1
@@ -241,12 +241,12 @@ class Reference:
                 (measures[each.aggregation], measures[each.limit_of] if each.limit_of else None)
                 for each in rule.conditions
             ]
-            told = rule.told(of)
+            told = rule.conditions_for_alert(of)
         if told is None:
             return
         if any(each.function == "COUNT_WITH_RESET" for each in rule.aggregations):
             self.reset[rule.rule_id, group] = current.arrival
-        if rule.at_most and not self._may_speak(rule, held, current):
+        if rule.at_most and not self._count_alert_if_allowed(rule, held, current):
             self.suppressed[f"{rule.rule_id}.{rule.version}"] += 1
             return
         of_first, conditions = cast(tuple[Compared, Any], told)
@@ -271,7 +271,7 @@ class Reference:
         )
         self.told.append(alert)
 
-    def _may_speak(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
+    def _count_alert_if_allowed(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
         """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
         earliest = current.time - rule.per_ms
         given = [

@@ -147,14 +147,14 @@ class Rule:
         """What it needs of an event."""
         return {name: value for each in self.aggregations for name, value in each.kept(event).items()}
 
-    def told(
+    def conditions_for_alert(
         self, measures: list[tuple[Exact | None, Exact | None]]
     ) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]] | None:
         """What its alert tells where its conditions measure this: the first that holds, and of several all. None: no alert."""
         holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
         if not (any(holds) if self.joined == "or" else all(holds)):
             return None
-        told = tuple(each.told(*pair) for each, pair in zip(self.conditions, measures))
+        told = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
         return told[holds.index(True)], told if self.more else ()
 
     @property

@@ -52,6 +52,6 @@ def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
     own = rule.conditions[0]
     with localcontext(prec=100):
         measure = own.aggregation.measure([event.fields for event in window])
-        aggregate = own.told(measure).aggregate
+        aggregate = own.measured_condition(measure).aggregate
         assert aggregate is not None, "a window has the event with which it ends"
         return aggregate, own.holds(measure)

@@ -133,7 +133,7 @@ class Tallies:
         tally.rule, tally.rules, tally.example = rule, rules, tally.example or example
         tally.counts.update(counts)
 
-    def take(self, stats: dict) -> None:
+    def add_stats(self, stats: dict) -> None:
         """Adds what a line of the stats log tells, which may be an older one that tells nothing."""
         for name, told in stats.get("routes", {}).items():
             counts = {fate: told.get(fate, 0) for fate in FATES}

@@ -14,34 +14,36 @@ from lab.engine.checkpoint.record import last_saved_mark, new_id, read_record, w
 
 
 @dataclass(frozen=True)
-class Reprocessed:
+class ReprocessStart:
     """Where a checkpoint continues: after an epoch that took the records logged before `log_time`, ms."""
 
     checkpoint: Path | str
-    after: int | None
+    after_epoch: int | None
     log_time: int
 
     def to_dict(self) -> dict:
         """As JSON."""
-        return {"checkpoint": str(self.checkpoint), "afterEpoch": self.after, "logTime": self.log_time}
+        return {"checkpoint": str(self.checkpoint), "afterEpoch": self.after_epoch, "logTime": self.log_time}
 
     def summary(self) -> str:
         """One line for people."""
         begins = "from the beginning of its logs"
-        if self.after is not None:
+        if self.after_epoch is not None:
             since = datetime.fromtimestamp(self.log_time / 1000, UTC)
-            begins = f"after epoch {self.after}, with what was logged since {since:%Y-%m-%d %H:%M:%S} UTC"
+            begins = (
+                f"after epoch {self.after_epoch}, with what was logged since {since:%Y-%m-%d %H:%M:%S} UTC"
+            )
         return (
             f"{self.checkpoint} has a new id and goes on {begins}. What its engine has written since then comes again, "
             "alerts with the same alertId unless another version gave them: docs/operations.md, Upgrades"
         )
 
 
-def reprocess(checkpoint: Path | str) -> Reprocessed:
+def reprocess(checkpoint: Path | str) -> ReprocessStart:
     """Gives a stopped engine's checkpoint a new id. Raises ValueError if there is no checkpoint, and CheckpointInUse."""
     if (record := read_record(checkpoint)) is None:
         raise ValueError(f"{checkpoint} is no checkpoint of the engine: it has no lab.json")
     with Lease(CheckpointFolder(checkpoint), "a reprocess"):
         write_record(checkpoint, (read_record(checkpoint) or record) | new_id())
         newest = last_saved_mark(checkpoint)
-    return Reprocessed(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))
+    return ReprocessStart(checkpoint, *((newest["epoch"], newest["cut"]) if newest else (None, 0)))

@@ -103,13 +103,16 @@ def labelled_logins(
     start_ms: int = START_MS,
     rate_per_s: float = 0.02,
     users: int = 2_000,
-    planted: Iterable[tuple[int, str]] = (),
+    planted_after_ms: Iterable[tuple[int, str]] = (),
 ) -> Iterator[Labelled]:
     """`logins`, each with the label of its episode (None: an ordinary session)."""
     make = Logins(seed, users)
     scripts = by_start(
         map(make.ordinary, tick_times(make.random, start_ms, rate_per_s, ())),
-        (make.planted(number, start_ms + at, kind) for number, (at, kind) in enumerate(planted, start=1)),
+        (
+            make.planted(number, start_ms + at, kind)
+            for number, (at, kind) in enumerate(planted_after_ms, start=1)
+        ),
     )
     return itertools.islice(
         assign_ids_and_times(make.disorder, merge_scripts(scripts), make.id_field), events
@@ -117,9 +120,9 @@ def labelled_logins(
 
 
 def logins(seed: int, events: int | None, **settings) -> Iterator[Event]:
-    """Login sessions, `rate_per_s` of them, with the `planted` episodes `(at_ms, kind)` among them.
+    """Login sessions, `rate_per_s` of them, with the episodes `planted_after_ms` among them: `(ms after start_ms, kind)`.
 
-    `settings` are those of `labelled_logins`; `events=None` is endless; `planted` comes in order of `at_ms`.
+    `settings` are those of `labelled_logins`; `events=None` is endless; `planted_after_ms` is in order of time.
     Addresses are from ranges reserved for tests and documentation.
     """
     return (event for event, _ in labelled_logins(seed, events, **settings))

@@ -151,12 +151,12 @@ class Player(Background):
         return self._make.kinds
 
     @property
-    def rate(self) -> float:
+    def target_rate(self) -> float:
         """Ordinary events per second; may be set while it plays. Raises ValueError if it is not above zero."""
         return self._beat.rate
 
-    @rate.setter
-    def rate(self, rate: float) -> None:
+    @target_rate.setter
+    def target_rate(self, rate: float) -> None:
         with self._lock:
             self._beat.set_rate(rate, self._now())
 
@@ -202,7 +202,7 @@ class Player(Background):
 
     def steps(self) -> Iterator[float]:
         """Plays until `stop`, or for `seconds`."""
-        self._begin(self.rate)
+        self._begin(self.target_rate)
         while True:
             ended = self._clock() >= self._end
             if (sent := self.step()) < CHUNK and ended:
@@ -263,7 +263,7 @@ class Player(Background):
             kind = burst.kind if isinstance(burst, PlantedBurst) else burst
             self.bursts[kind] += 1
             if isinstance(self._make, Payments) and kind == burst:
-                burst = live_burst(kind, self.rate)
+                burst = live_burst(kind, self.target_rate)
             _, steps, label = self._make.planted(self.bursts.total(), 0, burst)
             for offset_ms, fields in steps:
                 heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))

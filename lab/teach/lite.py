@@ -180,7 +180,7 @@ def site_notebooks() -> list[tuple[str, NotebookNode]]:
             notebook = build_notebook(source, language=language)
             notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)"}
             of = ", ".join(f'"{part}"' for part in (source.stem, language) if part != ENGLISH)
-            begin = f"from lab.teach.recorded import begin\n\nbegin({of})"
+            begin = f"from lab.teach.recorded import use_recorded_outputs\n\nuse_recorded_outputs({of})"
             first = [
                 nbformat.v4.new_markdown_cell(f"> {say(SAID)}", id="said"),
                 nbformat.v4.new_code_cell(begin, id="begin"),

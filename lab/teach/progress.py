@@ -109,7 +109,7 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     who = f"the name {name!r}" if name else f"the random number {learner} instead of a name"
     return Verdict(
         RIGHT,
-        f"From now on, each check and each error in a cell adds a line to\n{log_file(learner)}\n"
+        f"From now on, each check and each error in a cell adds a line to\n{stumbles_file(learner)}\n"
         f"A line has {who}; the time; the exercise; the answer's first {ANSWER} characters; the check's message or the error.\n"
         "A right answer is there as a whole, of a function what it returned in each case, so that an instructor can check it again.\n"
         "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. lab.hand_in() copies the file to where you can see it;\n"
@@ -120,7 +120,7 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
 def hand_in(folder: str | Path = ".") -> Verdict:
     """Copies the log of stumbles into a folder, the notebook's own if none is named, as the file to give to an instructor."""
     consent = _consent()
-    if not consent or not (log := log_file(consent["learner"])).exists():
+    if not consent or not (log := stumbles_file(consent["learner"])).exists():
         return Verdict(
             WRONG, "There is nothing to hand in: run lab.log_stumbles() first, and then the checks."
         )
@@ -134,7 +134,7 @@ def hand_in(folder: str | Path = ".") -> Verdict:
     )
 
 
-def log_file(learner: str) -> Path:
+def stumbles_file(learner: str) -> Path:
     """The log of stumbles of a learner."""
     return folder() / STUMBLES.format(learner)
 
@@ -161,7 +161,7 @@ def _log(told: dict[str, str]) -> None:
         cut = {"said": SAID, "answer": ANSWER}
         told = {name: text[: cut.get(name)] for name, text in told.items()}
         who = {"learner": consent["learner"], "name": consent["name"]}
-        _append(log_file(consent["learner"]), {"at": int(time.time()), **who, **told})
+        _append(stumbles_file(consent["learner"]), {"at": int(time.time()), **who, **told})
 
 
 def _append(file: Path, line: dict) -> None:

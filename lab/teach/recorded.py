@@ -1,6 +1,6 @@
 """In a browser, shows what cells gave on a computer if they need what a browser does not have: Spark, NumPy, processes.
 
-    source of a lesson ──tag "native"──► on a computer: recorded.json ──► in a browser: `begin` shows it in the cell's place
+    source of a lesson ──tag "native"──► on a computer: recorded.json ──► in a browser: `use_recorded_outputs` shows it in the cell's place
 
 A cell has the tag "native" if it cannot run in a browser; cells that use its names follow by themselves. `make recorded`
 runs the lessons and writes recorded.json anew.
@@ -25,7 +25,7 @@ CHECK = "This exercise needs results of Spark or of compiled packages: only the 
 STYLE = "border-left:3px solid #0072B2;padding:2px 10px;margin:4px 0;opacity:.85"
 
 
-def begin(lesson: str, language: str = ENGLISH) -> None:
+def use_recorded_outputs(lesson: str, language: str = ENGLISH) -> None:
     """From the next cell on, cells of a lesson that a browser cannot run show what they gave on a computer."""
     from IPython import get_ipython
 

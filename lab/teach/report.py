@@ -31,7 +31,7 @@ SHADES = 6
 
 
 @dataclass
-class Trouble:
+class ExerciseAttempts:
     """One learner's difficulties with one exercise."""
 
     wrong: int = 0
@@ -57,7 +57,7 @@ class Learner:
     """One log of stumbles."""
 
     name: str
-    exercises: dict[str, Trouble]
+    exercises: dict[str, ExerciseAttempts]
     file: str = ""
 
     @property
@@ -65,14 +65,14 @@ class Learner:
         return sum(one.solved for one in self.exercises.values())
 
     @property
-    def trouble(self) -> tuple[int, int]:
+    def tries_and_seconds(self) -> tuple[int, int]:
         """Tries, then seconds: what learners are sorted by."""
         of = self.exercises.values()
         return sum(one.tries for one in of), sum(one.seconds for one in of)
 
 
 def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
-    """A learner's troubles, from the lines of a log.
+    """A learner's attempts at each exercise, from the lines of a log.
 
     >>> log = [{"at": 0, "learner": "7f", "name": "", "state": "begin"}, {"at": 60, "state": "error", "said": "NameError: x"}]
     >>> log += [{"at": 90, "exercise": "3.2", "state": "wrong", "said": "Both ends count."}]
@@ -93,7 +93,7 @@ def parse_learner_log(lines: Iterable[dict], file: str = "") -> Learner:
         errors += line["state"] == "error"
         if "exercise" not in line:
             continue
-        one = found.setdefault(line["exercise"], Trouble())
+        one = found.setdefault(line["exercise"], ExerciseAttempts())
         if not one.solved:  # what comes after is play
             one.seconds, one.errors = one.seconds + passed, one.errors + errors
             one.wrong += line["state"] == WRONG
@@ -122,7 +122,7 @@ def read_class(folder: Path) -> ClassReport:
             f"{folder} has no hand-ins: expected files named hand-in-….jsonl, as lab.hand_in() writes them{first}"
         )
     found = [parse_learner_log(lines, file) for file, lines in logs.items()]
-    return ClassReport(sorted(found, key=lambda learner: learner.trouble, reverse=True), bad)
+    return ClassReport(sorted(found, key=lambda learner: learner.tries_and_seconds, reverse=True), bad)
 
 
 def checked_exercises(learners: Sequence[Learner]) -> list[str]:
@@ -139,7 +139,7 @@ def class_table(learners: Sequence[Learner]) -> tuple[list[str], list[list[str]]
     """Columns and rows for a terminal: tries of each learner in each lesson, with – if something is not solved, and in all."""
     lessons = list(dict.fromkeys(name.partition(".")[0] for name in checked_exercises(learners)))
     rows = [
-        [learner.name, *(_cell(learner, lesson) for lesson in lessons), str(learner.trouble[0])]
+        [learner.name, *(_cell(learner, lesson) for lesson in lessons), str(learner.tries_and_seconds[0])]
         for learner in learners
     ]
     return ["learner", *lessons, "tries"], rows
@@ -275,7 +275,7 @@ def _row(number: int, learner: Learner, names: Sequence[str], what: str, most: f
     )
 
 
-def _mark(one: Trouble) -> str:
+def _mark(one: ExerciseAttempts) -> str:
     return ("✓" if one.checked else "(✓)") if one.solved else "–"
 
 
@@ -292,6 +292,6 @@ def _details(number: int, learner: Learner, titles: dict[str, str]) -> str:
     )
     return (
         f"<details><summary><b>{_shown(learner.name)}</b> <span>{_shown(learner.file)}: {learner.solved} solved, "
-        f'{learner.trouble[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
+        f'{learner.tries_and_seconds[0]} tries</span></summary><table id="learner-{number}"><tr><th scope="col">solved</th><th scope="col">exercise</th>'
         f'<th scope="col">title</th><th scope="col">time</th><th scope="col">last wrong answers</th></tr>{rows}</table></details>\n'
     )

@@ -29,13 +29,13 @@ Log = Sequence[tuple[int, dict[str, Any]]]  # ms since the begin, fields
 class DrawnLogs:
     """Logs of a schema's events, drawn from small to large: called with a rule, it gives the events at which that alerts.
 
-    `name`: what the learner calls the rule; `last`: the fields of an event long after all others.
+    `name`: what the learner calls the rule; `final_event`: the fields of an event long after all others.
     """
 
     name: str
     schema: Schema
     draw: Callable[[Random, int], Log]
-    last: dict[str, Any]
+    final_event: dict[str, Any]
 
     @cached_property
     def logs(self) -> list[list[dict[str, Any]]]:
@@ -44,7 +44,7 @@ class DrawnLogs:
 
     def _events(self, log: Log) -> list[dict[str, Any]]:
         empty: dict[str, Any] = dict.fromkeys(self.schema.names)
-        steps = sorted([*log, (END_MS, self.last)], key=lambda step: step[0])
+        steps = sorted([*log, (END_MS, self.final_event)], key=lambda step: step[0])
         return [
             empty | fields | {"eventId": number, "eventTime": BEGIN_MS + time}
             for number, (time, fields) in enumerate(steps, 1)
@@ -67,7 +67,7 @@ class DrawnLogs:
         engine = Reference(self.schema)
         engine.routes = {rule.route: (rule,)}
         for event in log:
-            engine.take(event)
+            engine.evaluate_event(event)
         return sorted(int(str(alert.event_id)) for alert in engine.alerts)
 
     def difference(self, got: list[list[int]], right: list[list[int]]) -> str:

@@ -182,7 +182,7 @@ class AlertFeed(Part):
 
     # -- the window behind an alert --------------------------------------------------------------------------------------
 
-    def leave(self) -> None:
+    def clear_selection(self) -> None:
         """Clears the selection of an alert."""
         self.table.selected = ""
 

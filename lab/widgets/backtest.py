@@ -69,7 +69,7 @@ class Backtest(widgets.VBox):
         super().__init__([self.limit, self.window, self.said, self.figure, Fit()])
         self.show(None)
 
-    def again(self) -> None:
+    def recompute(self) -> None:
         """Recounts if there are new events, in at most a tenth of the time."""
         new = self._rule and (self._known is None or self._known[0][-1] != self.past.arrived)
         if new and (began := time.monotonic()) >= self._rests_until:
@@ -130,8 +130,8 @@ class Backtest(widgets.VBox):
             self._changed(rule)
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
-        alerts = int(found.over(rule, float(rule.limit)).sum())
-        events, first, last = self.past.looked_at(rule)
+        alerts = int(found.alert_mask(rule, float(rule.limit)).sum())
+        events, first, last = self.past.evaluated_count_and_times(rule)
         of_rule = {
             "limit": f"{rule.limit:,}",
             "window": duration_words(rule.window_ms),

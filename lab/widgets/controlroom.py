@@ -119,7 +119,7 @@ class ControlRoom(Room):
 
     def _left(self, name: str) -> None:
         if isinstance(part := self.parts[name], Part):
-            part.leave()
+            part.clear_selection()
 
 
 def titled_panel(name: str, part: widgets.Widget) -> widgets.Widget:

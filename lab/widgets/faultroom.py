@@ -72,7 +72,7 @@ class FaultRoom(widgets.VBox):
         )
         engine = (
             ("Step", "step-forward", self.drill.step),
-            ("Whole batch", "forward", self.drill.batch),
+            ("Whole batch", "forward", self.drill.run_batch),
             ("Kill", "bolt", self.drill.kill),
             (BREAK, "chain-broken", self.drill.break_write_ahead),
         )

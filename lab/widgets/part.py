@@ -34,5 +34,5 @@ class Part(widgets.VBox):
         if detail is not None:
             detail.add_class("lab-detail")
 
-    def leave(self) -> None:
+    def clear_selection(self) -> None:
         """Called when the detail is closed: clears the selection."""

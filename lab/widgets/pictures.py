@@ -167,7 +167,9 @@ def boxes(series: Mapping[str, Sequence[float]], title: str = "", *, y: str = ""
     return picture
 
 
-def shares(series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "", step: float = 1) -> Figure:
+def histogram(
+    series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "", step: float = 1
+) -> Figure:
     """How often values lie in each `step`, in percent, one series over the other."""
     picture = figure(title, x=x, y=say("share, %"), barmode="overlay")
     for n, (name, values) in enumerate(series.items()):
@@ -180,7 +182,7 @@ def shares(series: Mapping[str, Sequence[float]], title: str = "", *, x: str = "
     return picture
 
 
-def moved(
+def bars_with_slider(
     slider: FloatSlider | IntSlider,
     drawn: Callable[[float], tuple[str, Sequence[float]]],
     *,

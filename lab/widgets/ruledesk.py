@@ -131,7 +131,7 @@ class RuleDesk(Part):
         self.show()
         self._updates += 1
         if self._updates % BACKTEST_EVERY == 1 and self.detail and self.detail.layout.display != "none":
-            self.backtest.again()
+            self.backtest.recompute()
             self._hint()
 
     def _alerts_of(self, rule_id: int) -> str:
@@ -185,7 +185,7 @@ class RuleDesk(Part):
             self.opens(say("Rule {id}", id=rule.rule_id))
         self.show()
 
-    def leave(self) -> None:
+    def clear_selection(self) -> None:
         """Clears the selection of a rule; the draft stays."""
         self.table.selected = ""
 

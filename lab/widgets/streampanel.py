@@ -55,17 +55,17 @@ class StreamPanel(Part):
         if player is None:
             return [widgets.HTML(f"<p>{say(ELSEWHERE)}</p>")]
         self.paused.observe(lambda change: (player.pause if change["new"] else player.resume)(), "value")
-        self._rates = sorted({*RATES, player.rate})
+        self._rates = sorted({*RATES, player.target_rate})
         self.rate.texts = [f"{rate:,.0f}" for rate in self._rates]
-        self.rate.position = self._rates.index(player.rate)
-        self.rate.text, self.rate.disabled = f"{player.rate:,.0f}", False
+        self.rate.position = self._rates.index(player.target_rate)
+        self.rate.text, self.rate.disabled = f"{player.target_rate:,.0f}", False
         bursts = widgets.HBox([widgets.Label(say("plant")), *self.bursts])
         bursts.add_class("lab-tools")
         return [self.rate, bursts] if self.bursts else [self.rate]
 
     def _set_rate(self, position: int) -> None:
         if player := self.studio.player:
-            player.rate = self._rates[position]
+            player.target_rate = self._rates[position]
 
     def _burst(self, kind: str) -> widgets.Button:
         button = widgets.Button(description=say(kind.replace("_", " ")), icon="bolt")

@@ -44,7 +44,7 @@ class TuningScope(widgets.VBox):
     ):
         self.past = past
         self.rules = [past.rule(rule.format(each)).describe() for each in values]
-        self.found = [past.found(each, typology) for each in self.rules]
+        self.found = [past.detection_counts(each, typology) for each in self.rules]
         self._cases = {
             say("case {number}", number=number): past.case(typology, number) for number in range(1, CASES + 1)
         }

@@ -17,7 +17,7 @@ DONE = (
     "step",
     "step",
     "step",
-    "batch",
+    "run_batch",
     "kill",
 )
 
@@ -38,13 +38,13 @@ def stepped_to(drill: Drill, step: str) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_before_any_step_loses_nothing_and_repeats_nothing(drill, step):
     stepped_to(drill, "cut")
-    drill.batch()
+    drill.run_batch()
     stepped_to(drill, step)
     before = len(drill.alerts)
     drill.kill()
     assert ("runs again" in drill.story[-1]) == (step != "cut")
     assert drill.in_memory is None and drill.verdict()[0]
-    drill.batch()
+    drill.run_batch()
     assert drill.verdict()[0] and len(drill.alerts) > (0 if step == "cut" else before - 1) and drill.done == 1
 
 
@@ -68,8 +68,8 @@ def test_nothing_is_lost_or_repeated_whatever_is_pressed(seed):
         assert good, (said, drill.story)
     if drill.events.partitions[1].under_way is not None:
         drill.delay()
-    drill.batch()
-    drill.batch()
+    drill.run_batch()
+    drill.run_batch()
     taken = sum(len(partition.records) for partition in drill.events.partitions)
     assert drill.counts["records"] == taken and drill.verdict()[0]
     drill.close()
@@ -99,11 +99,11 @@ def said_of(lost: int, twice: int, drill: Drill) -> str:
 def test_what_arrives_late_goes_with_a_later_batch_and_times_that_step_back_change_nothing(drill):
     drill.delay()
     drill.send(4)
-    drill.batch()
+    drill.run_batch()
     drill.clock_back()
     drill.delay()
     drill.send(2)
-    drill.batch()
+    drill.run_batch()
     assert [drill.batch_of(0, offset) for offset in range(3)] == [0, 0, 1]
     assert [drill.batch_of(1, offset) for offset in range(3)] == [1, 1, 1]
     times = [record.log_time for record in drill.events.partitions[1].records]
@@ -113,21 +113,21 @@ def test_what_arrives_late_goes_with_a_later_batch_and_times_that_step_back_chan
 def test_files_are_listed_in_the_order_of_their_batches(drill):
     for _ in range(11):
         drill.send(1)
-        drill.batch()
+        drill.run_batch()
     offsets = [name for name in drill.files() if name.startswith("offsets/")]
     assert offsets[-3:] == ["offsets/8", "offsets/9", "offsets/10"]
 
 
 def test_with_a_broken_write_ahead_a_kill_loses_alerts_and_the_verdict_says_so(drill):
     drill.send(8)
-    drill.batch()
+    drill.run_batch()
     drill.break_write_ahead()
     stepped_to(drill, "commit")
     assert drill.verdict()[0] and "offsets/1" not in drill.files()
     drill.send(8)
     drill.kill()
     assert not drill.verdict()[0]
-    drill.batch()
+    drill.run_batch()
     good, said = drill.verdict()
     assert not good and not said.startswith("0 alerts") and "refuses batch 1" in drill.story[-1]
 
@@ -136,10 +136,10 @@ def test_a_broken_write_ahead_does_no_harm_without_a_kill(drill):
     drill.break_write_ahead()
     for _ in range(2):
         drill.send(8)
-        drill.batch()
+        drill.run_batch()
     drill.break_write_ahead()
     drill.send(8)
     drill.step()
     drill.kill()
-    drill.batch()
+    drill.run_batch()
     assert drill.verdict()[0] and drill.done == 2

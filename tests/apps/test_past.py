@@ -48,7 +48,7 @@ def test_the_alerts_at_a_rules_own_limit_are_those_of_the_reference(Past, name):
         for line in lines:
             reference.event(line)
         found = past.aggregates(rule)
-        alerting = compress(found.ids.tolist(), found.over(rule, float(rule.limit)))
+        alerting = compress(found.ids.tolist(), found.alert_mask(rule, float(rule.limit)))
         assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts), text
 
 
@@ -64,7 +64,7 @@ def test_only_events_of_which_when_is_true_alert(Past, function):
     for line in lines:
         reference.event(line)
     found = past.aggregates(parse_message(text, LOGINS).rule)
-    alerting = compress(found.ids.tolist(), found.over(parse_message(text, LOGINS).rule, 2))
+    alerting = compress(found.ids.tolist(), found.alert_mask(parse_message(text, LOGINS).rule, 2))
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
 
 
@@ -80,7 +80,7 @@ def test_only_events_that_pass_any_filter_count(Past):
         reference.event(line)
     rule = parse_message(text, LOGINS).rule
     found = past.aggregates(rule)
-    alerting = compress(found.ids.tolist(), found.over(rule, 2))
+    alerting = compress(found.ids.tolist(), found.alert_mask(rule, 2))
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
     last = reference.alerts[-1]
     assert len(past.window(rule, last.event_id, last.event_time)) == last.aggregate

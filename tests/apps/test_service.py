@@ -104,7 +104,7 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     ends[1] = 9
     assert metrics.unhealthy_reason() == "no cut for 61 s although there is input"
     assert metrics.value("lab_lag_records", partition="1") == 2
-    metrics.take({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
+    metrics.add_stats({"keyGroups": [0, 15], "times": {"end": int(clock.now * 1000)}})
     assert metrics.unhealthy_reason() == ""
     query.isActive = False
     assert metrics.unhealthy_reason() == "the query has ended"
@@ -121,11 +121,11 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
 def test_a_micro_batch_touches_the_counters_of_what_it_tells_however_many_there_are(monkeypatch):
     def touched(rules: int) -> int:
         metrics = Metrics()
-        metrics.take({"keyGroups": [0, 15], "alertsByRule": {f"{rule}.1": 1 for rule in range(rules)}})
+        metrics.add_stats({"keyGroups": [0, 15], "alertsByRule": {f"{rule}.1": 1 for rule in range(rules)}})
         with monkeypatch.context() as patch:
             labels = Mock(wraps=MetricWrapperBase.labels)
             patch.setattr(MetricWrapperBase, "labels", lambda *given: labels(*given))
-            metrics.take({"keyGroups": [0, 15], "alertsByRule": {"1.1": 2}})
+            metrics.add_stats({"keyGroups": [0, 15], "alertsByRule": {"1.1": 2}})
         return labels.call_count
 
     assert 0 < touched(1) == touched(900) < 20
@@ -135,7 +135,7 @@ def test_what_each_route_dropped_has_counters_of_the_first_routes():
     metrics = Metrics()
     for number in range(250):
         routes = {f"field{number}": {"rule": 1, "rules": 1, "routed": 3, "evaluated": 2, "duplicates": 1}}
-        metrics.take({"keyGroups": [0, 15], "routes": routes, "otherRoutes": {"droppedLate": 1}})
+        metrics.add_stats({"keyGroups": [0, 15], "routes": routes, "otherRoutes": {"droppedLate": 1}})
     assert metrics.value("lab_route_events_total", route="field199", fate="duplicates") == 1
     assert metrics.value("lab_route_events_total", route="field200", fate="duplicates") is None
     assert metrics.value("lab_route_events_total", route="other", fate="duplicates") == 50
@@ -144,7 +144,7 @@ def test_what_each_route_dropped_has_counters_of_the_first_routes():
 
 def test_the_rules_that_a_line_sums_up_have_a_counter_together():
     metrics = Metrics()
-    metrics.take({"keyGroups": [0, 15], "alertsByRule": {"1.2": 3, "other": 4}})
+    metrics.add_stats({"keyGroups": [0, 15], "alertsByRule": {"1.2": 3, "other": 4}})
     assert metrics.value("lab_alerts_total", rule="other", version="") == 4
 
 
@@ -152,7 +152,7 @@ def test_lines_of_a_stranger_make_few_counters():
     metrics = Metrics()
     for number in range(2_000):
         by = {f"reason {number}": 1}
-        metrics.take({"batch": number, "keyGroups": [number, number + 1], "deadLettersBy": by})
+        metrics.add_stats({"batch": number, "keyGroups": [number, number + 1], "deadLettersBy": by})
     made = [sample for family in metrics.registry.collect() for sample in family.samples]
     assert len([one for one in made if one.name == "lab_dead_letters_total"]) == REASONS_AT_MOST + 1
     assert metrics.value("lab_dead_letters_total", reason="other") == 2_000 - REASONS_AT_MOST
@@ -162,7 +162,7 @@ def test_lines_of_a_stranger_make_few_counters():
 def test_many_rules_have_few_counters():
     metrics = Metrics()
     for rule in range(1500):
-        metrics.take({"keyGroups": [0, 15], "alertsByRule": {f"{rule}.1": 1}})
+        metrics.add_stats({"keyGroups": [0, 15], "alertsByRule": {f"{rule}.1": 1}})
     assert metrics.value("lab_alerts_total", rule="999", version="1") == 1
     assert metrics.value("lab_alerts_total", rule="other", version="") == 500
 

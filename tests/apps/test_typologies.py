@@ -38,4 +38,4 @@ def test_another_seed_gives_other_events_and_the_same_seed_the_same():
 def test_labelled_past_events_tell_the_same_of_every_rule(found):
     past = LabelledPast()
     for typology in TYPOLOGIES:
-        assert past.found(typology.rule, typology.name) == found[typology.name], typology.name
+        assert past.detection_counts(typology.rule, typology.name) == found[typology.name], typology.name

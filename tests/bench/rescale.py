@@ -36,7 +36,7 @@ BATCH = 400_000  # events
 def keys_of(checkpoint: Path, key_groups: int = 128) -> Keys:
     """The keys of a checkpoint that the engine made, on all routes, and the bytes of the events that each holds."""
     hashes, sizes = sizes_by_group(checkpoint)
-    return Keys.of(hashes, sizes, key_groups)
+    return Keys.from_arrays(hashes, sizes, key_groups)
 
 
 def run(spark: SparkSession, logs: FileLogs, folder: Path, parallelism: int) -> float:

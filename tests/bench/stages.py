@@ -26,7 +26,7 @@ class TimedStages(Stages):
         self.seconds: dict[str, float] = defaultdict(float)
 
     def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
-        (work,) = self.planner.works(start, end)
+        (work,) = self.planner.plan_reading(start, end)
         with self._timed(STAGES[0]):
             envelopes, told = read_and_route(self.job, work)
         with self._timed(STAGES[1]):

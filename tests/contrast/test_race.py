@@ -39,7 +39,7 @@ def test_the_engine_gives_the_truth_of_a_race_whatever_the_cut(size):
     entries = [(kind, text) for _, kind, text in LOG]
     with Stages(Settings(PAYMENTS)) as stages:
         for first in range(0, len(entries), size):
-            stages.batch(entries[first : first + size])
+            stages.run_batch(entries[first : first + size])
         found = [Alert.from_json(line) for line in stages.out["alerts"]]
     assert alert_set(found) == reference_alert_set(tuple(LOG))
 

@@ -6,7 +6,7 @@ from lab.contrast.restore import Keys, Snapshot, compare_restores
 
 
 def test_each_way_finds_the_same_state_at_its_own_cost(tmp_path):
-    keys = Keys.made(20_000, 40)
+    keys = Keys.generate(20_000, 40)
     naive, index, ranges = compare_restores(tmp_path, keys, 3, 4)
     assert naive.kept == index.kept == ranges.kept == keys.total
     assert (naive.read, index.read, ranges.read) == (4 * keys.total, keys.total, keys.total)
@@ -17,11 +17,11 @@ def test_each_way_finds_the_same_state_at_its_own_cost(tmp_path):
 
 @pytest.mark.parametrize("before, after, overlaps", [(4, 2, 4), (2, 5, 6), (1, 1, 1)])
 def test_ranges_are_read_in_one_run_from_each_old_file_that_has_some(tmp_path, before, after, overlaps):
-    assert Snapshot(tmp_path, Keys.made(5000, 10), before).restore("ranges", after).seeks == overlaps
+    assert Snapshot(tmp_path, Keys.generate(5000, 10), before).restore("ranges", after).seeks == overlaps
 
 
 def test_an_unknown_way_and_a_file_cut_short_are_errors(tmp_path):
-    snapshot = Snapshot(tmp_path, Keys.made(100, 10), 2)
+    snapshot = Snapshot(tmp_path, Keys.generate(100, 10), 2)
     with pytest.raises(ValueError, match="way: 'magic', expected one of naive, index, ranges"):
         snapshot.restore("magic", 3)
     (tmp_path / "groups-1").write_bytes(b"")

@@ -149,7 +149,7 @@ class Direct:
             columns[LOG_TIME], columns[HEARD] = np.array([entries[n][1:] for n in rows], np.int64).T
             fates, alerts = held.evaluate(columns, self.seq, self.late_policy)
             for waits in self.waits[route]:
-                self._tell(waits.take(held, columns, fates, self.seq))
+                self._tell(waits.add_events(held, columns, fates, self.seq))
             self.seq += len(rows)
             self.counts.update(
                 FATES[fate] for fate in np.where(fates == WITHDRAWN, TAKEN_BACK, fates).tolist()

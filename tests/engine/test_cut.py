@@ -78,7 +78,7 @@ def test_a_record_that_turns_up_late_counts_as_logged_at_the_cut(tmp_path):
     planned.append("events", 0, 30)
     planned.logs.clock = 60
     end = planned.planner.next_mark(mark, 100)
-    (work,) = planned.planner.works(mark, end)
+    (work,) = planned.planner.plan_reading(mark, end)
     assert (mark["cut"], work.cut["from"]) == (50, 50)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
     assert records.log_time.tolist() == [50]
@@ -91,7 +91,7 @@ def test_max_future_is_counted_from_the_effective_log_time(tmp_path):
         line = b'{"eventId": %d, "eventTime": %d}' % (event_id, time)
         planned.logs.append("events", 0, 30, line)
     planned.logs.clock = 60
-    (work,) = planned.planner.works(mark, planned.planner.next_mark(mark, 100))
+    (work,) = planned.planner.plan_reading(mark, planned.planner.next_mark(mark, 100))
     batch = decode(planned.logs.feed("events").read(work.ranges, work.cut["from"]), LOGINS, 1000)
     assert [columns["eventId"].to_pylist() for columns in batch.events] == [[1]]
     assert (
@@ -107,7 +107,7 @@ def test_a_rule_that_turns_up_with_a_log_time_taken_in_part_comes_before_the_res
     planned.append("control", 0, 7)
     second = planned.planner.next_mark(first, 2)
     assert (second["events"], second["control"]) == ({"0": 2, "1": 2}, {"0": 1})
-    (work,) = planned.planner.works(first, second)
+    (work,) = planned.planner.plan_reading(first, second)
     (records,) = planned.logs.feed("events").read(work.ranges, work.cut["from"])
     (change,) = ledger.load_ledger(planned.planner.checkpoint, work.after, LOGINS).changes
     assert [change.log_time, *records.log_time.tolist()] == [7, 7, 7], "control is first of equal log times"
@@ -142,10 +142,10 @@ def test_a_partition_that_is_new_is_taken_from_its_start_wherever_that_is(tmp_pa
     planned.logs.clock = 70
     known = planned.planner.next_mark(mark, 100)
     assert (known["cut"], known["events"], known["control"]) == (mark["cut"], {"0": 1, "1": start}, {"0": 0})
-    assert [work.ranges for work in planned.planner.works(mark, known)] == [{}]
+    assert [work.ranges for work in planned.planner.plan_reading(mark, known)] == [{}]
     end = planned.planner.next_mark(known, 100)
     assert (end["events"], end["control"]) == ({"0": 1, "1": start + 3}, {"0": 1})
-    (work,) = planned.planner.works(known, end)
+    (work,) = planned.planner.plan_reading(known, end)
     assert work.ranges == {1: (start, start + 3)} and planned.planner.next_mark(end, 100) == end
 
 
@@ -163,6 +163,6 @@ def test_a_large_batch_is_shared_by_the_tasks_and_no_record_is_lost(tmp_path, mo
     planned = Planned(tmp_path, [[1, 2, 3, 4], [1, 2], [3]])
     planned.planner.settings = Settings(LOGINS, parallelism=3)
     start, end = planned.marks(100)[:2]
-    works = planned.planner.works(start, end)
+    works = planned.planner.plan_reading(start, end)
     shared = [(source, *ends) for work in works for source, ends in work.ranges.items()]
     assert len(works) > 1 and sorted(shared) == [(0, 0, 4), (1, 0, 2), (2, 0, 1)]

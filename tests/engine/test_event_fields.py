@@ -66,8 +66,8 @@ def test_the_engine_tells_the_fields_of_events_as_the_reference_does(tasks):
     lines = [json.dumps(each).encode() for each in events]
     reference = Reference(EVERY)
     with Stages(Settings(EVERY, parallelism=tasks)) as stages:
-        stages.batch([("control", rule) for rule in rules])
-        stages.batch([("event", line) for line in lines])
+        stages.run_batch([("control", rule) for rule in rules])
+        stages.run_batch([("event", line) for line in lines])
         got = [line.rsplit(',"logTime"', 1)[0] for line in stages.out["alerts"]]
     for rule in rules:
         reference.control(rule)

@@ -97,9 +97,9 @@ def test_who_waits_for_lines_wakes_when_one_comes_and_looks_less_often_the_longe
 ):
     feed, pauses = FileFeed(tmp_path), []
     monkeypatch.setattr(feeds.time, "sleep", pauses.append)
-    assert not any(feed.wait({0: 0}, 0.02) for _ in range(30))
+    assert not any(feed.wait_for_records({0: 0}, 0.02) for _ in range(30))
     assert pauses[:2] == [0.003, 0.0036] and pauses[-1] == 0.02
     monkeypatch.setattr(feeds.time, "sleep", lambda _: feed.log.append(["a"]))
-    assert feed.wait({0: 0}, 0.02) and not feed.wait({0: feed.log.end()}, 0)
+    assert feed.wait_for_records({0: 0}, 0.02) and not feed.wait_for_records({0: feed.log.end()}, 0)
     monkeypatch.setattr(feeds.time, "sleep", pauses.append)
-    assert not feed.wait({0: feed.log.end()}, 0.02) and pauses[-1] < 0.004
+    assert not feed.wait_for_records({0: feed.log.end()}, 0.02) and pauses[-1] < 0.004

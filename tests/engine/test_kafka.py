@@ -155,7 +155,7 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
     for future in logs.cluster.admin.delete_records([upto]).values():
         future.result()
     assert again.initial() == beginning
-    (work,) = again.works(again.initial(), end)
+    (work,) = again.plan_reading(again.initial(), end)
     with pytest.raises(LogLost, match="events-again/0: .* expired before the engine read them"):
         list(logs.feed("events").read(work.ranges, 0))
 

@@ -110,10 +110,10 @@ def test_a_fenced_engine_plans_no_micro_batch():
     with Stages(Settings()) as stages:
         with Lease(stages.job.folder) as first:
             stages.planner.held = first.name
-            stages.batch([RULE, ("event", EVENT % 1)])
+            stages.run_batch([RULE, ("event", EVENT % 1)])
         with Lease(stages.job.folder):
             with pytest.raises(Fenced):
-                stages.batch([("event", EVENT % 2)])
+                stages.run_batch([("event", EVENT % 2)])
             assert len(stages.out["alerts"]) == 1
 
 
@@ -122,7 +122,7 @@ def test_tasks_that_a_fenced_engine_planned_before_it_was_paused_write_no_state_
     with Stages(Settings(parallelism=parallelism)) as stages:
         with Lease(stages.job.folder) as first:
             stages.job = replace(stages.job, lease=first.name)
-            stages.batch([RULE, ("event", EVENT % 1)])
+            stages.run_batch([RULE, ("event", EVENT % 1)])
             stages.logs.log("events").append([EVENT % 2])
             end = stages.planner.next_mark(stages.mark, None)
         files = (stages.job.folder / "state").names()

@@ -89,7 +89,7 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_own_events(data):
     reference = evaluate_log(VISITS, log, key_groups=4)
     with Stages(Settings(VISITS, key_groups=4, parallelism=1)) as stages:
         for number, entries in enumerate(batches(log, at)):
-            stages.batch(entries)
+            stages.run_batch(entries)
             if number % 3 == 2:
                 stages.lose_memory()
         assert_same(stages, reference)
@@ -102,7 +102,7 @@ def test_an_alert_names_the_text_id_as_it_is_and_past_finds_its_window():
     record = {"visit": {"id": text, "at": "2024-05-01T10:00:00+09:00"}, "who": {"country": "KR"}}
     line = json.dumps(record).encode()
     with Stages(Settings(VISITS)) as stages:
-        stages.batch([("control", rule), ("event", line), ("event", line)])
+        stages.run_batch([("control", rule), ("event", line), ("event", line)])
         (alert,) = map(json.loads, stages.out["alerts"])
     (expected,) = evaluate_log(VISITS, [("control", rule), ("event", line)]).alerts
     assert (alert["eventId"], alert["alertId"]) == (text, expected.alert_id)
@@ -148,7 +148,7 @@ def test_events_that_share_a_number_are_no_duplicates_where_device_and_number_ar
     assert counted == [*range(1, 20)] * 10, "the 20th of each moment makes the site complete"
     with Stages(Settings(HEARTBEATS)) as stages:
         for number, entries in enumerate(batches(log, [30, 100, 205])):
-            stages.batch(entries)
+            stages.run_batch(entries)
             if number % 2:
                 stages.lose_memory()
         assert_same(stages, reference)
@@ -171,7 +171,7 @@ def test_a_part_of_the_id_that_is_missing_or_a_text_too_long_is_a_dead_letter_th
     reference = evaluate_log(HEARTBEATS, log)
     assert reason in reference.dead_letters[0]["reason"]
     with Stages(Settings(HEARTBEATS)) as stages:
-        stages.batch(log)
+        stages.run_batch(log)
         assert_same(stages, reference)
 
 
@@ -194,7 +194,7 @@ def test_the_longest_text_is_evaluated_and_an_alert_of_the_longest_group_fits_a_
     log = [("control", json.dumps(rule).encode()), ("event", json.dumps(event, ensure_ascii=False).encode())]
     reference = evaluate_log(schema, log)
     with Stages(Settings(schema)) as stages:
-        stages.batch(log)
+        stages.run_batch(log)
         assert_same(stages, reference)
         (line,), (alert,) = stages.out["alerts"], reference.alerts
     assert dict(alert.group) == {name: event[name] for name in names}

@@ -74,7 +74,7 @@ def test_a_checkpoint_that_was_put_back_is_refused_and_goes_on_under_a_new_id(sp
     ):
         run(spark, logs, checkpoint)
     assert alerted(logs) == [3, 4]
-    assert reprocess(checkpoint).after == 0
+    assert reprocess(checkpoint).after_epoch == 0
     run(spark, logs, checkpoint)
     assert alerted(logs) == [3, 4, 3, 4, 6, 7]
     alerts = [json.loads(line) for line in logs.log("alerts").read()]

@@ -43,7 +43,7 @@ def assert_same(stages: Stages, reference: Reference) -> None:
     assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
     counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), Tallies()
     for stats in map(json.loads, stages.out["stats"]):
-        tallies.take(stats)
+        tallies.add_stats(stats)
         for name in counts:
             counts[name] += stats.get(name, 0)
     assert counts == {**reference.counts, "nanAsNull": reference.nan_as_null.total()}
@@ -155,7 +155,7 @@ def test_what_is_no_longer_held_never_counts(log, event_ids, lose_memory):
     assert [alert.event_id for alert in reference.alerts] == event_ids
     with Stages(Settings(LOGINS, key_groups=1, parallelism=1, max_out_of_orderness_ms=0)) as stages:
         for entries in batches(log, [3, 4]):
-            stages.batch(entries)
+            stages.run_batch(entries)
             if lose_memory:
                 stages.lose_memory()
         assert_same(stages, reference)
@@ -171,7 +171,7 @@ def test_a_rule_deleted_and_added_again_counts_from_the_start(lose_memory):
     assert [(alert.event_id, alert.aggregate) for alert in reference.alerts] == [(2, 2), (3, 3)]
     with Stages(Settings(LOGINS)) as stages:
         for entries in batches(log, [4, 6]):
-            stages.batch(entries)
+            stages.run_batch(entries)
             if lose_memory:
                 stages.lose_memory()
         assert_same(stages, reference)
@@ -181,7 +181,7 @@ def test_an_aborted_first_batch_leaves_nothing_behind():
     log = [count_rule(">", 0, "1m"), login(1, 100)]
     with Stages(Settings(LOGINS)) as stages:
         initial = stages.mark
-        stages.batch(log)
+        stages.run_batch(log)
         stages.lose_memory()
         stages.out.clear()
         stages.mark = initial  # nothing was committed: only shared memory and files remain
@@ -211,7 +211,7 @@ def test_the_stats_log_tells_what_each_route_dropped(parallelism):
     ]
     settings = Settings(key_groups=4, parallelism=parallelism)
     with Stages(settings) as stages:
-        stages.batch(log)
+        stages.run_batch(log)
         assert_same(stages, evaluate_log(settings.schema, log, key_groups=4))
         (route,) = [
             told["routes"]["payeeId"]
@@ -256,7 +256,7 @@ def test_the_example_of_duplicates_is_that_of_the_reference(at):
     reference = evaluate_log(LOGINS, log)
     with Stages(Settings(LOGINS)) as stages:
         for entries in batches(log, at):
-            stages.batch(entries)
+            stages.run_batch(entries)
         (example,) = [
             route["example"]
             for stats in map(json.loads, stages.out["stats"])
@@ -290,7 +290,7 @@ def test_few_examples_are_looked_up_however_many_routes_have_duplicates():
     }
     log += [("event", json.dumps(line).encode())] * 2
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch(log)
+        stages.run_batch(log)
         (stats,) = map(json.loads, stages.out["stats"])
     assert [route["duplicates"] for route in stats["routes"].values()] == [1] * 5
     assert sum("example" in route for route in stats["routes"].values()) == 3

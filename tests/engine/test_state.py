@@ -47,10 +47,10 @@ def test_after_twice_the_widest_window_state_does_not_grow():
     reach     ╱────────────────────────         what a batch must keep: the events of 11 minutes
     """
     with Stages(SETTINGS) as stages:
-        stages.batch(rules())
+        stages.run_batch(rules())
         seen = []
         for batch in range(120):
-            stages.batch(payments(batch))
+            stages.run_batch(payments(batch))
             seen.append(stats(stages))
     early, late = seen[20:70], seen[70:]
     for name in ("heldEvents", "groups", "memoryBytes", "stateBytes", "files"):
@@ -64,13 +64,13 @@ def test_after_twice_the_widest_window_state_does_not_grow():
 
 def test_when_all_events_are_out_of_reach_only_the_newest_file_is_left():
     with Stages(SETTINGS) as stages:
-        stages.batch(rules())
+        stages.run_batch(rules())
         for batch in range(30):
-            stages.batch(payments(batch))
+            stages.run_batch(payments(batch))
         full = stats(stages)
         a_day_later = 24 * HOUR_MS // BATCH_MS
         for batch in range(a_day_later, a_day_later + 20):
-            stages.batch(payments(batch))
+            stages.run_batch(payments(batch))
         left = stats(stages)
     assert left["files"] < full["files"] + MERGED_AT_ONCE
     assert left["stateBytes"] < full["stateBytes"] * 1.25

@@ -52,17 +52,17 @@ def test_a_merge_after_a_rescale_takes_all_files_of_its_oldest_batch():
     log = [count_rule(">", 0, "30m"), *(login(number, number, user=number) for number in range(1, 61))]
     with Stages(Settings(LOGINS, parallelism=2)) as stages:
         for first in range(0, 40, 10):
-            stages.batch(log[first : first + 10])
+            stages.run_batch(log[first : first + 10])
         assert len((stages.job.folder / "state").names()) == 8
         stages.settings = replace(stages.settings, parallelism=1)
         stages.job = replace(stages.job, settings=stages.settings)
         stages.planner.settings = stages.settings
-        stages.batch(log[40:50])
+        stages.run_batch(log[40:50])
         one = windowstate.open_windows(
             stages.settings, stages.job.folder, shared.private_folder(stages.job.start), 0, 15
         )
         assert [(file.first, file.last) for file in one.chain] == [(0, 4)]
-        stages.batch(log[50:])
+        stages.run_batch(log[50:])
         assert_same(stages, evaluate_log(LOGINS, log))
 
 
@@ -171,14 +171,14 @@ def test_eight_files_of_a_level_make_one_of_the_next(levels, merged):
 @pytest.mark.parametrize("seconds, lost", [(30, True), (90, False)])
 def test_a_file_that_is_gone_between_others_is_a_loss_unless_those_before_it_have_expired(seconds, lost):
     with Stages(Settings(LOGINS, key_groups=1, max_out_of_orderness_ms=0)) as stages:
-        stages.batch([count_rule(">=", 3, "1m")])
+        stages.run_batch([count_rule(">=", 3, "1m")])
         for number, at in enumerate((0, 10, seconds)):
-            stages.batch([login(number, at)])
+            stages.run_batch([login(number, at)])
         (gone,) = stages.job.folder.path.glob("state/000000002-000000002-*")
         gone.unlink()
         stages.lose_memory()
         with pytest.raises(FileGone, match="what came after 000000001-.* is gone") if lost else nullcontext():
-            stages.batch([login(4, seconds)])
+            stages.run_batch([login(4, seconds)])
 
 
 def rescaled(stages: Stages, parallelism: int, start: str) -> None:
@@ -197,12 +197,12 @@ def test_what_a_narrow_window_let_go_does_not_come_back_out_of_a_file_of_before_
     log = [wide, login(1, 100), login(2, 110), narrow, login(3, 200), wide, login(4, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
     with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(settings) as stages:
-        stages.batch(log[:2])
+        stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entries in (log[2:3], log[3:5], log[5:6]):
-            stages.batch(entries)
+            stages.run_batch(entries)
         rescaled(stages, 2, "b")
-        stages.batch(log[6:])
+        stages.run_batch(log[6:])
         assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
@@ -216,12 +216,12 @@ def test_a_file_that_hides_what_was_let_go_stays_as_long_as_there_is_something_t
     log += [login(4, 202, user=None), login(5, 210)]
     settings = Settings(LOGINS, key_groups=2, max_out_of_orderness_ms=0)
     with Stages(settings) as stages:
-        stages.batch(log[:2])
+        stages.run_batch(log[:2])
         rescaled(stages, 2, "a")
         for entry in log[2:7]:
-            stages.batch([entry])
+            stages.run_batch([entry])
         rescaled(stages, 2, "b")
-        stages.batch(log[7:])
+        stages.run_batch(log[7:])
         assert_same(stages, evaluate_log(LOGINS, log, key_groups=2, max_out_of_orderness_ms=0))
 
 
@@ -245,12 +245,12 @@ def test_a_file_that_one_task_has_replaced_stays_for_the_other_that_needs_it():
         patch.object(statefiles, "EVENTS_AT_MOST", 4),
         Stages(settings) as stages,
     ):
-        stages.batch(log[:4])
+        stages.run_batch(log[:4])
         rescaled(stages, 2, "a")
         for entries in (log[4:6], log[6:7], log[7:8]):
-            stages.batch(entries)
+            stages.run_batch(entries)
         stages.lose_memory()
-        stages.batch(log[8:])
+        stages.run_batch(log[8:])
         assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))
 
 
@@ -265,8 +265,8 @@ def test_one_task_after_two_holds_each_event_once():
     log += [login(10 + number, 110 + number) for number in range(3)]
     log += [login(20 + number, 120 + number, user=number % 7) for number in range(7)]
     with Stages(Settings(LOGINS, key_groups=2)) as stages:
-        stages.batch(log[:8])
+        stages.run_batch(log[:8])
         for number, entries in enumerate((log[8:9], log[9:10], log[10:11], log[11:])):
             rescaled(stages, 1 if number == 3 else 2, f"{number}")
-            stages.batch(entries)
+            stages.run_batch(entries)
         assert_same(stages, evaluate_log(LOGINS, log, key_groups=2))

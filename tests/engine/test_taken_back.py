@@ -42,11 +42,11 @@ def test_it_is_so_after_memory_was_lost_as_well(tasks):
     lines = random_events(1, 120)
     reference = Reference(RETURNS)
     with Stages(Settings(RETURNS, parallelism=tasks)) as stages:
-        stages.batch([("control", rule) for rule in RULES])
+        stages.run_batch([("control", rule) for rule in RULES])
         for rule in RULES:
             reference.control(rule)
         for first in range(0, len(lines), 10):
-            stages.batch([("event", line) for line in lines[first : first + 10]])
+            stages.run_batch([("event", line) for line in lines[first : first + 10]])
             if first % 40 == 30:
                 stages.lose_memory()
         for line in lines:
@@ -118,10 +118,10 @@ def test_none_is_awaited_any_more_after_it(loses):
 
 def test_events_that_came_before_the_schema_said_so_can_be_taken_back(tmp_path):
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch([("control", SUM), ("event", event(1, "4"))])
+        stages.run_batch([("control", SUM), ("event", event(1, "4"))])
         stages.settings = stages.planner.settings = Settings(RETURNS)
         stages.job = replace(stages.job, settings=stages.settings, start=f"{stages.job.start}-again")
-        stages.batch(
+        stages.run_batch(
             [("event", event(1, "4", "returned")), ("event", event(2, "4")), ("event", event(3, "2"))]
         )
         assert [json.loads(line)["eventId"] for line in stages.out["alerts"]] == [3]

@@ -36,7 +36,7 @@ def test_a_rule_deleted_and_added_again_between_two_events_counts_from_the_start
     for at in ([], [4], [4, 6]):
         with Stages(Settings(LOGINS)) as stages:
             for entries in batches(log, at):
-                stages.batch(entries)
+                stages.run_batch(entries)
             assert_same(stages, reference)
 
 
@@ -53,7 +53,7 @@ def test_a_reset_outlives_its_event_that_a_narrower_window_lets_go_in_the_same_b
     for lost in (False, True):
         with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
             for entries in (log[:2], log[2:5], log[5:]):
-                stages.batch(entries)
+                stages.run_batch(entries)
                 if lost:
                     stages.lose_memory()
             assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
@@ -68,9 +68,9 @@ def test_an_event_at_the_very_end_of_the_window_outlives_its_neighbours_garbage(
     log = [count_rule(">", 0, "1m"), login(1, 100), login(2, 160), login(3, 160), login(4, 160)]
     with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
         for entries in (log[:2], log[2:3], log[3:4]):
-            stages.batch(entries)
+            stages.run_batch(entries)
         stages.lose_memory()
-        stages.batch(log[4:])
+        stages.run_batch(log[4:])
         assert_same(stages, evaluate_log(LOGINS, log, max_out_of_orderness_ms=0))
         assert json.loads(stages.out["alerts"][-1])["aggregate"] == "4"
 
@@ -86,7 +86,7 @@ def test_stores_that_are_nearly_full_grow_one_after_the_other_before_they_must()
         Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:15], log[15:16], log[16:17], log[17:], [login(99, 300)], [login(100, 301)]):
-            stages.batch(entries)
+            stages.run_batch(entries)
             stores = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append([len(each.arrays["event"]) for each in stores])
         whole = [*log, login(99, 300), login(100, 301)]
@@ -102,7 +102,7 @@ def test_a_store_does_not_grow_ahead_of_batches_that_are_large_beside_it():
         Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages,
     ):
         for entries in (log[:16], log[16:]):
-            stages.batch(entries)
+            stages.run_batch(entries)
             (held,) = next(reversed(windowstate._open.values())).windows.stores.values()
             rooms.append(len(held.arrays["event"]))
     assert rooms == [16, 32]
@@ -130,23 +130,23 @@ def test_windows_at_hand_are_let_go_when_a_twin_has_made_the_shared_ones_anew():
     here, there = Worker(), Worker()
     with Stages(Settings(LOGINS)) as stages:
         with here:
-            stages.batch(COUNTED[:2])
+            stages.run_batch(COUNTED[:2])
             before = stages.mark
-            stages.batch(COUNTED[2:3])
+            stages.run_batch(COUNTED[2:3])
         with there:
             stages.run(before, stages.mark)
         with here:
-            stages.batch(COUNTED[3:])
+            stages.run_batch(COUNTED[3:])
         with there:
-            stages.batch([login(4, 130)])
+            stages.run_batch([login(4, 130)])
         assert_same(stages, evaluate_log(LOGINS, [*COUNTED, login(4, 130)]))
 
 
 def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right():
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch(COUNTED[:2])
+        stages.run_batch(COUNTED[:2])
         before = stages.mark
-        stages.batch(COUNTED[2:3])
+        stages.run_batch(COUNTED[2:3])
         with (
             Worker(),
             patch.object(windowstate.RouteStore, "load", side_effect=KeyboardInterrupt),
@@ -154,7 +154,7 @@ def test_a_twin_killed_while_it_rebuilds_memory_leaves_nothing_that_looks_right(
         ):
             stages.run(before, stages.mark)
         with Worker():
-            stages.batch(COUNTED[3:])
+            stages.run_batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
 
 
@@ -162,9 +162,9 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
     here, there = Worker(), Worker()
     with Stages(Settings(LOGINS)) as stages:
         with here:
-            stages.batch(COUNTED[:2])
+            stages.run_batch(COUNTED[:2])
             before = stages.mark
-            stages.batch(COUNTED[2:3])
+            stages.run_batch(COUNTED[2:3])
             with (
                 patch.object(windowstate.RouteStore, "evaluate", side_effect=OSError("no space")),
                 pytest.raises(OSError),
@@ -173,7 +173,7 @@ def test_a_task_that_failed_twice_in_one_worker_does_not_trust_what_is_left_ther
         with there:
             stages.run(before, stages.mark)
         with here:
-            stages.batch(COUNTED[3:])
+            stages.run_batch(COUNTED[3:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
 
 
@@ -186,11 +186,11 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
     with Stages(Settings(LOGINS, max_out_of_orderness_ms=0)) as stages:
         here = stages.job
         there = replace(here, start=f"{here.start}-there")
-        stages.batch(log[:2])
+        stages.run_batch(log[:2])
         for entry, machines in ((log[2], [here]), (log[3], [there, here]), (log[4], [here, there])):
             before, stages.job = stages.mark, machines[0]
             statefiles._meta.cache_clear()  # each machine has processes of its own
-            stages.batch([entry])
+            stages.run_batch([entry])
             for stages.job in machines[1:]:
                 statefiles._meta.cache_clear()
                 stages.run(before, stages.mark)
@@ -200,12 +200,12 @@ def test_a_state_file_that_another_machine_has_found_expired_and_removed_is_not_
 def test_a_driver_that_was_taken_for_dead_delivers_nothing_out_of_state_that_has_gone_on():
     log = [*COUNTED, login(4, 130), login(5, 140)]
     with patch.object(statefiles, "MERGED_AT_ONCE", 2), Stages(Settings(LOGINS)) as stages:
-        stages.batch(log[:2])
+        stages.run_batch(log[:2])
         before = stages.mark
-        stages.batch(log[2:3])
+        stages.run_batch(log[2:3])
         after = stages.mark
         for entry in log[3:]:
-            stages.batch([entry])
+            stages.run_batch([entry])
         stages.job = replace(stages.job, start=f"{stages.job.start}-before")
         with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* files of epoch 4 already"):
             stages.run(before, after)
@@ -228,9 +228,9 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
     ]
     write = statefiles.StateFiles.write
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch(log[:2])
+        stages.run_batch(log[:2])
         before = stages.mark
-        stages.batch(log[2:4])
+        stages.run_batch(log[2:4])
         after, here = stages.mark, stages.job
 
         def writes(*args):
@@ -241,19 +241,19 @@ def test_a_twin_that_lingers_finds_all_that_it_read_until_a_newer_file_tells_it_
             return write(*args)
 
         with patch.object(statefiles.StateFiles, "write", writes):
-            stages.batch(log[4:5])
+            stages.run_batch(log[4:5])
         stages.lose_memory()
-        stages.batch(log[5:])
+        stages.run_batch(log[5:])
         assert_same(stages, evaluate_log(LOGINS, log))
 
 
 def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alone():
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch(COUNTED[:2])
+        stages.run_batch(COUNTED[:2])
         before = stages.mark
-        stages.batch(COUNTED[2:3])
+        stages.run_batch(COUNTED[2:3])
         after = stages.mark
-        stages.batch(COUNTED[3:])
+        stages.run_batch(COUNTED[3:])
         (note,) = shared.private_folder(stages.job.start).glob("*/lock")
         noted = note.read_text()
         with pytest.raises(statefiles.StaleEpoch, match="epoch 1: .* epoch 2 already"):
@@ -263,11 +263,11 @@ def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alo
 
 def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_out_of_the_state_files():
     with Stages(Settings(LOGINS)) as stages:
-        stages.batch(COUNTED[:2])
+        stages.run_batch(COUNTED[:2])
         (file,) = shared.private_folder(stages.job.start).glob("*/*.windows")
         file.unlink()
         with Worker():
-            stages.batch(COUNTED[2:])
+            stages.run_batch(COUNTED[2:])
         assert_same(stages, evaluate_log(LOGINS, COUNTED))
         assert json.loads(stages.out["stats"][-1])["heldEvents"] == 3
 

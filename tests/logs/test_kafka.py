@@ -112,9 +112,9 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
 def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
     log = topic(kafka, "answered")
     clusters._admin(log.cluster)[1].append((time.monotonic(), "connection refused"))
-    assert "(connection refused)" in str(log.cluster.away("no record"))
+    assert "(connection refused)" in str(log.cluster.no_broker_error("no record"))
     log.tail().close()
-    assert "(no record)" in str(log.cluster.away("no record"))
+    assert "(no record)" in str(log.cluster.no_broker_error("no record"))
 
 
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
@@ -185,9 +185,9 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
 def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_logged(kafka):
     log = topic(kafka, "woken")
     with closing(partitions.Reader(log.cluster, log.topic)) as reader:
-        assert not reader.wait({0: 0}, 0.2)
+        assert not reader.wait_for_records({0: 0}, 0.2)
         Timer(0.3, lambda: (log.append(["one"]), log.flush())).start()
-        wait_until(lambda: reader.wait({0: 0}, 60))  # it also wakes when it has reached the end
+        wait_until(lambda: reader.wait_for_records({0: 0}, 60))  # it also wakes when it has reached the end
         log.append(["two", "three"])
         log.flush()
         [(_, first)] = reader.read({0: (0, 1)})
@@ -205,5 +205,5 @@ def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatc
     log.flush()
     monkeypatch.setattr(partitions, "SOON", 9)
     with closing(partitions.Reader(log.cluster, log.topic)) as reader:
-        assert reader.wait({0: 0}, 60)
+        assert reader.wait_for_records({0: 0}, 60)
         assert reader.ends_before(0, {0: 0}, {0: 10}) is None

@@ -85,7 +85,7 @@ def test_what_the_engine_writes_is_as_the_schemas_say():
     rule = b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     event = b'{"transactionId": 1, "eventTime": 5, "payeeId": 25, "paymentAmount": 50.01}'
     with Stages(Settings(PAYMENTS)) as stages:
-        stages.batch([("control", rule), ("event", event), ("event", b"{"), ("control", b"?")])
+        stages.run_batch([("control", rule), ("event", event), ("event", b"{"), ("control", b"?")])
         valid = validators(PAYMENTS)
         for log, lines in stages.out.items():
             assert lines

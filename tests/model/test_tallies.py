@@ -59,7 +59,7 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
     assert len(stats["routes"]) == ROUTES_TOLD and len(json.dumps(stats)) < 60_000
     assert next(iter(stats["routes"])) == route_name(long) and len(route_name(long)) < NAME_CHARS + 20
     read = Tallies()
-    read.take(stats)
+    read.add_stats(stats)
     told = sum((tally.counts for tally in read.by_route.values()), Counter()) + read.others
     assert told == {"evaluated": 90_001, "duplicates": 1429, "droppedLate": 50}
     assert len(list(read.warnings())) == WARNINGS + 1 and read.to_stats().keys() == stats.keys()
@@ -69,7 +69,7 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
 def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
     tallies = Tallies(at_most=2)
     for name in ("a", "b", "c", "a"):
-        tallies.take(
+        tallies.add_stats(
             {"routes": {name: {"rule": 1, "rules": 1, "routed": 2, "evaluated": 1, "duplicates": 1}}}
         )
     assert {name: tally.routed for name, tally in tallies.by_route.items()} == {"a": 4, "b": 2}
@@ -78,7 +78,7 @@ def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
 
 def test_a_line_from_before_there_were_counts_of_routes_tells_none():
     tallies = Tallies()
-    tallies.take({"batch": 0, "records": 5, "evaluated": 4, "duplicates": 1})
+    tallies.add_stats({"batch": 0, "records": 5, "evaluated": 4, "duplicates": 1})
     assert tallies.by_route == {} and list(tallies.warnings()) == []
 
 

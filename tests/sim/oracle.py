@@ -175,7 +175,7 @@ def _counts(shop: Shop, reference: Reference) -> list[str]:
     got, tallies = dict.fromkeys(COUNTS, 0), Tallies()
     for line in _lines(shop, "stats"):
         stats = json.loads(line)
-        tallies.take(stats)
+        tallies.add_stats(stats)
         for name in COUNTS:
             got[name] += stats.get(name, 0)
     wanted = {name: reference.counts[name] for name in COUNTS}

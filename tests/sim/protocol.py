@@ -246,7 +246,7 @@ class Driver:
         if runs_loop(end):
             self._task(partial(self._run_loop, batch, self._epochs(seed)), 0, rng, faults)
         else:
-            lines = self._stages(self.planner.works(self.mark, end), rng, faults)
+            lines = self._stages(self.planner.plan_reading(self.mark, end), rng, faults)
             self._deliver(Cut(end["number"], self.mark, end), lines, frozenset())
         self._durably("commits", batch, "v1\n{}")
         self.world.step("after commits")

@@ -225,5 +225,5 @@ def test_the_articles_rules_are_used_as_printed_and_catch_every_pair():
     for rule in rules:
         expected = {event["transactionId"] for event in make.alerts(rule, events)}
         parsed = parse_message(json.dumps(rule), past.schema).rule
-        assert past.aggregates(parsed).over(parsed, float(rule["limit"])).sum() == len(expected)
+        assert past.aggregates(parsed).alert_mask(parsed, float(rule["limit"])).sum() == len(expected)
         assert all(expected & pair for pair in pairs)

@@ -110,10 +110,10 @@ def test_after_a_stall_it_catches_up_in_chunks_with_the_times_that_were_due():
 def test_a_new_rate_holds_from_its_moment_on_and_times_stay_in_order():
     stage = Stage(rate=100)
     assert len(stage.play(1)) == 100
-    stage.player.rate = 1_000
+    stage.player.target_rate = 1_000
     assert len(stage.play(2)) == 2_000
     stage.now += 0.5  # 500 are due at the old rate
-    stage.player.rate = 10
+    stage.player.target_rate = 10
     assert len(stage.play(1)) in (509, 510, 511)
     assert trailing(stage.times()) <= MAX_DISORDER_MS
     assert [event["transactionId"] for event in stage.events] == list(range(1, len(stage.events) + 1))
@@ -217,8 +217,8 @@ def test_a_rate_that_is_none_is_refused(rate):
         Stage(rate=rate)
     stage = Stage(rate=5)
     with pytest.raises(ValueError, match="rate: "):
-        stage.player.rate = rate
-    assert stage.player.rate == 5
+        stage.player.target_rate = rate
+    assert stage.player.target_rate == 5
 
 
 def test_unknown_kinds_and_schemas_are_refused_with_those_that_exist():
@@ -243,7 +243,7 @@ def test_other_threads_may_change_everything_while_it_plays():
 
     def meddle() -> None:
         for number in range(200):
-            player.rate = 1_000 + number
+            player.target_rate = 1_000 + number
             player.burst("pair")
             player.pause() if number % 2 else player.resume()
             player.actual_rate, player.behind  # noqa: B018

@@ -21,7 +21,11 @@ def live_bursts(every_ms: int = 10_000):
 STREAMS = {
     "payments": lambda seed: simulate.payments(seed, 5_000, rate_per_s=50, bursts=live_bursts(5_000)),
     "logins": lambda seed: logins.logins(
-        seed, 5_000, rate_per_s=1, users=300, planted=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)]
+        seed,
+        5_000,
+        rate_per_s=1,
+        users=300,
+        planted_after_ms=[(i * 60_000, k) for i, k in enumerate(logins.EPISODES)],
     ),
 }
 each_stream = pytest.mark.parametrize("name", STREAMS)
@@ -124,7 +128,7 @@ def test_live_spikes_come_in_turn():
 
 @pytest.mark.parametrize("kind", logins.EPISODES)
 def test_an_episode_is_labelled_with_its_events(kind):
-    labelled = list(logins.labelled_logins(4, 1_000, planted=[(HOUR_MS, kind)]))
+    labelled = list(logins.labelled_logins(4, 1_000, planted_after_ms=[(HOUR_MS, kind)]))
     [episode] = simulate.planted_episodes(labelled)
     events = [event for event, label in labelled if label]
     assert (episode["episodeId"], episode["kind"], episode["fraud"]) == (1, kind, kind != "traveller")
@@ -136,7 +140,7 @@ def test_an_episode_is_labelled_with_its_events(kind):
 
 
 def test_a_takeover_is_login_abroad_then_reset_then_payments_within_minutes():
-    stream = logins.labelled_logins(4, 1_000, planted=[(HOUR_MS, "takeover")])
+    stream = logins.labelled_logins(4, 1_000, planted_after_ms=[(HOUR_MS, "takeover")])
     home, *abroad = [event for event, label in stream if label]
     assert [event["action"] for event in abroad] == ["login", "password_reset", "payment", "payment"]
     assert {event["country"] for event in abroad} != {home["country"]}
@@ -146,7 +150,7 @@ def test_a_takeover_is_login_abroad_then_reset_then_payments_within_minutes():
 
 def test_an_unknown_episode_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'phishing': one of guessing_one_ip, "):
-        list(logins.logins(1, 10, planted=[(0, "phishing")]))
+        list(logins.logins(1, 10, planted_after_ms=[(0, "phishing")]))
 
 
 def test_the_bulk_writer_spreads_its_payments_over_the_span(tmp_path):

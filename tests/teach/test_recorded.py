@@ -6,7 +6,7 @@ from nbformat.v4 import new_code_cell
 
 from lab.teach import recorded
 from lab.teach.lessons import build_notebook, lesson_sources
-from lab.teach.recorded import begin, native_only_cells
+from lab.teach.recorded import native_only_cells, use_recorded_outputs
 
 
 @pytest.mark.parametrize("source", lesson_sources(), ids=lambda path: path.stem)
@@ -37,7 +37,7 @@ def test_a_recorded_cell_is_shown_and_any_other_runs(monkeypatch):
     shell = Shell()
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setattr(recorded, "_recorded", lambda: {"07": [{"source": "a = 1\nspark(a)"}]})
-    begin("07")
+    use_recorded_outputs("07")
     assert "show('07', 0)" in shell.transform_cell("a = 1\nspark(a)\n")
     assert shell.transform_cell("a = 2\nspark(a)\n") == "a = 2\nspark(a)\n"
 

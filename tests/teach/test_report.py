@@ -183,7 +183,7 @@ def test_nobody_writes_into_the_row_of_another(handed_in):
     (handed_in / "three.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (handed_in / "twin.jsonl").write_text(json.dumps(line(5, "wrong", "3.1", learner="b2")))
     found = read_class(handed_in)
-    assert {one.file: one.trouble[0] for one in found.learners} == {
+    assert {one.file: one.tries_and_seconds[0] for one in found.learners} == {
         "two/stumbles.jsonl": 5,
         "three.jsonl": 2,
         "one/stumbles.jsonl": 0,

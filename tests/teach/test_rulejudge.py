@@ -20,7 +20,7 @@ def test_the_logs_are_the_same_each_time_and_the_right_rule_alerts_in_many_and_i
     exercise = exercise_of(name)
     alerts = exercise.read(answer_of(name))
     assert alerts == type(exercise.read)(
-        exercise.read.name, exercise.read.schema, exercise.read.draw, exercise.read.last
+        exercise.read.name, exercise.read.schema, exercise.read.draw, exercise.read.final_event
     )(answer_of(name))
     assert 20 <= sum(bool(each) for each in alerts) <= 55 and len(alerts) == 60
 

@@ -52,7 +52,7 @@ def test_payer_times_and_kills_are_drawn(room):
 def test_from_batch_10_on_the_newest_files_are_shown(room):
     for _ in range(11):
         room.drill.send(1)
-        room.drill.batch()
+        room.drill.run_batch()
     room.buttons["Step"].click()
     assert "offsets/ … 3, 4, 5, 6, 7, 8, 9, 10" in room.sides.value
 

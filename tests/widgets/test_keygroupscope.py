@@ -71,7 +71,7 @@ def test_it_starts_where_the_state_stands():
 
 def test_stretches_are_those_that_the_storage_model_reads(tmp_path):
     for p, q in [(3, 4), (4, 2), (2, 5)]:
-        read = Snapshot(tmp_path / f"{p}-{q}", Keys.made(5000, 10), p).restore("ranges", q).seeks
+        read = Snapshot(tmp_path / f"{p}-{q}", Keys.generate(5000, 10), p).restore("ranges", q).seeks
         assert (
             read
             == count_stretches(by_range(128, p), by_range(128, q))

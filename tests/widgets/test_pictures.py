@@ -10,7 +10,7 @@ def test_series_differ_in_more_than_colour():
     drawn = pictures.lines(series, at=[1, 2], dots=True)
     assert len({(trace.line.dash, trace.marker.symbol) for trace in drawn.data}) == 3
     assert len({trace.marker.pattern.shape for trace in pictures.bars(series).data}) == 3
-    assert len({trace.marker.pattern.shape for trace in pictures.shares(series).data}) == 3
+    assert len({trace.marker.pattern.shape for trace in pictures.histogram(series).data}) == 3
 
 
 def test_numbers_and_marks_are_written_on_bars():
@@ -34,7 +34,9 @@ def test_a_limit_is_not_taken_for_a_series():
 
 def test_a_slider_moves_bars_and_title():
     slider = FloatSlider(1, min=0, max=9)
-    _, drawn, _ = pictures.moved(slider, lambda value: (f"at {value:g}", [value, 2 * value])).children
+    _, drawn, _ = pictures.bars_with_slider(
+        slider, lambda value: (f"at {value:g}", [value, 2 * value])
+    ).children
     slider.value = 3
     assert drawn.layout.title.text == "at 3" and drawn.data[0].y == (3, 6)
 
@@ -58,7 +60,7 @@ def test_a_pair_shares_its_colour_and_differs_in_its_line():
 
 def test_a_slider_does_not_rescale_the_axis():
     slider = FloatSlider(1, min=0, max=9)
-    _, drawn, _ = pictures.moved(slider, lambda value: ("", [value, 2 * value])).children
+    _, drawn, _ = pictures.bars_with_slider(slider, lambda value: ("", [value, 2 * value])).children
     before = tuple(drawn.layout.yaxis.range)
     slider.value = 9
     assert tuple(drawn.layout.yaxis.range) == before and before[1] >= 18

@@ -62,7 +62,7 @@ def test_the_stream_is_steered():
     with Studio(rate=100) as studio:
         panel = ControlRoom(studio).parts["Stream"]
         panel.rate.move(panel.rate.texts.index("1,000"))
-        assert studio.player.rate == 1000
+        assert studio.player.target_rate == 1000
         panel.bursts[0].click()
         wait_until(lambda: studio.player.planted)
         panel.paused.value = True

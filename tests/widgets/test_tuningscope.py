@@ -28,7 +28,7 @@ def test_the_slider_changes_the_sentence_the_figures_and_the_alerts(past):
 def test_the_curves_are_what_the_rule_finds_with_each_value(past):
     scope = TuningScope(past, "account takeover", TAKEOVER, (1, 5, 8))
     precision, recall, delay = (trace.y for trace in scope.curves.data)
-    found = [past.found(TAKEOVER.format(n), "account takeover") for n in (1, 5, 8)]
+    found = [past.detection_counts(TAKEOVER.format(n), "account takeover") for n in (1, 5, 8)]
     assert list(precision) == [each.precision for each in found] and precision[0] < 0.1 < precision[1] == 1
     assert list(recall) == [each.cases / 5 for each in found] == [1, 1, 0.6]
     assert [minutes * 60_000 for minutes in delay] == pytest.approx([each.delay_ms for each in found])
@@ -47,7 +47,7 @@ def test_alerts_without_a_right_or_wrong_one_have_no_precision(past):
 
 def test_a_sentence_that_is_no_rule_is_refused_at_the_word(past):
     with pytest.raises(BadRule, match="did you mean account"):
-        past.found("COUNT(events) per acount over 10 min >= 5", "velocity")
+        past.detection_counts("COUNT(events) per acount over 10 min >= 5", "velocity")
 
 
 def test_rules_are_compared_on_the_events_of_one_case(past):

@@ -98,12 +98,12 @@ def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
             continue
         for c in range(first, last):
             begin_anew(store, rules, rules.condition[c, MEASURES], g, j)
-        if may_speak(store, rules, n, g, j):
+        if count_alert_if_allowed(store, rules, n, g, j):
             if store.size[RETURNS]:
                 store.event[j, VALUES] |= ALERTED
             for c in range(first, last):
-                fired = tell(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
-                fired = tell(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
+                fired = write_measure(rules, c, MEASURES, rule, 2 * (c - first), row, g, alerts, fired)
+                fired = write_measure(rules, c, BASE, rule, 2 * (c - first) + 1, row, g, alerts, fired)
         else:
             measure = measure_of(rules, rules.condition[first, MEASURES])
             write_alert(alerts, fired, row, rule, g, SUPPRESSED, measure)
@@ -112,8 +112,8 @@ def judge_conditions(store, rules, batch, g, j, row, alerts, fired):
 
 
 @bare
-def may_speak(store, rules, n, g, j):
-    """Whether a rule has given fewer alerts than it may in the window that ends with event `j`, and if so, has it alerted at `j`."""
+def count_alert_if_allowed(store, rules, n, g, j):
+    """Counts an alert at event `j` unless the rule has given as many as it may in the window that ends there; False if it has."""
     a = rules.joined[n, SPOKEN]
     if a == NOTHING:
         return True
@@ -130,7 +130,7 @@ def may_speak(store, rules, n, g, j):
 
 
 @bare
-def tell(rules, c, which, rule, number, row, g, alerts, fired):
+def write_measure(rules, c, which, rule, number, row, g, alerts, fired):
     """Writes one value of an alert, if there is one."""
     a = rules.condition[c, which]
     if a == NOTHING or rules.measured[a, 3] == 0:

@@ -30,8 +30,8 @@ STATE = ":state"  # the column that says whether an event has been taken back, w
 BITS = 63  # of an int64 column that say what is not null
 
 
-class Key(NamedTuple):
-    """What a running aggregate is told by. `rule_id`: of an aggregate that is a rule's own, as it is reset when that fires."""
+class AggregateKey(NamedTuple):
+    """Identifies a running aggregate. `rule_id`: only if the aggregate is a rule's own, because it is reset when the rule fires."""
 
     running: Running
     field: str | None
@@ -42,14 +42,14 @@ class Key(NamedTuple):
     rule_id: int | None
 
     @classmethod
-    def of(cls, of: Aggregation, rule_id: int) -> "Key":
+    def for_aggregation(cls, of: Aggregation, rule_id: int) -> "AggregateKey":
         running = RUNNING[of.function]
         own = rule_id if running.kind == COUNT_SINCE else None
         unique = tuple(sorted(of.unique))
         return cls(running, of.field, unique, of.window_ms, of.where_name, of.exclude_current, own)
 
     @classmethod
-    def of_alerts(cls, rule: Rule, fields: Sequence[str]) -> "Key | None":
+    def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":
         """The count of a rule's alerts, if it says `atMost`; events keep them under the name of the last time it joined."""
         if not rule.at_most:
             return None
@@ -112,19 +112,21 @@ def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
     return power * schema.field(of.field).scale if power and of.field else 0
 
 
-def number_rules(rules: tuple[Rule, ...], fields: list[str], schema: Schema) -> tuple[list[Key], Rules]:
+def number_rules(
+    rules: tuple[Rule, ...], fields: list[str], schema: Schema
+) -> tuple[list[AggregateKey], Rules]:
     """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
-    by_key: dict[Key, dict[Fraction, list[list[int]]]] = {}
-    compared_keys: set[Key] = set()
+    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {}
+    compared_keys: set[AggregateKey] = set()
     for row, rule in enumerate(rules):
         if rule.state == "ACTIVE" and not rule.absence:
-            keys = [Key.of(each, rule.rule_id) for each in rule.aggregations]
+            keys = [AggregateKey.for_aggregation(each, rule.rule_id) for each in rule.aggregations]
             if rule.is_plain and not rule.at_most:
                 limit = _limit(rule.conditions[0], schema)
                 at = by_key.setdefault(keys[0], {}).setdefault(limit, [[] for _ in OPERATORS])
                 at[OPERATORS.index(rule.operator)].append(row)
             else:
-                alerts = Key.of_alerts(rule, fields)
+                alerts = AggregateKey.for_alert_count(rule, fields)
                 keys += [alerts] if alerts else []
                 compared_keys.update(keys)
                 by_key |= {key: by_key.get(key, {}) for key in keys}
@@ -206,7 +208,7 @@ def plus_columns(plus: Decimal, scale: int) -> tuple[int, ...]:
 
 
 def _conditions(
-    rules: tuple[Rule, ...], keys: list[Key], fields: list[str], schema: Schema
+    rules: tuple[Rule, ...], keys: list[AggregateKey], fields: list[str], schema: Schema
 ) -> tuple[np.ndarray, np.ndarray]:
     """`Rules.condition` and `Rules.joined`."""
     conditions: list[tuple[int, ...]] = []
@@ -217,19 +219,19 @@ def _conditions(
             continue
         first = len(conditions)
         for of in rule.conditions:
-            a = place_of[Key.of(of.aggregation, rule.rule_id)]
+            a = place_of[AggregateKey.for_aggregation(of.aggregation, rule.rule_id)]
             relation, limit = OPERATORS.index(of.operator), limit_row(_limit(of, schema))
             base = (NOTHING, 1, 1, 0, *plus_columns(Decimal(0), 0))
             if of.limit_of:
                 multiple = Fraction(of.limit) / of.divided_by
                 tens = measure_scale(of.aggregation, schema) - measure_scale(of.limit_of, schema)
-                place = place_of[Key.of(of.limit_of, rule.rule_id)]
+                place = place_of[AggregateKey.for_aggregation(of.limit_of, rule.rule_id)]
                 plus = plus_columns(of.plus, measure_scale(of.aggregation, schema))
                 base = (place, multiple.numerator, multiple.denominator, tens, *plus)
             conditions.append((a, relation, *limit, *base))
         must_count = conditions[first][0] if rule.is_plain else NOTHING
         most: tuple[int, ...] = (NOTHING, 0, 0, 0)
-        if alerts := Key.of_alerts(rule, fields):
+        if alerts := AggregateKey.for_alert_count(rule, fields):
             column, bit = not_null(fields.index(alerts.where or ""))
             at = layout.VALUES + value_columns(fields, schema).index(column)
             most = (place_of[alerts], rule.at_most or 0, at, bit)

@@ -86,10 +86,10 @@ class Planner:
         """A log time: `current_ends`, if it is asked afterwards, misses nothing that was logged before."""
         return max(self.events.clock(), self.control.clock())
 
-    def wait(self, start: Mark, timeout_s: float) -> bool:
+    def wait_for_records(self, start: Mark, timeout_s: float) -> bool:
         """Whether something has come after a mark, as far as the logs have told without being asked."""
-        control = self.control.wait(mark_positions(start["control"]), 0)
-        return control or self.events.wait(mark_positions(start["events"]), timeout_s)
+        control = self.control.wait_for_records(mark_positions(start["control"]), 0)
+        return control or self.events.wait_for_records(mark_positions(start["events"]), timeout_s)
 
     def next_mark(
         self,
@@ -235,7 +235,7 @@ class Planner:
                     )
         self._checked = True
 
-    def works(self, start: Mark, end: Mark) -> list[ReadingWork]:
+    def plan_reading(self, start: Mark, end: Mark) -> list[ReadingWork]:
         """What the tasks have to do between two marks; a batch with many records is shared among them."""
         begun, ends = mark_positions(start["events"]), mark_positions(end["events"])
         ranges = [

@@ -274,15 +274,17 @@ def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:
         )
 
 
-def check_transactions(logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, once: bool = False) -> None:
-    """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `once`: it stops when it has read all."""
+def check_exactly_once_possible(
+    logs: FileLogs | KafkaLogs, checkpoint: CheckpointFolder, stops_at_end: bool = False
+) -> None:
+    """Raises ValueError if an engine with one task cannot deliver its cuts in transactions; `stops_at_end`: when it has read all."""
     folders = isinstance(logs, FileLogs)
     if folders:
         raise ValueError(
             "--exactly-once is for topics, these logs are folders: they get each alert once without it, so leave it out"
         )
-    if once or not checkpoint.local:
-        other = "an engine that stops when it has read all" if once else f"checkpoint {checkpoint}"
+    if stops_at_end or not checkpoint.local:
+        other = "an engine that stops when it has read all" if stops_at_end else f"checkpoint {checkpoint}"
         raise ValueError(
             f"--exactly-once with {other}: there Spark's sink delivers, at least once; use a running engine with a checkpoint "
             "in a folder, or leave it out and drop repeated alerts by alertId"

@@ -38,13 +38,13 @@ class Epoch:
         self._state, self._windows, self._deliver = state, windows, deliver
         self._resumed, self._asked = 0, 0.0
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait_until_cut_due(self, timeout_s: float) -> bool:
         """Whether a step may take a cut; waits for that, for so many seconds at most."""
         due = self._windows.due
         return (
             time.monotonic() > self._asked + ASK_S
             or (due is not None and self.planner.clock() > due)
-            or self.planner.wait(self.cuts.mark, timeout_s)
+            or self.planner.wait_for_records(self.cuts.mark, timeout_s)
         )
 
     def step(self) -> bool:
@@ -70,7 +70,7 @@ class Epoch:
 
     def _carry_out(self, cut: Cut, again: Again) -> None:
         """Evaluates what lies between the marks of a cut, and delivers what comes of it."""
-        [work] = self.planner.works(cut.begin, cut.end)
+        [work] = self.planner.plan_reading(cut.begin, cut.end)
         envelopes, counted = read_and_route(self.job, work)
         if self._resumed and "stopped" in cut.begin:
             counted["times"] |= {"stopped": cut.begin["stopped"], "resumed": self._resumed}

@@ -31,8 +31,8 @@ class Stages:
 
     >>> from lab.model.schema import PAYMENTS
     >>> with Stages(Settings(PAYMENTS)) as stages:
-    ...     stages.batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
-    ...     stages.batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
+    ...     stages.run_batch([("control", b"1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)")])
+    ...     stages.run_batch([("event", b"1,2013-01-01 00:00:00,25,12,CSH,50.01")])
     ...     [line.split(",")[3] for line in stages.out["alerts"]]
     ['"key":"{payeeId=25}"']
     """
@@ -64,7 +64,7 @@ class Stages:
         rmtree(shared.private_folder(self.job.start), ignore_errors=True)
         rmtree(self.folder)
 
-    def batch(self, entries: Sequence[Entry]) -> None:
+    def run_batch(self, entries: Sequence[Entry]) -> None:
         """Logs the entries, in this order, and runs one micro-batch."""
         for log, lines in split_at_messages(entries):
             self._log_time += 1
@@ -85,7 +85,7 @@ class Stages:
 
     def run(self, start: Mark, end: Mark) -> list[TaskOutput]:
         """What the tasks of the current micro-batch give, between two marks; the batch is not yet done with that."""
-        works = self.planner.works(start, end)
+        works = self.planner.plan_reading(start, end)
         if self.settings.parallelism == 1:
             return [run_single_task(self.job, works[0])]
         payloads: dict[int, list[bytes]] = defaultdict(list)
@@ -116,7 +116,7 @@ def compile_kernels() -> None:
     rule = b"%d,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"
     with Stages(Settings()) as stages:
         for number in (1, 2):
-            stages.batch(
+            stages.run_batch(
                 [
                     ("control", rule % number),
                     *[("event", b"%d,2013-01-01 00:00:00,25,12,CSH,51" % number)] * 2,

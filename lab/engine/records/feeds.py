@@ -74,7 +74,7 @@ class Feed(Protocol):
         """The ends of this log and another one."""
         return self.ends(), other.ends()
 
-    def wait(self, starts: Positions, timeout_s: float) -> bool:
+    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         """Whether a source may have gone beyond a position, once it has, or so many seconds have passed."""
         return True  # who cannot tell is asked
 
@@ -195,7 +195,7 @@ class FileFeed(Feed):
     def ends(self) -> Positions:
         return {0: self.log.settled_end()}
 
-    def wait(self, starts: Positions, timeout_s: float) -> bool:
+    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         came = self.log.end() > starts[0]
         if timeout_s and not came:
             time.sleep(min(self._pause_s, timeout_s))

@@ -41,9 +41,9 @@ class KafkaFeed(Feed):
         mine, its = topic_ends([self._partitions, other._partitions])
         return mine, its
 
-    def wait(self, starts: Positions, timeout_s: float) -> bool:
+    def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         with self._named(starts):
-            return _reader(self.cluster, self.topic).wait(starts, timeout_s)
+            return _reader(self.cluster, self.topic).wait_for_records(starts, timeout_s)
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         with self._named(starts):

@@ -28,7 +28,7 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.record import Batches
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import check_code_cache
-from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs, check_reach, check_transactions
+from lab.engine.loop.ends import WRITTEN, FileLogs, KafkaLogs, check_exactly_once_possible, check_reach
 from lab.engine.loop.job import Job
 from lab.engine.loop.restored import check_not_put_back
 from lab.engine.spark import source
@@ -68,7 +68,7 @@ def start(
     folder, master = CheckpointFolder(checkpoint), spark.sparkContext.master
     check_reach(logs, master)
     if settings.exactly_once:
-        check_transactions(logs, folder, once)
+        check_exactly_once_possible(logs, folder, once)
     check_code_cache()
     with ExitStack() as until_stopped:
         lease = until_stopped.enter_context(Lease(folder))

@@ -56,7 +56,7 @@ def run_loop(job: Job, batch: int) -> None:
             # what was repeated is saved at once: whoever is killed again and again does not repeat more each time
             save = time.monotonic() + (0 if cuts.taken else EPOCH_S)
             while not (cuts.ended or over() or (cuts.taken and time.monotonic() > save)):
-                if running.wait(REST_S):
+                if running.wait_until_cut_due(REST_S):
                     time.sleep(pause)
                     # what has come may be stamped later than the clock says it is
                     pause = GATHER_S if running.step() else min(2 * pause, REST_S)
@@ -91,7 +91,7 @@ def finish_loop(job: Job, batch: int) -> None:
 
 def rerun_planned_cut(job: Job, begin: Mark, end: Mark) -> None:
     """Runs a micro-batch of one cut that the driver of an earlier start has chosen."""
-    [work] = _planner(job).works(begin, end)
+    [work] = _planner(job).plan_reading(begin, end)
     cut = Cut(work.number, begin, end)
     outlet = _outlet(job, [cut], partial(lease.check_lease, job.folder, job.lease))
     outlet.put(cut, run_single_task(job, work), frozenset())

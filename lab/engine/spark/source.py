@@ -102,7 +102,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Mark, end: Mark) -> Sequence[InputPartition]:
         if runs_loop(end):  # an earlier start ran the loop
             return [InputPartition(_number(end))]
-        works = self._planner.works(self._mark(start), self._mark(end))
+        works = self._planner.plan_reading(self._mark(start), self._mark(end))
         return [ReadingShare(number, work) for number, work in enumerate(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

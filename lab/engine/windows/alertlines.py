@@ -148,7 +148,7 @@ def _of_conditions(
             for place, each in enumerate(rule.conditions)
         ]
         with localcontext(prec=100):
-            told = rule.told(measures)
+            told = rule.conditions_for_alert(measures)
         assert told is not None, "only what fired is here"
         (aggregate, operator, limit), conditions = told
         assert aggregate is not None and limit is not None, "a condition that holds has both"

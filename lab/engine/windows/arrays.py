@@ -10,7 +10,7 @@ from lab.engine.compiled import groups, layout, running
 from lab.engine.compiled.aggregates import LANES, SCRATCH
 from lab.engine.compiled.blocks import HALF
 from lab.engine.compiled.layout import NOTHING, Store
-from lab.engine.compiled.rulenumbers import Key, field_columns, number_rules, value_columns
+from lab.engine.compiled.rulenumbers import AggregateKey, field_columns, number_rules, value_columns
 from lab.engine.windows import shared
 from lab.model.rule import Route, Rule
 from lab.model.schema import Schema
@@ -97,7 +97,9 @@ class StoreArrays:
             arrays[name].fill(NOTHING)
         return arrays
 
-    def _rebuild_arrays(self, room: dict[str, int], before: list[Key], gone: Collection[int] = ()) -> None:
+    def _rebuild_arrays(
+        self, room: dict[str, int], before: list[AggregateKey], gone: Collection[int] = ()
+    ) -> None:
         """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
 
         Rules that are `gone` leave no resets behind.
@@ -186,7 +188,7 @@ class StoreArrays:
         return sum(array.nbytes for array in self.arrays.values())
 
 
-def _queues(keys: list[Key]) -> dict[Key, int]:
+def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:
     """The aggregates that have a queue, and its number."""
     return {key: number for number, key in enumerate(key for key in keys if key.has_queue)}
 

@@ -54,9 +54,9 @@ class Windows:
         self.ledger = Ledger.of((), settings.schema)
         self.stores: dict[int, RouteStore] = {}
         self.waits: dict[int, list[Waits]] = {}  # of each store
-        self.begin(0, BEFORE_ALL)
+        self.begin_epoch(0, BEFORE_ALL)
 
-    def begin(self, seq: int, newest: int, reached: int = BEFORE_ALL) -> None:
+    def begin_epoch(self, seq: int, newest: int, reached: int = BEFORE_ALL) -> None:
         """Nothing is unsaved; the next event gets this seq."""
         self.seq, self.newest, self.reached, self.stored, self.forgot = seq, newest, reached, 0, False
 
@@ -157,7 +157,7 @@ class Windows:
         if HEARD in columns:
             columns[HEARD] = arrival_column(columns[LOG_TIME], np.maximum(columns[HEARD], newest))
         waits = self.waits.get(number, ())
-        due = [alert for each in waits for alert in each.take(store, columns, fates, seq)]
+        due = [alert for each in waits for alert in each.add_events(store, columns, fates, seq)]
         first = first_rows(store, fired)
         lines, places = alert_lines(store, columns, fired, first, now_ms()), due_places([])
         if self.schema.taken_back:

@@ -73,7 +73,9 @@ class Waits:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def take(self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int) -> list[DueAlert]:
+    def add_events(
+        self, store: RouteStore, columns: Columns, fates: np.ndarray, first_seq: int
+    ) -> list[DueAlert]:
         """Takes in what `store.evaluate(columns, first_seq, …)` did, and returns the alerts of which that shows that they are due."""
         count = len(fates)
         starts = np.ones(count, bool)

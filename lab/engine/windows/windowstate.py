@@ -64,7 +64,7 @@ class WindowState:
                 max((getattr(file, name) for file in self.chain), default=BEFORE_ALL)
                 for name in ("newest", "reached")
             )
-            windows.begin(first_seq(number), newest, reached)
+            windows.begin_epoch(first_seq(number), newest, reached)
             yield windows
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]

@@ -50,9 +50,9 @@ class Attack:
             return Verdict(
                 RIGHT, f"no difference from the reference in {found.tried:,} histories. {self.because}"
             )
-        told = self.game.told(found.history, found.difference)
+        told = self.game.describe_difference(found.history, found.difference)
         says = "" if isinstance(found.difference.got, Raised) else self._typical(function, found.history)
-        picture = self.game.drawn(found.history, found.difference)
+        picture = self.game.draw_difference(found.history, found.difference)
         return Verdict(WRONG, "\n".join(filter(None, (says, told))), picture)
 
     def _typical(self, function: Callable, shortest: Any) -> str:

@@ -128,7 +128,7 @@ class RouteGame:
         events = sum(isinstance(entry, Login) for entry in history)
         return events, len(history), sum(_oddness(entry) for entry in history)
 
-    def told(self, history: History, difference: Difference) -> str:
+    def describe_difference(self, history: History, difference: Difference) -> str:
         lines = ["Your function differs from the reference. The shortest history that shows it:"]
         lines += [f"{n:3}. {_said(entry)}" for n, entry in enumerate(history[: difference.at + 1], 1)]
         if isinstance(difference.got, Raised):
@@ -137,7 +137,7 @@ class RouteGame:
         lines.append(f"Your function gave {_listed(difference.got)}.")
         return "\n".join(lines)
 
-    def drawn(self, history: History, difference: Difference) -> str:
+    def draw_difference(self, history: History, difference: Difference) -> str:
         """The copies side by side: those that both send, those that are missing, those that are too much."""
         if isinstance(difference.got, Raised):
             return ""

@@ -49,10 +49,10 @@ class Game(Protocol):
     def size(self, history: Any) -> tuple:
         """What is made small, the most important first."""
 
-    def told(self, history: Any, difference: Difference) -> str:
+    def describe_difference(self, history: Any, difference: Difference) -> str:
         """Describes the history and the difference in words."""
 
-    def drawn(self, history: Any, difference: Difference) -> str:
+    def draw_difference(self, history: Any, difference: Difference) -> str:
         """As a picture, in HTML."""
 
 

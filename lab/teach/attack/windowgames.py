@@ -141,7 +141,7 @@ class TimelineGame:
         """An answer, for people."""
         raise NotImplementedError
 
-    def told(self, history: History, difference: Difference) -> str:
+    def describe_difference(self, history: History, difference: Difference) -> str:
         _, name = self._at(history, difference)
         numbers = f"width is {history.width} min, {self.more} is {getattr(history, self.more)}"
         lines = [
@@ -165,7 +165,7 @@ class TimelineGame:
         event = history.event_at(difference.at)
         return event, history.names[event]
 
-    def drawn(self, history: History, difference: Difference) -> str:
+    def draw_difference(self, history: History, difference: Difference) -> str:
         got = None if isinstance(difference.got, Raised) else difference.got
         return draw_timeline(history, difference.at, difference.expected, got)
 
@@ -233,7 +233,7 @@ class CountGame(TimelineGame):
     def shown(self, answer: Any, history: History) -> str:
         return "an alert" if answer else "no alert"
 
-    def drawn(self, history: History, difference: Difference) -> str:
+    def draw_difference(self, history: History, difference: Difference) -> str:
         return draw_timeline(history, difference.at, [], None)
 
     def reasons(self, history: History, difference: Difference) -> list[str]:
