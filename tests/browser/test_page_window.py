@@ -106,6 +106,7 @@ def test_an_event_that_was_dropped_as_late_is_in_no_window(opened):
 
 def test_an_alert_shows_its_window_as_a_picture_a_sentence_and_a_table(opened):
     opened.click("#bursts button:nth-of-type(1)")
+    assert opened.locator("#planted[role=status]").inner_text() == "burst 1 planted: pair"
     row = opened.locator("#alerts tr[data-key^='1.']").first
     row.click()
     opened.wait_for_selector(".lab-window svg .own")

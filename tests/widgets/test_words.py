@@ -145,6 +145,7 @@ def test_nothing_english_is_left_in_the_front_door_and_the_room(language):
         assert not _english(_texts(door))
     with lab.Studio(rate=50, rules=frontdoor.STREAMS["payments"]()) as studio:
         room = lab.ControlRoom(studio)
+        room.parts["Stream"].bursts[0].click()
         room.pulse.tick()
         assert not _english(_texts(room))
         room.end()
