@@ -27,7 +27,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
 from lab.model.alerts import WITHDRAWN_LINE, Alert, AlertTable, parse_alert_line
 from lab.model.deadletters import dead_letter
-from lab.model.language import say
+from lab.model.language import say, translated
 from lab.model.longlines import LongLine
 from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
@@ -91,7 +91,7 @@ class Replayed:
 
     def _repr_html_(self) -> str:
         summary = self.summary()
-        warnings = "".join(f"<p>{escape(warning)}</p>" for warning in self.routes.warnings())
+        warnings = "".join(f"<p>{escape(translated(warning))}</p>" for warning in self.routes.warnings())
         return html_table(say("The run"), summary, [summary.values()]) + warnings + self.alerts._repr_html_()
 
 

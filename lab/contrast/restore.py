@@ -48,7 +48,7 @@ class RestoreCosts(list[RestoreCost]):
     def _repr_html_(self) -> str:
         return html_table(
             say("Costs of restoring"),
-            ("way", "MB read", "MB kept", "seeks", "index KB", "seconds"),
+            (say("way"), say("MB read"), say("MB kept"), say("seeks"), say("index KB"), say("seconds")),
             [c.row() for c in self],
         )
 

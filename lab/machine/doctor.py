@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from shlex import quote
 
-from lab.machine.findings import CLASH_FIX, COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
+from lab.machine.findings import COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks, rate_free_space
 from lab.machine.java import JavaMissing, find_java
 from lab.machine.ports import HOST
 from lab.machine.surroundings import (
@@ -22,6 +22,7 @@ from lab.machine.surroundings import (
     check_line_ends,
     check_network,
 )
+from lab.model.language import ENGLISH, say, speak, translated
 
 OLDEST_PYTHON = (3, 11)  # what pins need
 PORTS = {8888: "JupyterLab", 9092: "the Kafka broker", 5433: "the database", 8707: "the enforcement service"}
@@ -42,45 +43,47 @@ def check_python() -> Iterator[Check]:
     if sys.version_info >= OLDEST_PYTHON:
         yield Check("Python", "ok", found)
     else:
-        yield Check(
-            "Python",
-            "problem",
-            found,
-            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer: make setup PYTHON=/path/to/python3.13",
+        fix = say(
+            "Python {version} or newer: make setup PYTHON=/path/to/python3.13",
+            version=".".join(map(str, OLDEST_PYTHON)),
         )
+        yield Check("Python", "problem", found, fix)
 
 
 def check_java() -> Iterator[Check]:
     try:
         found = find_java()
     except JavaMissing as error:
-        headline, _, rest = str(error).partition("\n")
+        headline, _, rest = translated(str(error)).partition("\n")
         yield Check("Java", "problem", headline, rest)
         return
     tested = found.version in (17, 21)
-    fix = "" if tested else "17 or 21 are what Spark is tested with; use one of them if queries fail to start"
-    yield Check("Java", "ok" if tested else "warning", f"{found.version}: {found.path}", fix)
+    fix = say("17 or 21 are what Spark is tested with; use one of them if queries fail to start")
+    yield Check(
+        "Java", "ok" if tested else "warning", f"{found.version}: {found.path}", "" if tested else fix
+    )
 
 
 def check_memory() -> Iterator[Check]:
     import psutil
 
     free = psutil.virtual_memory().available
-    yield rate_free_space("memory", free, f"{free / GIB:.1f} GiB free", enough=3, fix="close other programs")
+    found = say("{size} GiB free", size=f"{free / GIB:.1f}")
+    yield rate_free_space(say("memory"), free, found, enough=3, fix=say("close other programs"))
 
 
 def check_disk() -> Iterator[Check]:
     from lab.machine import jars
 
-    for name, folder in (("temporary files", Path(tempfile.gettempdir())), ("cache", jars.cache_folder())):
+    for name, folder, variable in (
+        (say("temporary files"), Path(tempfile.gettempdir()), "TMPDIR"),
+        (say("cache"), jars.cache_folder(), "LAB_CACHE"),
+    ):
         there = next(place for place in (folder, *folder.parents) if place.is_dir())
         free = shutil.disk_usage(there).free
-        fix = (
-            "free some space, or set "
-            + ("TMPDIR" if name == "temporary files" else "LAB_CACHE")
-            + " elsewhere"
-        )
-        yield rate_free_space(name, free, f"{free / GIB:.0f} GiB free in {folder}", enough=5, fix=fix)
+        found = say("{size} GiB free in {folder}", size=f"{free / GIB:.0f}", folder=folder)
+        fix = say("free some space, or set {variable} elsewhere", variable=variable)
+        yield rate_free_space(name, free, found, enough=5, fix=fix)
 
 
 def check_shared_memory() -> Iterator[Check]:
@@ -88,23 +91,36 @@ def check_shared_memory() -> Iterator[Check]:
 
     shm, folder = Path("/dev/shm"), memory_folder()
     if folder == shm or not shm.is_dir():
-        yield Check("shared memory", "ok", f"windows are cached in {folder}")
+        yield Check(say("shared memory"), "ok", say("windows are cached in {folder}", folder=folder))
     else:
-        found = f"{shutil.disk_usage(shm).free / GIB:.2f} GiB free in {shm}: windows are cached in {folder}, slower"
-        yield Check("shared memory", "warning", found, "in Docker: --shm-size=2g")
+        found = say(
+            "{size} GiB free in {memory}: windows are cached in {folder}, slower",
+            size=f"{shutil.disk_usage(shm).free / GIB:.2f}",
+            memory=shm,
+            folder=folder,
+        )
+        yield Check(say("shared memory"), "warning", found, say("in Docker: --shm-size=2g"))
 
 
 def check_ports() -> Iterator[Check]:
     from lab.machine import broker, database, ports
 
-    for port, user in PORTS.items():
+    for port, program in PORTS.items():
+        name, user = say("port {port}", port=port), say(program)
         if ports.is_free(port):
-            yield Check(f"port {port}", "ok", f"free for {user}")
+            yield Check(name, "ok", say("free for {program}", program=user))
         elif ours := broker.broker_on_port(port) or database.database_on_port(port):
-            yield Check(f"port {port}", "ok", f"{user} has it (pid {ours.pid}), its data in {ours.folder}")
+            found = say(
+                "{program} has it (pid {pid}), its data in {folder}",
+                program=user,
+                pid=ours.pid,
+                folder=ours.folder,
+            )
+            yield Check(name, "ok", found)
         else:
-            fix = f"stop what listens there, or give {user} another port"
-            yield Check(f"port {port}", "warning", f"taken by {broker.describe_listener(port)}", fix)
+            found = say("taken by {program}", program=translated(broker.describe_listener(port)))
+            fix = say("stop what listens there, or give {program} another port", program=user)
+            yield Check(name, "warning", found, fix)
 
 
 def check_packages() -> Iterator[Check]:
@@ -126,36 +142,44 @@ def check_packages() -> Iterator[Check]:
             absent.append(pin.name)
         else:
             if not pin.specifier.contains(version, prereleases=True):
-                other.append(f"{pin.name} {version} (pinned {pin.specifier})")
+                pinned = say("pinned {versions}", versions=pin.specifier)
+                other.append(f"{pin.name} {version} ({pinned})")
     asked = "-r requirements.txt" if REQUIREMENTS.is_file() else f"--force-reinstall {DISTRIBUTION}"
     fix = f"{quote(sys.executable)} -m pip install {asked}"
+    name = say("packages")
     if absent:
-        yield Check("packages", "problem", "missing: " + ", ".join(absent), fix)
+        yield Check(name, "problem", say("missing: {names}", names=", ".join(absent)), fix)
     if other:
-        yield Check("packages", "warning", ", ".join(other), fix)
+        yield Check(name, "warning", ", ".join(other), fix)
     if not absent and not other:
-        yield Check("packages", "ok", f"{len(pins)} as pinned")
+        yield Check(name, "ok", say("{count} as pinned", count=len(pins)))
 
 
 def check_name() -> Iterator[Check]:
     """Another project on the public index is called `lab`, and installs a package of that name over this one."""
     others = sorted(set(metadata.packages_distributions().get("lab", [])) - {DISTRIBUTION})
     if others:
-        found = f"the package lab is also installed by {', '.join(others)}: one has overwritten files of the other"
-        yield Check("name", "problem", found, CLASH_FIX)
+        found = say(
+            "the package lab is also installed by {names}: one has overwritten files of the other",
+            names=", ".join(others),
+        )
+        fix = say("pip uninstall lab {name}, then pip install {name}", name=DISTRIBUTION)
+        yield Check(say("name"), "problem", found, fix)
     else:
-        yield Check("name", "ok", f"the package lab is that of {DISTRIBUTION}")
+        yield Check(say("name"), "ok", say("the package lab is that of {name}", name=DISTRIBUTION))
 
 
 def check_worker_python() -> Iterator[Check]:
     """Spark's Python workers must be the Python that has the packages."""
     name, chosen = "PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON")
     if chosen is None:
-        yield Check(name, "ok", "not set: the session uses its own Python")
+        yield Check(name, "ok", say("not set: the session uses its own Python"))
     elif (path := shutil.which(chosen)) is None:
-        yield Check(name, "problem", f"{chosen}, which does not exist", "unset PYSPARK_PYTHON")
+        found = say("{file}, which does not exist", file=chosen)
+        yield Check(name, "problem", found, "unset PYSPARK_PYTHON")
     elif os.path.abspath(path) != os.path.abspath(sys.executable):
-        yield Check(name, "warning", f"{chosen}, but this is {sys.executable}", "unset PYSPARK_PYTHON")
+        found = say("{file}, but this is {other}", file=chosen, other=sys.executable)
+        yield Check(name, "warning", found, "unset PYSPARK_PYTHON")
     else:
         yield Check(name, "ok", chosen)
 
@@ -169,24 +193,29 @@ def check_jars() -> Iterator[Check]:
     damaged = [coordinates for coordinates in absent if jars.jar_path(coordinates).exists()]
     fix = f"{quote(sys.executable)} -m lab.machine.jars"
     if damaged:
-        found = f"damaged in {jars.cache_folder()}: {', '.join(damaged)}"
-        yield Check("jars", "warning", found, f"{fix} fetches them again")
+        found = say("damaged in {folder}: {files}", folder=jars.cache_folder(), files=", ".join(damaged))
+        yield Check("jars", "warning", found, say("{command} fetches them again", command=fix))
     elif absent:
-        some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if absent[3:] else "")
-        yield Check("jars", "warning", f"not fetched yet: {some}", fix)
+        some = ", ".join(absent[:3])
+        if absent[3:]:
+            some = say("{names} and {count} more", names=some, count=len(absent) - 3)
+        yield Check("jars", "warning", say("not fetched yet: {names}", names=some), fix)
     else:
-        yield Check("jars", "ok", f"in {jars.cache_folder()}")
+        yield Check("jars", "ok", say("in {folder}", folder=jars.cache_folder()))
 
 
 def check_postgresql() -> Iterator[Check]:
     """PostgreSQL is needed only for rules in a PostgreSQL database."""
     from lab.machine import database
+    from lab.machine.database import HOW_TO_GET_IT
 
     try:
         found = database.programs_folder()
         yield Check("PostgreSQL", "ok", f"{database.programs_version(found)}: {found}")
     except database.DatabaseError:
-        yield Check("PostgreSQL", "ok", database.NOT_HERE, f"to keep rules in it: {database.HOW_TO_GET_IT}")
+        absent = say("PostgreSQL {version} or newer is not on this machine", version=database.OLDEST)
+        fix = say("to keep rules in it: {way}", way=say(HOW_TO_GET_IT))
+        yield Check("PostgreSQL", "ok", absent, fix)
 
 
 def check_spark() -> Iterator[Check]:
@@ -199,13 +228,17 @@ def check_spark() -> Iterator[Check]:
             command, env=environment, check=False, capture_output=True, text=True, timeout=SPARK_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        yield Check("Spark", "problem", f"no answer within {SPARK_TIMEOUT_S} s", "free memory and processors")
+        found = say("no answer within {seconds} s", seconds=SPARK_TIMEOUT_S)
+        yield Check("Spark", "problem", found, say("free memory and processors"))
         return
     if done.returncode == 0:
-        yield Check("Spark", "ok", f"started and ran a Python function in {time.monotonic() - started:.0f} s")
+        seconds = f"{time.monotonic() - started:.0f}"
+        found = say("started and ran a Python function in {seconds} s", seconds=seconds)
+        yield Check("Spark", "ok", found)
     else:
-        last = (done.stderr.strip().splitlines() or ["it died without a word"])[-1]
-        yield Check("Spark", "problem", last, "see the other lines first: most often it is Java or memory")
+        last = (done.stderr.strip().splitlines() or [say("it died without a word")])[-1]
+        fix = say("see the other lines first: most often it is Java or memory")
+        yield Check("Spark", "problem", last, fix)
 
 
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
@@ -226,8 +259,8 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
 def run(quick: bool = False) -> Checks:
     """Runs all checks; `quick` skips the one that starts Spark."""
     if sys.platform == "emscripten":
-        found = "the kit runs in this browser, without Spark: nothing needs to be installed"
-        return Checks([Check("browser", "ok", found)])
+        found = say("the kit runs in this browser, without Spark: nothing needs to be installed")
+        return Checks([Check(say("browser"), "ok", found)])
     report = Checks()
     for check in CHECKS:
         if quick and check is check_spark:
@@ -235,7 +268,9 @@ def run(quick: bool = False) -> Checks:
         try:
             report.extend(check())
         except ImportError as error:
-            report.append(Check(check.__name__.removeprefix("check_"), "problem", str(error), "make setup"))
+            report.append(
+                Check(say(check.__name__.removeprefix("check_")), "problem", str(error), "make setup")
+            )
     return report
 
 
@@ -252,6 +287,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.report:
+        speak(ENGLISH)  # for whoever reads the issue
         report = run(options.quick)
         print(report.text())
         return _exit_code(report)
@@ -260,11 +296,11 @@ def main(arguments: list[str] | None = None) -> int:
     from rich.table import Table
 
     report = run(options.quick)
-    table = Table("check", "state", "found", "fix")
+    table = Table(say("check"), say("state"), say("found"), say("fix"))
     for c in report:
         table.add_row(
             plain(c.name),
-            f"[{COLOURS[c.state].replace('dark', 'dark_')}]{c.state}",
+            f"[{COLOURS[c.state].replace('dark', 'dark_')}]{say(c.state)}",
             plain(c.found),
             plain(c.fix),
         )

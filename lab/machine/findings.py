@@ -16,8 +16,8 @@ from lab.model.language import say
 
 GIB = 1 << 30
 DISTRIBUTION = "rules-lab"  # `lab` alone is another project
-CLASH_FIX = f"pip uninstall lab {DISTRIBUTION}, then pip install {DISTRIBUTION}"
 ROOT = Path(__file__).resolve().parents[2]
+CHECK_STATES = ("ok", "warning", "problem")
 COLOURS = {"ok": "green", "warning": "darkorange", "problem": "red"}
 READABLE = {  # in a light and a dark page
     "ok": "var(--lab-good, #007a5a)",
@@ -43,7 +43,7 @@ class Checks(list[Check]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f'<tr><td style="text-align:left">{escape(c.name)}</td><td style="text-align:left; color:{READABLE[c.state]}">{c.state}</td>'
+            f'<tr><td style="text-align:left">{escape(c.name)}</td><td style="text-align:left; color:{READABLE[c.state]}">{say(c.state)}</td>'
             f'<td style="text-align:left">{escape(c.found)}</td>'
             f'<td style="text-align:left; white-space:pre-wrap">{escape(c.fix)}</td></tr>'
             for c in self
@@ -101,7 +101,7 @@ def rate_free_space(name: str, free: int, found: str, enough: int, fix: str) -> 
     if free >= enough * GIB:
         return Check(name, "ok", found)
     state = "warning" if free >= GIB else "problem"
-    return Check(name, state, found, f"{enough} GiB are comfortable: {fix}")
+    return Check(name, state, found, say("{count} GiB are comfortable: {fix}", count=enough, fix=fix))
 
 
 def version_of(python: Path) -> str | None:

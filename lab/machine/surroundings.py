@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_this, version_of
+from lab.model.language import say
 
 ANEW = "rm -r .venv && make setup"
 # Java's options, Hadoop's paths and search paths give these a meaning of their own
@@ -23,63 +24,59 @@ STARTED_BY_PYTHON = {"org.apache.spark.deploy.SparkSubmit", "pyspark-shell"}
 
 def check_folder() -> Iterator[Check]:
     """A clone's folder can be written to, and has a name that all programs take. An installed package's need not."""
+    name = say("folder")
     if not (ROOT / IN_A_CLONE).is_file():
-        yield Check("folder", "ok", f"installed in {ROOT}")
+        yield Check(name, "ok", say("installed in {folder}", folder=ROOT))
         return
     try:
         tempfile.TemporaryFile(dir=ROOT).close()
     except OSError as error:
-        yield Check(
-            "folder",
-            "problem",
-            f"{ROOT} cannot be written to: {error.strerror}",
-            f"cp -r {ROOT} ~ and work there",
-        )
+        found = say("{folder} cannot be written to: {reason}", folder=ROOT, reason=error.strerror)
+        yield Check(name, "problem", found, say("cp -r {folder} ~ and work there", folder=ROOT))
         return
     if odd := sorted(set(ODD.findall(str(ROOT)))):
-        found = f"{ROOT} has {' '.join(map(repr, odd))} in its name"
-        yield Check(
-            "folder", "problem", found, f"some programs trip over that: move it to a plain name, then {ANEW}"
-        )
+        found = say("{folder} has {signs} in its name", folder=ROOT, signs=" ".join(map(repr, odd)))
+        fix = say("some programs trip over that: move it to a plain name, then {command}", command=ANEW)
+        yield Check(name, "problem", found, fix)
     elif WINDOWS_DRIVE.match(f"{ROOT}/") and "microsoft" in platform.release().lower():
-        found = f"{ROOT} is on the drive of Windows, slow from WSL"
-        yield Check("folder", "warning", found, f"cp -r {ROOT} ~ and work there, after {ANEW}")
+        found = say("{folder} is on the drive of Windows, slow from WSL", folder=ROOT)
+        fix = say("cp -r {folder} ~ and work there, after {command}", folder=ROOT, command=ANEW)
+        yield Check(name, "warning", found, fix)
     else:
-        yield Check("folder", "ok", str(ROOT))
+        yield Check(name, "ok", str(ROOT))
 
 
 def check_environment() -> Iterator[Check]:
     """The .venv of this clone is of a Python that is still there, was not moved, and is the one that runs this."""
     venv = ROOT / ".venv"
     if not (ROOT / IN_A_CLONE).is_file():
-        yield Check(".venv", "ok", f"none needed: lab is installed in {sys.prefix}")
+        yield Check(".venv", "ok", say("none needed: lab is installed in {folder}", folder=sys.prefix))
         return
     if not (venv / "pyvenv.cfg").is_file():
-        yield Check(".venv", "problem", f"there is no {venv}", "make setup")
+        yield Check(".venv", "problem", say("there is no {file}", file=venv), "make setup")
         return
     settings = dict(
         line.split(" = ", 1) for line in (venv / "pyvenv.cfg").read_text().splitlines() if " = " in line
     )
-    made, now = settings.get("version", "an unknown version"), version_of(venv / "bin" / "python")
+    made, now = settings.get("version") or say("an unknown version"), version_of(venv / "bin" / "python")
     of_command = re.search(r" -m venv [^/]*(/.*)", settings.get("command", ""))
     place = Path(of_command[1]) if of_command else venv
     if now is None:
-        found = f"its Python does not run: {settings.get('home', 'the place it came from')} has none any more"
+        home = settings.get("home") or say("the place it came from")
+        found = say("its Python does not run: {folder} has none any more", folder=home)
         yield Check(".venv", "problem", found, ANEW)
     elif not (venv / "lib" / f"python{now}" / "site-packages").is_dir():
-        yield Check(
-            ".venv",
-            "problem",
-            f"made with Python {made}, which is {now} now: its packages are not seen",
-            ANEW,
+        found = say(
+            "made with Python {version}, which is {now} now: its packages are not seen", version=made, now=now
         )
+        yield Check(".venv", "problem", found, ANEW)
     elif place.resolve() != venv.resolve():
-        yield Check(
-            ".venv", "problem", f"made in {place} and moved since: its commands look for that place", ANEW
-        )
+        found = say("made in {folder} and moved since: its commands look for that place", folder=place)
+        yield Check(".venv", "problem", found, ANEW)
     elif not is_this(venv / "bin" / "python"):
-        fix = ".venv/bin/lab doctor; in Jupyter: make lab, and the kernel Python 3"
-        yield Check(".venv", "warning", f"this runs in {sys.prefix}, not in {venv}", fix)
+        found = say("this runs in {folder}, not in {other}", folder=sys.prefix, other=venv)
+        fix = say(".venv/bin/lab doctor; in Jupyter: make lab, and the kernel Python 3")
+        yield Check(".venv", "warning", found, fix)
     else:
         yield Check(".venv", "ok", f"Python {made}")
 
@@ -88,25 +85,28 @@ def check_line_ends() -> Iterator[Check]:
     """Windows' line ends make scripts and settings unreadable here."""
     there = [name for name in WITH_LINE_ENDS if (ROOT / name).is_file()]
     if wrong := [name for name in there if b"\r\n" in (ROOT / name).read_bytes()]:
-        fix = "git config core.autocrlf input && git rm -rq --cached . && git reset -q --hard  (your changes are lost)"
-        yield Check("line ends", "problem", f"those of Windows in {', '.join(wrong)}", fix)
+        found = say("those of Windows in {files}", files=", ".join(wrong))
+        command = "git config core.autocrlf input && git rm -rq --cached . && git reset -q --hard"
+        fix = say("{command}  (your changes are lost)", command=command)
+        yield Check(say("line ends"), "problem", found, fix)
     else:
-        yield Check("line ends", "ok", "plain")
+        yield Check(say("line ends"), "ok", say("plain"))
 
 
 def check_network() -> Iterator[Check]:
     """Only asked for while something is still to be fetched. pip knows where from; jars come by Java, with settings of its own."""
     from lab.machine import jars
 
+    name = say("network")
     absent = [
         coordinates for group in jars.GROUPS.keys() - jars.LARGE for coordinates in jars.missing_jars(group)
     ]
     if not absent:
-        yield Check("network", "ok", "not needed: all jars are here")
+        yield Check(name, "ok", say("not needed: all jars are here"))
         return
     proxies = [name for name in PROXIES if os.environ.get(name)]
-    through = f" through the proxy of {proxies[0]}" if proxies else ""
-    fix = (
+    through = say(" through the proxy of {name}", name=proxies[0]) if proxies else ""
+    fix = say(
         "connect, or behind a proxy: export HTTPS_PROXY=http://HOST:PORT "
         "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; "
         "or bring the folder that make prefetch fills elsewhere"
@@ -125,11 +125,13 @@ def check_network() -> Iterator[Check]:
     ]
     reached = subprocess.run(command, check=False, capture_output=True).returncode == 0
     if not reached:
-        yield Check("network", "warning", f"pip reaches no package index{through}, and jars are missing", fix)
+        found = say("pip reaches no package index{through}, and jars are missing", through=through)
+        yield Check(name, "warning", found, fix)
     elif proxies and "proxyHost" not in os.environ.get("JAVA_TOOL_OPTIONS", ""):
-        yield Check("network", "warning", f"Python goes{through}, Java does not know of it", fix)
+        found = say("Python goes{through}, Java does not know of it", through=through)
+        yield Check(name, "warning", found, fix)
     else:
-        yield Check("network", "ok", f"pip reaches its index{through}")
+        yield Check(name, "ok", say("pip reaches its index{through}", through=through))
 
 
 def check_leftover_java() -> Iterator[Check]:
@@ -144,10 +146,14 @@ def check_leftover_java() -> Iterator[Check]:
             left.append((process.pid, about["memory_info"].rss))
     if left:
         size = sum(memory for _, memory in left) / GIB
-        found = f"Java of Spark that nobody uses any more: {len(left)}, {size:.1f} GiB"
-        yield Check("left over", "warning", found, "kill " + " ".join(str(pid) for pid, _ in left))
+        found = say(
+            "Java of Spark that nobody uses any more: {count}, {size} GiB",
+            count=len(left),
+            size=f"{size:.1f}",
+        )
+        yield Check(say("left over"), "warning", found, "kill " + " ".join(str(pid) for pid, _ in left))
     else:
-        yield Check("left over", "ok", "no Java without its program")
+        yield Check(say("left over"), "ok", say("no Java without its program"))
 
 
 def _is_python(pid: int) -> bool:

@@ -45,7 +45,7 @@ def translated(text: str) -> str:
     """A text that was made in English, such as an error or what an engine wrote, in the reader's language.
 
     Finds the sentence of the catalog that it is, and the values in it, which may be such texts themselves. Text that no
-    sentence of the catalog fits stays as it is.
+    sentence of the catalog fits stays as it is. Of several lines each is a text of its own.
     """
     language = _language()
     return text if language == ENGLISH or len(text) > LONGEST else _translated(text, language)
@@ -56,6 +56,8 @@ def _translated(text: str, language: str) -> str:
     catalog = _catalog(MESSAGES, language)
     if text in catalog:
         return catalog[text]
+    if "\n" in text:
+        return "\n".join(_translated(line, language) for line in text.split("\n"))
     for sentence in catalog:
         if values := _values(text, sentence):
             return PLACEHOLDER.sub(lambda found: _translated(values[found[1]], language), catalog[sentence])

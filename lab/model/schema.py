@@ -17,7 +17,7 @@ from typing import Any
 from lab.model.envelope import check_not_deleted, unwrap_envelope
 from lab.model.field import Field, Id, Value, time_or_ms
 from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, not_json, read_object, read_text
-from lab.model.language import say
+from lab.model.language import say, translated
 from lab.model.times import DAY_MS
 from lab.model.words import expected_message, html_table, short_json, unknown_name_message
 
@@ -275,9 +275,9 @@ class Schema:
         return None
 
     def _repr_html_(self) -> str:
-        roles = dict.fromkeys(self.id_fields, "id") | {self.time_field: "event time"}
+        roles = dict.fromkeys(self.id_fields, "id") | {self.time_field: say("event time")}
         rows = [
-            (field.name, field.type, roles.get(field.name, ""), field.doc or field.unit)
+            (field.name, field.type, roles.get(field.name, ""), translated(field.doc or field.unit))
             for field in self.fields
         ]
         return html_table(say("Fields"), (say("field"), say("type"), say("role"), say("meaning")), rows)

@@ -36,7 +36,7 @@ class Model {
 
 // -- the engine -------------------------------------------------------------------------------------------------------
 
-const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null };
+const room = { told: null, worker: null, schema: null, alerts: [], letters: [], rules: [], fired: {}, samples: [], source: null, window: null, script: null, bursts: 0 };
 
 /** A new engine, on the simulated stream or on somebody's file. */
 function open(source, rules) {
@@ -46,7 +46,8 @@ function open(source, rules) {
   room.worker.onmessage = ({ data: message }) => ({ ack: ({ ack }) => answered(ack), window: showWindow, state: show })[message.kind](message);
   room.worker.onerror = (error) => pulse("bad", say("the engine ended: {error}", { error: error.message }));
   room.schema = schemaOf(source.schema);
-  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, told: null });
+  Object.assign(room, { alerts: [], letters: [], rules: [], fired: {}, samples: [], source, told: null, bursts: 0 });
+  Object.assign(byId("planted"), { className: "", textContent: "" });
   const wasm = Uint8Array.from(atob(data.wasm), (sign) => sign.charCodeAt(0));
   room.worker.postMessage({ kind: "open", wasm, schema: source.schema, rules, rate: Number(rateModel.get("texts")[rateModel.get("position")].replace(",", "")), file: source.file, skip: source.skip });
   for (const id of ["bursts", "rate", "fast"]) byId(id).hidden = Boolean(source.file);
@@ -158,8 +159,16 @@ function speak(chosen) {
     pair: [say("pair"), say("a few large payments of one payer to one beneficiary")], beneficiary: [say("beneficiary"), say("payments of many payers to one beneficiary, large in total")],
     surge: [say("surge"), say("very many payments of one type within two seconds")],
   };
-  byId("bursts").replaceChildren(make("span", {}, say("plant")), ...Object.entries(bursts).map(([name, [called, meant]]) => make("button", { class: "jupyter-button", title: meant, onclick: () => send({ kind: "burst", name }) }, called)));
+  byId("bursts").replaceChildren(make("span", {}, say("plant")), ...Object.entries(bursts).map(([name, [called, meant]]) => make("button", { class: "jupyter-button", title: meant, onclick: () => plant(name, called) }, called)));
   if (room.told) show({ ...room.told, alerts: [], letters: [] });
+}
+
+/** Starts a burst, and says so: with its number, because the same text twice is not read aloud twice. */
+function plant(name, called) {
+  send({ kind: "burst", name });
+  room.bursts += 1;
+  byId("planted").className = "lab-said";
+  byId("planted").textContent = say("burst {number} planted: {kind}", { number: room.bursts, kind: called });
 }
 
 /** The language chosen before, else the browser's first one that the page knows. */

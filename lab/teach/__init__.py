@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from lab.model.language import say as _say
+from lab.model.language import translated as _translated
 from lab.teach import progress as _progress
 from lab.teach.judge import OPEN, RIGHT, WRONG, FunctionExercise, ValueExercise, Verdict
 from lab.teach.learner import answer_text, plain_or_raised
@@ -92,7 +93,7 @@ class NoExercise(KeyError):
     """No lesson has this exercise; a notebook shows one line instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"KeyError: {self.args[0]}"]
+        return [f"KeyError: {_translated(self.args[0])}"]
 
 
 def exercise_of(name: str | float) -> ValueExercise | FunctionExercise:

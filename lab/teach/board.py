@@ -74,7 +74,7 @@ class Board(widgets.VBox):
         lessons = [name for name in named if "." not in name]
         if self.lesson is not None:
             rows = [
-                f"<tr><td>{_mark(name in done)}</td><td>{name}</td><td>{escape(title)}</td></tr>"
+                f"<tr><td>{_mark(name in done)}</td><td>{name}</td><td>{escape(say(title))}</td></tr>"
                 for name, title in named.items()
                 if name.startswith(f"{self.lesson}.")
             ]
@@ -96,9 +96,9 @@ def progress(lesson: int | None = None) -> Board:
 
 def _lesson(lesson: str, named: dict[str, str], done: set[str]) -> str:
     exercises = {name: title for name, title in named.items() if name.startswith(f"{lesson}.")}
-    marks = " ".join(_mark(name in done, f"{name} {title}: ") for name, title in exercises.items())
+    marks = " ".join(_mark(name in done, f"{name} {say(title)}: ") for name, title in exercises.items())
     count = say("{count} of {all}", count=len(done & exercises.keys()), all=len(exercises))
-    return f"<tr><td>{lesson}</td><td>{escape(named[lesson])}</td><td>{marks}</td><td class='number'>{count}</td></tr>"
+    return f"<tr><td>{lesson}</td><td>{escape(say(named[lesson]))}</td><td>{marks}</td><td class='number'>{count}</td></tr>"
 
 
 def _mark(is_solved: bool, of: str = "") -> str:

@@ -203,7 +203,11 @@ def answer_text(answer: object) -> str:
     try:
         text = str.__str__(repr(answer))
     except ValueError:
-        return f"a very long {type(answer).__name__}"
+        return say("a very long {type}", type=type(answer).__name__)
     except Exception as error:  # noqa: BLE001  (as above)
-        return f"a {type(answer).__name__} that cannot be printed ({type(error).__name__})"
+        return say(
+            "a {type} that cannot be printed ({error})",
+            type=type(answer).__name__,
+            error=type(error).__name__,
+        )
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"

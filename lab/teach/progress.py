@@ -106,32 +106,37 @@ def log_stumbles(on: bool = True, name: str = "") -> Verdict:
     (folder() / CONSENT).write_text(json.dumps({"learner": learner, "name": name}))
     _log({"state": "begin"})
     _listen()
-    who = f"the name {name!r}" if name else f"the random number {learner} instead of a name"
-    return Verdict(
-        RIGHT,
-        f"From now on, each check and each error in a cell adds a line to\n{stumbles_file(learner)}\n"
-        f"A line has {who}; the time; the exercise; the answer's first {ANSWER} characters; the check's message or the error.\n"
+    who = say("the name {name}", name=repr(name)) if name else ""
+    text = say(
+        "From now on, each check and each error in a cell adds a line to\n{file}\n"
+        "A line has {who}; the time; the exercise; the answer's first {count} characters; the check's message or the error.\n"
         "A right answer is there as a whole, of a function what it returned in each case, so that an instructor can check it again.\n"
         "Nothing is sent anywhere. lab.log_stumbles(False) stops the log. lab.hand_in() copies the file to where you can see it;\n"
         "it is yours to read, hand in or delete.",
+        file=stumbles_file(learner),
+        who=who or say("the random number {number} instead of a name", number=learner),
+        count=ANSWER,
     )
+    return Verdict(RIGHT, text)
 
 
 def hand_in(folder: str | Path = ".") -> Verdict:
     """Copies the log of stumbles into a folder, the notebook's own if none is named, as the file to give to an instructor."""
     consent = _consent()
     if not consent or not (log := stumbles_file(consent["learner"])).exists():
-        return Verdict(
-            WRONG, "There is nothing to hand in: run lab.log_stumbles() first, and then the checks."
-        )
+        text = say("There is nothing to hand in: run lab.log_stumbles() first, and then the checks.")
+        return Verdict(WRONG, text)
     copy = Path(folder).absolute() / f"hand-in-{consent['learner']}.jsonl"
     copy.write_bytes(log.read_bytes())
     checks = [line for line in read_json_lines(copy) if "exercise" in line]
     right = {line["exercise"] for line in checks if line["state"] == RIGHT}
-    return Verdict(
-        RIGHT,
-        f"{copy}\nhas your {len(checks)} checks, {len(right)} of them of solved exercises. Nothing was sent: give this file to your instructor.",
+    text = say(
+        "{file}\nhas your {count} checks, {right} of them of solved exercises. Nothing was sent: give this file to your instructor.",
+        file=copy,
+        count=len(checks),
+        right=len(right),
     )
+    return Verdict(RIGHT, text)
 
 
 def stumbles_file(learner: str) -> Path:

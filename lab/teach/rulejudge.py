@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from random import Random
 from typing import Any
 
+from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.rule import Rule
 from lab.model.schema import Schema
@@ -56,7 +57,7 @@ class DrawnLogs:
             answer = f"1: {answer}"
         rule = rule_of(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
-            raise Refused(f"{self.name} is paused, so it never alerts")
+            raise Refused(say("{name} is paused, so it never alerts", name=self.name))
         return self._alerts(replace(rule, severity=None, title=None, labels=(), event_fields=()))
 
     @cache  # noqa: B019  (there is one of these for each exercise)
@@ -76,11 +77,12 @@ class DrawnLogs:
             (log, set(mine), set(its)) for log, mine, its in zip(self.logs, got, right) if mine != its
         ]
         log, mine, its = min(differing, key=lambda each: len(each[0]))
-        marks = dict.fromkeys(mine & its, "   alerts, and should")
-        marks |= dict.fromkeys(mine - its, "   ← alerts, but should not")
-        marks |= dict.fromkeys(its - mine, "   ← should alert, but does not")
+        marks = dict.fromkeys(mine & its, say("   alerts, and should"))
+        marks |= dict.fromkeys(mine - its, say("   ← alerts, but should not"))
+        marks |= dict.fromkeys(its - mine, say("   ← should alert, but does not"))
         shown = [event_line(event) + marks.get(event["eventId"], "") for event in log[:-1]]
-        return "\n".join([f"not yet: in these events {self.name} is wrong where the arrow is", *shown])
+        head = say("not yet: in these events {name} is wrong where the arrow is", name=self.name)
+        return "\n".join([head, *shown])
 
 
 @dataclass(frozen=True)
@@ -103,4 +105,4 @@ def event_line(event: Mapping[str, Any]) -> str:
         name: value for name, value in event.items() if not name.startswith("event") and value is not None
     }
     said = [str(value) if name == "action" else f"{name} {value}" for name, value in fields.items()]
-    return f"day {day + 1}, {clock}   {', '.join(said)}"
+    return say("day {day}, {clock}", day=day + 1, clock=clock) + f"   {', '.join(said)}"

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import TypeGuard
 
 from lab.model.language import PLACEHOLDER
+from lab.teach import titles
 
 PACKAGE = Path(__file__).parent.parent
 LESSONS = Path(__file__).parent / "translations"
 # tables, said key by key
-WITH_WORDS = {"COLUMNS", "PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"}
+WITH_WORDS = {
+    *("COLUMNS", "PANELS", "BURSTS", "KINDS", "UNITS", "STAGES", "STEPS", "BUTTONS", "HELP", "LOOKS"),
+    *("PORTS", "CHECK_STATES"),
+}
 # what stands around a value in an f-string, and does not name it
 AROUND_VALUES = {
     "short_json",
@@ -44,9 +48,25 @@ OF_MESSAGES = (  # modules whose sentences come to a room as errors, acknowledge
     ),
     *("model/rules", "model/hints", "model/schema", "model/envelope", "model/schemafile", "model/field"),
     *("model/jsontext", "model/times", "model/words", "model/tallies", "apps/target", "apps/sources"),
-    *("apps/formats", "apps/jsonfile", "apps/csvfile", "apps/parquet", "logs/places", "stream/player"),
+    *(
+        "apps/formats",
+        "apps/jsonfile",
+        "apps/csvfile",
+        "apps/parquet",
+        "logs/places",
+        "stream/player",
+        "machine/java",
+    ),
 )
+NOT_SAID = "a broker that expects TLS or SASL does not answer either: lab.toml says how to speak to it, see docs/kafka.md"
+START_ONE = "`lab broker start` starts one on this machine"
 FIRST = (  # of several that fit: around others, or more exact
+    "exercise {name}: no lesson has it, expected {known}",
+    *(
+        f"no Kafka broker answers at {{address}} ({{reason}}){hint}"
+        for hint in (f"; {NOT_SAID}; {START_ONE}", f"; {NOT_SAID}", f"; {START_ONE}")
+    ),
+    *("[Errno {number}] No such file or directory: {path}", "[Errno {number}] Permission denied: {path}"),
     *("{reason} (at {text}, character {number})", "{reason} (at the end)"),
     "unknown {schema} field {name}, did you mean {other}? (known: {names})",
     "unknown {schema} field {name} (known: {names})",
@@ -59,7 +79,7 @@ PARTS = (  # what these modules put together out of values
         "write {sign}: {example}",
     ),
     *("write {network}", "rule {rules} (route {name})", "{rule} and {count} more", "{count} duplicates"),
-    *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "text"),
+    *("1 duplicate", "nothing", "a list", "a limit", "a divisor", "number", "a text", "text"),
     *("attribute", "schema", "name"),
     "{part}, 1 to {count} characters",
     # Python's, of JSON
@@ -70,17 +90,28 @@ PARTS = (  # what these modules put together out of values
         "Expecting ':' delimiter",
     ),
     *("Unterminated string starting at", "Invalid control character at"),
+    "lesson and number, such as 3.4",
+    # of what a front door starts or connects to
+    "the engine has stopped, so there will be no answer; run the cell that started it to start a new one",
+    "there is no topic {topic} on {address}; `lab run` makes those it needs",
+    "{coordinates} could not be fetched: {reason}.",
+    "Connect to the network and try again (behind a proxy: export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'),",
+    "or copy the jar into {folder} from a machine that has it; `make prefetch` there collects all of them.",
+    # of Java, and of a port
+    *("  JAVA_HOME:     {found}", "no /{path}", "{path}, Java {version}", "Fix:"),
+    *("the broker of {folder} (pid {number})", "another program", "another program (pid {number})"),
     "{attribute}: {reason}",
 )
 
 
 def said_sentences() -> list[str]:
-    """The sentences that `say` gives, and those of the exercises of translated lessons."""
+    """The sentences that `say` gives, those of the exercises of translated lessons, and the titles of all lessons."""
     modules = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
     constants = {path: _constants(tree) for path, tree in modules.items()}
     lessons = {f"lesson{int(path.stem[:2])}.py" for path in LESSONS.glob("*/[0-9]*.po")}
     said = [text for path, tree in modules.items() for text in _said(tree, _known(tree, path, constants))]
     said += [text for path, tree in modules.items() if path.name in lessons for text in _of_exercises(tree)]
+    said += titles().values()
     return list(dict.fromkeys(said))
 
 
@@ -114,7 +145,7 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
 def _known(tree: ast.Module, path: Path, constants: dict[Path, dict[str, ast.expr]]) -> dict[str, ast.expr]:
     """The constants of a module, and those that it imports."""
     found = dict(constants[path])
-    for node in tree.body:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             there = constants.get(PACKAGE.parent / f"{node.module.replace('.', '/')}.py", {})
             found |= {name.asname or name.name: there[name.name] for name in node.names if name.name in there}
@@ -179,8 +210,8 @@ def _written(code: str) -> Iterator[str]:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or is_text(node)]
     for node in sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
         text = _template(node) if isinstance(node, ast.JoinedStr) else getattr(node, "value", "")
-        if id(node) not in aside and SENTENCE.search(PLACEHOLDER.sub("…", text)):
-            yield text
+        if id(node) not in aside:
+            yield from (line for line in text.splitlines() if SENTENCE.search(PLACEHOLDER.sub("…", line)))
 
 
 def _template(node: ast.JoinedStr) -> str:

@@ -126,7 +126,9 @@ class FrontDoor(widgets.VBox):
         schema = self.schema.value.strip()
         if self.how.value == OWN:
             if not (events := self.events.value.strip()):
-                raise ValueError("events is empty, expected a file, a folder, or kafka://HOST:PORT/TOPIC")
+                raise ValueError(
+                    say("events is empty, expected a file, a folder, or kafka://HOST:PORT/TOPIC")
+                )
             return Studio(schema or "payments", self.engine.value, rate=RATE, events=events)
         where = self.logs.value.strip()
         if "@" in where:

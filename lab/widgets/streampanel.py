@@ -47,6 +47,7 @@ class StreamPanel(Part):
         self.paused.tooltip = say("pause the stream: no events arrive")
         self.rate = Slider(say("events/s"), self._set_rate)
         self.bursts = [self._burst(kind) for kind in studio.player.kinds] if studio.player else []
+        self.planted, self._burst_number = widgets.HTML(), 0
         tools = [self.paused] if studio.player else []
         super().__init__(tools, [*self._controls(), self.facts, self.warnings, self.losses, self.rates])
 
@@ -61,7 +62,7 @@ class StreamPanel(Part):
         self.rate.text, self.rate.disabled = f"{player.target_rate:,.0f}", False
         bursts = widgets.HBox([widgets.Label(say("plant")), *self.bursts])
         bursts.add_class("lab-tools")
-        return [self.rate, bursts] if self.bursts else [self.rate]
+        return [self.rate, bursts, self.planted] if self.bursts else [self.rate]
 
     def _set_rate(self, position: int) -> None:
         if player := self.studio.player:
@@ -74,6 +75,11 @@ class StreamPanel(Part):
         def plant(_: widgets.Button) -> None:
             if player := self.studio.player:
                 player.burst(kind)
+                self._burst_number += 1  # the same text twice is not read aloud twice
+                text = say(
+                    "burst {number} planted: {kind}", number=self._burst_number, kind=button.description
+                )
+                self.planted.value = sentence_html(text)
 
         button.on_click(plant)
         return button

@@ -150,6 +150,7 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
 
 def test_an_alert_shows_its_window_as_a_picture_a_sentence_and_a_table(opened):
     opened.click("#bursts button:nth-of-type(1)")
+    assert opened.locator("#planted[role=status]").inner_text() == "burst 1 planted: pair"
     row = opened.locator("#alerts tr[data-key^='1.']").first
     row.click()
     opened.wait_for_selector(".lab-window svg .own")

@@ -10,6 +10,7 @@ from shlex import quote
 import pytest
 
 from lab.machine import database, doctor, findings, jars, surroundings
+from lab.model import language as speaking
 from tests.machine.test_java import fake_java, look_in
 from tests.waiting import wait_until
 
@@ -340,6 +341,28 @@ def test_every_check_that_is_not_ok_has_a_fix(clone, unreachable, monkeypatch, t
     wrong = [row for row in report if row.state != "ok"]
     assert {"Java", ".venv", "jars", "network"} <= {row.name for row in wrong}
     assert [row for row in wrong if not row.fix] == []
+
+
+@pytest.mark.parametrize("language, script", [("ko", "[가-힣]"), ("zh", "[\u4e00-\u9fff]")])
+def test_the_table_is_in_the_readers_language_and_the_report_in_english(
+    clone, unreachable, monkeypatch, tmp_path, capsys, language, script
+):
+    look_in(monkeypatch, tmp_path)
+    monkeypatch.setattr(speaking, "_chosen", [language])
+    rows = doctor.run(quick=True)
+    assert [row for row in rows if row.state != "ok" and not re.search(script, row.found)] == []
+    products = {"Python", ".venv", "Java", "PYSPARK_PYTHON", "jars", "PostgreSQL"}
+    assert {row.name for row in rows if not re.search(script, row.name)} <= products
+    for line in next(row.fix for row in rows if row.name == "Java").splitlines():
+        assert re.search(script, line) or "brew install" in line or "JAVA_HOME" in line
+    states = re.findall('color:[^"]*">([^<]*)<', rows._repr_html_())
+    assert len(states) == len(rows) and all(re.match(script, state) for state in states)
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.check_environment, doctor.check_java))
+    doctor.main([])
+    assert re.search(script, capsys.readouterr().out)
+    doctor.main(["--report"])
+    said = capsys.readouterr().out
+    assert "problem  .venv: there is no " in said and not re.search(script, said)
 
 
 # -- the report for an issue -------------------------------------------------------------------------------------------

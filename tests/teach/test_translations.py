@@ -3,16 +3,18 @@
 import json
 import re
 from decimal import Decimal
+from html import escape
 
 import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
 import lab
+from lab.contrast.restore import RestoreCosts
 from lab.machine.findings import Checks
 from lab.model import language as speaking
 from lab.model.alerts import Alert, AlertTable
-from lab.teach import exercise_of, readme, translations
+from lab.teach import NoExercise, exercise_of, readme, titles, translations
 from lab.teach.lessons import (
     ENGLISH,
     FOLDER,
@@ -237,6 +239,31 @@ def endless(*arguments):
     return endless(*arguments)
 
 
+class Silent:
+    def __repr__(self):
+        raise ValueError
+
+
+CARDS = "COUNT(events where action = pay and amount <= 2) per account over"
+LARGE = ">= 4, when action = pay and amount > 200"
+CHECKED = [  # the exercises of translated lessons; 5.5 looks at more than the answer
+    name
+    for name in titles()
+    if name.partition(".")[0] in ("0", "1", "3", "5") and "." in name and name != "5.5"
+]
+UNUSUAL = (
+    *(3, -1, 0.5, 10**5_000, True, "three", b"3", [], [None], {"a": 1}, {1, 2}),
+    *(len, object, Silent(), Unreadable(), lambda: 3, lambda *given: None, lambda *given: "3"),
+    *(
+        lambda *given: 1 / 0,
+        lambda *given: Silent(),
+        lambda *given: {"a": given},
+        lambda *given: [[]],
+        lambda *given: given,
+    ),
+)
+
+
 @pytest.mark.parametrize(
     ("exercise", "answer"),
     [
@@ -248,6 +275,8 @@ def endless(*arguments):
         ("3.1", lambda time, window, slide: [1, 2, 3, 4, 5]),
         ("3.3", endless),
         ("3.3", lambda *given: given[9]),
+        ("10.1", f"{CARDS} 29 min {LARGE}"),
+        ("10.1", f"1 PAUSE: {CARDS} 30 min {LARGE}"),
     ],
 )
 def test_a_verdict_is_in_the_readers_language_alone(monkeypatch, exercise, answer):
@@ -259,6 +288,45 @@ def test_a_verdict_is_in_the_readers_language_alone(monkeypatch, exercise, answe
     assert re.search("[가-힣]", text)
 
 
+@pytest.mark.parametrize("exercise", CHECKED)
+@pytest.mark.parametrize("language, script", [("ko", "[가-힣]"), ("zh", HAN)])
+def test_a_verdict_on_an_unusual_answer_is_in_the_readers_language_alone(
+    monkeypatch, exercise, language, script
+):
+    monkeypatch.setattr(speaking, "_chosen", [language])
+    for answer in UNUSUAL:
+        text = re.sub(r"Error: [ -~]*|<[^<>]*>|\bSUM\([^>]*>", "", exercise_of(exercise).judge(answer).text)
+        assert re.search(script, text) and not re.search("[A-Za-z]{2,} [A-Za-z]{2,}", text), text
+
+
+@pytest.mark.parametrize("name", ["3.9", "33.1"])
+def test_an_exercise_that_does_not_exist_is_named_in_the_readers_language(monkeypatch, name):
+    with pytest.raises(NoExercise, match="no lesson has it") as refused:
+        lab.check(name, 1)
+    monkeypatch.setattr(speaking, "_chosen", ["ko"])
+    (line,) = refused.value._render_traceback_()
+    assert re.search("[가-힣]", line) and not re.search("[A-Za-z]{2,} [A-Za-z]{2,}", line), line
+
+
+@pytest.mark.parametrize("language", translations.languages())
+def test_the_titles_in_the_table_of_progress_are_those_of_the_translated_lessons(monkeypatch, language):
+    monkeypatch.setattr(speaking, "_chosen", [language])
+    tables = [lab.progress().table.value, *(lab.progress(number).table.value for number in range(11))]
+    shown = {title: speaking.say(title) for title in titles().values()}
+    assert not [title for title in shown if f">{title}<" in "".join(tables) or f" {title}:" in tables[0]]
+    assert all(f">{escape(title)}<" in "".join(tables) for title in shown.values())
+    for name in LESSONS:
+        for text, translation in translations.read_translations(language, name).items():
+            if translatable_texts(name)[text] == "markdown":
+                headings = (re.findall("^#+ (.+)$", each, re.MULTILINE) for each in (text, translation))
+                for english, said in zip(*headings, strict=True):
+                    (number, *title), (_, *spoken) = (
+                        re.split(": |：| · ", each, maxsplit=1) for each in (english, said)
+                    )
+                    if re.fullmatch(r"(Exercise )?\d+", number) and shown.keys() >= {*title}:
+                        assert [shown[text] for text in title] == spoken
+
+
 def test_heads_of_tables_are_in_the_readers_language(monkeypatch):
     monkeypatch.setattr(speaking, "_chosen", ["ko"])
     tables = [
@@ -266,6 +334,7 @@ def test_heads_of_tables_are_in_the_readers_language(monkeypatch):
         lab.PAYMENTS._repr_html_(),
         AlertTable([Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0)] * 51)._repr_html_(),
         Checks([])._repr_html_(),
+        RestoreCosts()._repr_html_(),
         lab.progress(0).table.value,
         lab.progress().table.value,
     ]
@@ -275,7 +344,7 @@ def test_heads_of_tables_are_in_the_readers_language(monkeypatch):
             head for head in heads if head not in ("id", "ID") and not re.search("[가-힣]", head)
         ]
     assert "not shown" not in tables[2] and "1" in tables[2]
-    assert "not yet" not in tables[4] and not re.search("[0-9] of [0-9]", tables[5])
+    assert "not yet" not in tables[5] and not re.search("[0-9] of [0-9]", tables[6])
     assert [
         button.description for button in lab.progress().children[1].children if hasattr(button, "icon")
     ] == [

@@ -65,6 +65,9 @@ def test_the_stream_is_steered():
         assert studio.player.target_rate == 1000
         panel.bursts[0].click()
         wait_until(lambda: studio.player.planted)
+        assert 'role="status" aria-live="polite">burst 1 planted: pair<' in panel.planted.value
+        panel.bursts[0].click()  # another text, so that it is read aloud again
+        assert ">burst 2 planted: pair<" in panel.planted.value
         panel.paused.value = True
         assert studio.player.paused
         panel.paused.value = False

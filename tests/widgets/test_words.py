@@ -1,6 +1,7 @@
-"""The widgets speak the reader's language: no sentence goes past `say`, and nothing English is left in a room."""
+"""Widgets, checks and the doctor speak the reader's language: no sentence goes past `say`, and nothing English is left in a room."""
 
 import ast
+import html
 import re
 from pathlib import Path
 
@@ -13,8 +14,19 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.teach import sentences
 from lab.widgets import frontdoor
+from tests.machine.test_java import look_in
 
-WIDGETS = Path(lab.__file__).parent / "widgets"
+PACKAGE = Path(lab.__file__).parent
+FOR_LEARNERS = [  # modules whose sentences a learner reads
+    *sorted((PACKAGE / "widgets").glob("*.py")),
+    *(PACKAGE / "machine" / f"{name}.py" for name in ("doctor", "findings", "surroundings")),
+    *(
+        PACKAGE / "teach" / f"{name}.py"
+        for name in ("__init__", "board", "clock", "comparing", "judge", "learner", "progress", "rulejudge")
+    ),
+    *(PACKAGE / "teach" / "exercises" / f"{name}.py" for name in ("given", "lesson0")),
+    *(PACKAGE / "contrast" / "restore.py", PACKAGE / "state" / "rescale.py"),
+]
 SHOWN = (
     "description",
     "tooltip",
@@ -36,14 +48,28 @@ RULES = {
     "MIN(amount) over 10 min + 5",
 }
 NO_WORDS = {"CSV", "top right", "bottom left", "row wrap"}
-CODE = re.compile(r"<|[a-z-]+:[^ ]")  # HTML, CSS
+# of a command, of a thread, of the report for an issue, and of a rule that is never refused
+NO_WORDS |= {" -m pip install ", "clock", " is set", "the rule above"}
+CODE = re.compile(
+    r"<|[a-z-]+:[^ ]|\n*(?:from|import) \w|(?:git|kill|make|rm|unset) "
+)  # HTML, CSS, Python, commands
+COMMAND_LINE = ("ArgumentParser", "add_argument")
 ENGLISH = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
+
+
+def _called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", "") or getattr(node.func, "id", "")
 
 
 def _not_said(tree: ast.Module, known: set[str]):
     """Strings of a module that a person reads and `say` does not know."""
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    aside |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    aside |= {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _called(node) in COMMAND_LINE)
+        for part in ast.walk(node)
+    }
     shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg in SHOWN}
     assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
     shown |= {id(node.value) for node in assigned if getattr(node.targets[0], "attr", "") in SHOWN}
@@ -54,11 +80,12 @@ def _not_said(tree: ast.Module, known: set[str]):
             yield text
 
 
-def test_every_sentence_of_the_widgets_is_said():
-    known = {*sentences.said_sentences(), *RULES, *NO_WORDS}
+def test_every_sentence_for_a_learner_is_said():
+    errors = {part for text in sentences.error_sentences() for part in speaking.PLACEHOLDER.split(text)}
+    known = {*sentences.said_sentences(), *errors, *RULES, *NO_WORDS}
     assert not {
         path.name: left
-        for path in sorted(WIDGETS.glob("*.py"))
+        for path in FOR_LEARNERS
         if (left := list(_not_said(ast.parse(path.read_text()), known)))
     }
 
@@ -118,6 +145,7 @@ def test_nothing_english_is_left_in_the_front_door_and_the_room(language):
         assert not _english(_texts(door))
     with lab.Studio(rate=50, rules=frontdoor.STREAMS["payments"]()) as studio:
         room = lab.ControlRoom(studio)
+        room.parts["Stream"].bursts[0].click()
         room.pulse.tick()
         assert not _english(_texts(room))
         room.end()
@@ -131,6 +159,38 @@ def test_nothing_english_is_left_in_the_widgets_of_the_lessons(language):
     for widget in (lab.WindowScope(), lab.KeyGroupScope([100] * 8), fault_room):
         assert not _english(_texts(widget))
     fault_room.end()
+
+
+@pytest.mark.parametrize(
+    "how, fields",
+    [
+        (frontdoor.OWN, {"events": ""}),
+        (frontdoor.OWN, {"events": "/nowhere/events.jsonl", "schema": "logins"}),
+        (frontdoor.OWN, {"events": "kafka://127.0.0.1:1/events"}),
+        (frontdoor.CONNECT, {"logs": "/nowhere"}),
+        (frontdoor.CONNECT, {"logs": "kafka://127.0.0.1:1"}),
+        (frontdoor.PLAY, {"engine": "spark"}),
+    ],
+)
+def test_why_a_room_does_not_open_is_said_in_the_language(language, monkeypatch, tmp_path, how, fields):
+    look_in(monkeypatch, tmp_path)  # no Java
+    door = frontdoor.FrontDoor()
+    door.how.value = how
+    for name, value in fields.items():
+        getattr(door, name).value = value
+    door.start.click()
+    said = re.sub(r"[(（]127\..*\)[)）]", "", html.unescape(door.said.value))  # the library's reason
+    lines = [line for line in said.splitlines() if " install " not in line]
+    assert re.search("[가-힣\u4e00-\u9fff]", said) and not _english(lines), said
+
+
+def test_a_room_whose_engine_has_stopped_says_so_in_the_language(language):
+    with lab.Studio(rate=50) as studio:
+        room = lab.ControlRoom(studio)
+        room.end()
+        room.parts["Rules"].text.value = "1: SUM(paymentAmount) per payeeId over 1 min > 10"
+        room.parts["Rules"].publish.click()
+        assert not _english([room.parts["Rules"].said.value])
 
 
 @pytest.mark.parametrize(
