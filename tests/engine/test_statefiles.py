@@ -109,6 +109,20 @@ def test_of_a_file_that_another_has_replaced_in_part_only_the_rest_is_read(tmp_p
     assert half.read(StateFile(1, 0, 0, 1, serves=(1,)))["keyGroup"].to_pylist() == [1]
 
 
+def test_a_file_from_before_the_chain_that_a_late_attempt_wrote_again_is_not_read(tmp_path):
+    files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
+    late = files.write(1, 1, 0, rows_of(1, [0, 2]))
+    files.write(4, 4, 0, rows_of(4, [1]), since=4)
+    (newest,), idle = files.find(4)
+    assert (newest.last, newest.since, idle) == (4, 4, [late.name])
+    # of several tasks each tells of its own key-groups: after a rescale the file is still wanted by the other one
+    half, other = (StateFiles(CheckpointFolder(tmp_path), *own) for own in ((0, 1), (2, 3)))
+    half.write(5, 5, 0, rows_of(5, []), since=4)
+    other.write(5, 5, 0, rows_of(5, []), since=1)
+    assert [file.last for file in half.find(5)[0]] == [4, 5]
+    assert [(file.last, file.serves) for file in other.find(5)[0]] == [(1, (2, 3)), (4, (2, 3)), (5, (2, 3))]
+
+
 def test_a_file_tells_what_it_holds_in_its_head(tmp_path):
     files = StateFiles(CheckpointFolder(tmp_path), 0, 3)
     file = files.write(0, 0, 0, rows_of(0, [2, 0, 2], resets=[1]))

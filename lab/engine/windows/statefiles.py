@@ -65,7 +65,8 @@ class StateFile(NamedTuple):
     """One file: the epochs and key-groups it covers, its level, what it holds, and the key-groups to be read from it.
 
     `newest`: the newest event time, in ms, of all records of the log up to its last epoch, whoever got them. `reached`: up to which
-    log time that epoch took what was logged. `awaited`: until when something that it holds is awaited, in ms.
+    log time that epoch took what was logged. `awaited`: until when something that it holds is awaited, in ms. `since`: the first
+    epoch of its chain. Of an older one no file is needed, though an attempt that was late may have written it again.
     """
 
     last: int
@@ -79,6 +80,7 @@ class StateFile(NamedTuple):
     serves: tuple[int, ...] = ()
     reached: int = BEFORE_ALL
     awaited: int = BEFORE_ALL
+    since: int = 0
 
     @property
     def name(self) -> str:
@@ -184,7 +186,16 @@ class StateFiles:
         there = {kg for file in files if file.last == upto for kg in file.serves}
         if upto >= 0 and (lost := set(range(self.low, self.high + 1)) - there):
             raise FileGone(f"{self.folder}: what epoch {upto} left of key-groups {min(lost)} … {max(lost)}")
-        return [self._described(file) for file in files], idle
+        described = [self._described(file) for file in files]
+        since = {kg: file.since for file in described if file.last == upto for kg in file.serves}
+        needed = []
+        for file in described:
+            serves = tuple(kg for kg in file.serves if file.last >= since.get(kg, 0))
+            if serves:
+                needed.append(file._replace(serves=serves))
+            elif (file.low, file.high) == (self.low, self.high):
+                idle.append(file.name)
+        return needed, idle
 
     def overlaps_other_tasks(self, file: StateFile) -> bool:
         """Whether there are files of other tasks with epochs and key-groups that a file covers, too."""
@@ -210,6 +221,7 @@ class StateFiles:
                 ),
                 reached=meta.get("reached", BEFORE_ALL),
                 awaited=meta.get("awaited", BEFORE_ALL),
+                since=meta.get("since", 0),
             )
 
     def newest(self, file: StateFile) -> list[list[int]]:
@@ -246,12 +258,12 @@ class StateFiles:
         newest_of_log: int = BEFORE_ALL,
         reached: int = BEFORE_ALL,
         awaited: int = BEFORE_ALL,
+        since: int = 0,
     ) -> StateFile:
-        """Writes what epochs `first` … `last` stored."""
-        times = {"newest": newest_of_log, "reached": reached, "awaited": awaited}
-        file = StateFile(
-            last, first, self.low, self.high, level, newest=newest_of_log, reached=reached, awaited=awaited
-        )
+        """Writes what epochs `first` … `last` stored; `since`: the first epoch of the chain that it continues."""
+        times = {"newest": newest_of_log, "reached": reached, "awaited": awaited, "since": since}
+        file = StateFile(last, first, self.low, self.high, level)
+        file = file._replace(newest=newest_of_log, reached=reached, awaited=awaited, since=since)
         events, newest = _summary(rows)
         meta = json.dumps(
             times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log}

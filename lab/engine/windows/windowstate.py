@@ -155,8 +155,9 @@ class WindowState:
         # hides every file from before, also those of other tasks that no chain has any more
         if self.windows.forgot:
             first = 0
+        kept = self.chain[: len(self.chain) - taken]
         self.chain = [
-            *self.chain[: len(self.chain) - taken],
+            *kept,
             self.files.write(
                 self.number,
                 first,
@@ -165,6 +166,7 @@ class WindowState:
                 self.windows.newest,
                 self.windows.reached,
                 max((each.last for each in self.windows.awaiting), default=BEFORE_ALL),
+                min([first, *(file.first for file in kept)]),
             ),
         ]
         assert all(file.last < first for file in self.chain[:-1]), "an epoch is in one file of a chain"
