@@ -227,5 +227,5 @@ def test_only_a_checkpoint_gets_a_new_id(tmp_path):
         reprocess(tmp_path)
     before = Settings().bind(tmp_path)
     done = reprocess(tmp_path)
-    assert (done.after, done.log_time, "from the beginning" in done.summary()) == (None, 0, True)
+    assert (done.after_epoch, done.log_time, "from the beginning" in done.summary()) == (None, 0, True)
     assert Settings().bind(tmp_path) != before

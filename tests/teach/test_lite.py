@@ -19,7 +19,11 @@ def test_the_first_page_links_to_each_lesson_and_has_what_jupyterlite_reads_in_e
 def test_each_notebook_begins_by_asking_for_what_was_recorded():
     for name, notebook in site_notebooks():
         language, _, lesson = name.removesuffix(".ipynb").rpartition("/")
-        called = f'begin("{lesson}", "{language}")' if language else f'begin("{lesson}")'
+        called = (
+            f'use_recorded_outputs("{lesson}", "{language}")'
+            if language
+            else f'use_recorded_outputs("{lesson}")'
+        )
         assert called in notebook.cells[1].source and (
             language != "ko" or "브라우저" in notebook.cells[0].source
         )
