@@ -183,17 +183,18 @@ class FileLog:
 
     def newest(self, at_most: int) -> list[str]:
         """The newest lines: those that lie completely in the last `at_most` KiB."""
-        begins, end = self.start(), self.end()
-        start = max(begins, end - at_most * 1024)
-        return _lines(self.data(start, end))[start > begins :]
+        return self._newest(at_most).read()
 
     def newest_records(self, at_most: int) -> list[Record]:
         """The same with the log time and the place of each line."""
+        return self._newest(at_most).records()
+
+    def _newest(self, at_most: int) -> "Tail":
         begins, end = self.start(), self.end()
         start = max(begins, end - at_most * 1024)
-        if start > begins:
+        if start > begins:  # the first line there is not whole
             start += self.data(start, end).find(b"\n") + 1
-        return Tail(self, start).records()
+        return Tail(self, start)
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
         """A reader that starts at the oldest line; with `new` at the end; with `at` at that position (ValueError if there is none)."""

@@ -122,6 +122,9 @@ def test_the_newest_lines_are_whole(log):
     assert log.newest(1) == ["a", "b"]
     log.append([f"{number:09}" for number in range(200)])
     assert log.newest(1) == [f"{number:09}" for number in range(98, 200)]
+    assert [record.line for record in log.newest_records(1)] == log.newest(1)
+    log.append(["x" * 3000])  # nothing begins in the last KiB
+    assert log.newest(1) == [] == log.newest_records(1)
 
 
 def test_positions_and_log_times_of_appends(log):

@@ -10,6 +10,13 @@ from lab.model.reference import LATE_POLICIES
 from lab.model.schema import MAX_FUTURE_MS, PAYMENTS, Schema
 
 MOST_KEY_GROUPS = 1 << 15
+# name in a line of the stats log -> field
+TOLD = {
+    "keyGroups": "key_groups",
+    "latePolicy": "late_policy",
+    "maxOutOfOrdernessMs": "max_out_of_orderness_ms",
+    "maxFutureMs": "max_future_ms",
+}
 
 
 @dataclass(frozen=True)
@@ -61,25 +68,14 @@ class Settings:
         >>> Settings(late_policy="drop").told()
         {'keyGroups': 16, 'latePolicy': 'drop', 'maxOutOfOrdernessMs': 300000, 'maxFutureMs': 86400000}
         """
-        told: dict[str, int | str | bool] = {
-            "keyGroups": self.key_groups,
-            "latePolicy": self.late_policy,
-            "maxOutOfOrdernessMs": self.max_out_of_orderness_ms,
-            "maxFutureMs": self.max_future_ms,
-        }
+        told: dict[str, int | str | bool] = {name: getattr(self, field) for name, field in TOLD.items()}
         if self.exactly_once:
             told["exactlyOnce"] = True
         return told
 
     def with_told(self, told: Mapping[str, Any]) -> "Settings":
         """These with what a line of the stats log tells; those of before that tell less change less."""
-        names = {
-            "keyGroups": "key_groups",
-            "latePolicy": "late_policy",
-            "maxOutOfOrdernessMs": "max_out_of_orderness_ms",
-            "maxFutureMs": "max_future_ms",
-        }
-        return replace(self, **{names[name]: value for name, value in told.items() if name in names})
+        return replace(self, **{TOLD[name]: value for name, value in told.items() if name in TOLD})
 
     def bind(self, checkpoint: Path | str) -> str:
         """Writes what must not change beside a new checkpoint, and returns the checkpoint's id.

@@ -262,8 +262,6 @@ class StateFiles:
     ) -> StateFile:
         """Writes what epochs `first` … `last` stored; `since`: the first epoch of the chain that it continues."""
         times = {"newest": newest_of_log, "reached": reached, "awaited": awaited, "since": since}
-        file = StateFile(last, first, self.low, self.high, level)
-        file = file._replace(newest=newest_of_log, reached=reached, awaited=awaited, since=since)
         events, newest = _summary(rows)
         meta = json.dumps(
             times | {"level": level, "events": events, "newest": newest, "newestOfLog": newest_of_log}
@@ -273,8 +271,11 @@ class StateFiles:
         with pa.ipc.new_file(sink, rows.schema.with_metadata({"lab": meta}), options=options) as writer:
             writer.write_table(rows)
         data = sink.getvalue()
+        count = sum(events.values())
+        covers = last, first, self.low, self.high
+        file = StateFile(*covers, level, data.size, count, newest_of_log, (), reached, awaited, since)
         self.folder.write(file.name, data)
-        return file._replace(bytes=data.size, events=sum(events.values()))
+        return file
 
 
 @contextmanager
