@@ -146,7 +146,7 @@ fuzz: setup ## feed hostile input to everything that reads some (ARGS="--inputs 
 mutants: setup ## faults planted in windows, routes, state files and rules, for the tests to find (ARGS="--share 0.2 lab.engine.compiled.window")
 	@$(PY) -m tests.mutants $(ARGS)
 
-latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s (13 minutes)
+latency: setup ## measure the live engine on Kafka: append of an event to append of its alert, 500 and 1,000 events/s, and on a busy machine (30 minutes)
 	@$(PY) -m tests.bench.live latency $(ARGS)
 
 cpu: setup ## measure the CPU that a live engine takes, at rest and at 500 events/s (8 minutes; ARGS="--against COMMIT": also as it was then)

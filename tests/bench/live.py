@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
 LATENCY_TARGETS = {50: 15, 99: 25, 99.9: 60}  # percentile -> ms
+BUSY_TARGETS = {99: 80}  # beside loops that keep every CPU busy
 ANSWER_TARGET_MS = 30  # at p99
 # the first is a rule that some events in a hundred break, so that there is something to time
 TIMED_RULES = [
@@ -34,6 +35,7 @@ TIMED_RULES = [
     rule(2, PAIR, "30d", 20_000_000),
     rule(3, BENEFICIARY, "24h", 10_000_000),
 ]
+FLOORS = {"spark": "a query that only copies", "loop": "a bare loop that consumes and produces"}
 CHANGES = ["3,(pause)", "3,(active)"]
 STEADY_TARGET = 80_000  # events/s
 READY_S = 180
@@ -56,7 +58,14 @@ def main() -> None:
         type=int,
         default=60,
         metavar="N",
-        help="seconds, also after warm-up, of a query that only copies, at the first rate; 0: none (60)",
+        help="seconds, also after warm-up, of each floor: a query that only copies, and a bare loop; 0: none (60)",
+    )
+    command.add_argument(
+        "--busy",
+        type=int,
+        default=os.cpu_count(),
+        metavar="N",
+        help="loops without end beside which all is measured again at the first rate; 0: not again (one for each CPU)",
     )
     command.add_argument(
         "--run",
@@ -81,9 +90,11 @@ def main() -> None:
     console = Console(width=None if Console().is_terminal else 100, highlight=False)
     if options.command == "latency":
         for rate in options.rates:
-            latency(rate, options.warm_up, options.seconds, console, options.run)
-        if options.floor:
-            floor(options.rates[0], options.warm_up, options.floor, console)
+            latency(rate, LATENCY_TARGETS, options, console)
+        if options.busy:
+            with busy_loops(options.busy):
+                console.print(f"The same beside {options.busy} loops without end:")
+                latency(options.rates[0], BUSY_TARGETS, options, console)
     else:
         throughput(options.rates, options.seconds, console)
         catchup(options.events, options.repeats, console)
@@ -123,28 +134,27 @@ def _wait_for_acks(logs: KafkaLogs | FileLogs, count: int) -> None:
         time.sleep(0.5)
 
 
-def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: list[str]) -> None:
-    """Prints the table of `lab latency` for one rate, and how it stands to the targets."""
-    with engine(TIMED_RULES, *arguments) as logs:
-        to = f"{logs.log('events')!r}"
-        with process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"):
-            time.sleep(warm_up)
-            latencies = Latencies(logs, at_most=1_000_000)
-            acks, control = logs.log("acks").tail(new=True), logs.log("control")
-            busy = cpu_busy()
-            for second in range(seconds):
-                control.publish([CHANGES[second % 2]], ["3"])
-                time.sleep(1)
-                latencies.read()
-            busy = cpu_busy() - busy
-            with closing(acks):
-                answers = [record.append_ms - json.loads(record.line)["logTime"] for record in acks.records()]
+def latency(rate: int, targets: dict[float, int], options: argparse.Namespace, console: Console) -> None:
+    """Prints the table of `lab latency` for one rate, how it stands to the targets, and the floors."""
+    seconds, warm_up = options.seconds, options.warm_up
+    with engine(TIMED_RULES, *options.run) as logs, payments(logs, rate):
+        time.sleep(warm_up)
+        latencies = Latencies(logs, at_most=1_000_000)
+        acks, control = logs.log("acks").tail(new=True), logs.log("control")
+        busy = cpu_busy()
+        for second in range(seconds):
+            control.publish([CHANGES[second % 2]], ["3"])
+            time.sleep(1)
+            latencies.read()
+        busy = cpu_busy() - busy
+        with closing(acks):
+            answers = [record.append_ms - json.loads(record.line)["logTime"] for record in acks.records()]
     console.print(
         f"{rate:,} events/s for {seconds} s after {warm_up} s; CPUs busy {100 * busy / seconds / os.cpu_count():.0f} %"
     )
     console.print(latencies.table())
     total = latencies.total()
-    for percentile, target in LATENCY_TARGETS.items():
+    for percentile, target in targets.items():
         value = np.percentile(total, percentile)
         console.print(f"p{percentile} {value:,.0f} ms: {'met' if value <= target else 'NOT MET'} {target} ms")
     value = np.percentile(answers, 99)
@@ -153,27 +163,40 @@ def latency(rate: int, warm_up: int, seconds: int, console: Console, arguments: 
         f"From append of a rule's change to append of its answer, {len(answers)} changes: "
         f"p50 {np.percentile(answers, 50):,.0f} ms, p99 {value:,.0f} ms: {met} {ANSWER_TARGET_MS} ms"
     )
+    for way in FLOORS if options.floor else ():
+        floor(way, rate, warm_up, options.floor, console)
 
 
-def floor(rate: int, warm_up: int, seconds: int, console: Console) -> None:
-    """Prints the same percentiles of a query with nothing between topic and topic."""
-    with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder, broker.running_broker() as kafka:
+def payments(logs: KafkaLogs, rate: int) -> AbstractContextManager[subprocess.Popen]:
+    """A generator beside us."""
+    to = f"{logs.log('events')!r}"
+    return process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0")
+
+
+def floor(way: str, rate: int, warm_up: int, seconds: int, console: Console) -> None:
+    """Prints the same percentiles with nothing between topic and topic."""
+    with broker.running_broker() as kafka:
         logs = KafkaLogs(kafka.address)
         logs.create()
-        to = f"{logs.log('events')!r}"
-        with (
-            process("-m", "tests.bench.floor", kafka.address, "events", "alerts", f"{folder}/checkpoint"),
-            process("-m", "lab", "simulate", "payments", "--to", to, "--rate", str(rate), "--bursts", "0"),
-        ):
+        with process("-m", "tests.bench.floor", way, kafka.address, "events", "alerts"), payments(logs, rate):
             time.sleep(warm_up)
             with closing(logs.log("alerts").tail(new=True)) as copies:
                 time.sleep(seconds)
                 took = [record.append_ms - int(record.line) for record in copies.records()]
     names = ", ".join(f"p{percentile:g}" for percentile in PERCENTILES)
     console.print(
-        f"The floor: a query that only copies, {rate:,} events/s for {seconds} s, {len(took):,} records: "
+        f"The floor, {FLOORS[way]}, {rate:,} events/s for {seconds} s, {len(took):,} records: "
         f"{names} {', '.join(percentile_texts(took, PERCENTILES))} ms"
     )
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """Keeps so many CPUs busy."""
+    with ExitStack() as loops:
+        for _ in range(count):
+            loops.enter_context(process("-c", "while True: pass"))
+        yield
 
 
 def cpu_busy() -> float:

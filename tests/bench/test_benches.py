@@ -18,7 +18,12 @@ SOAK = {
         *("3 rules, 100k × 100k keys", "DuckDB", "Most state files"),
         *("own process, today", "own process, HEAD"),
     ),
-    "tests.bench.live latency --rates 200 --seconds 5 --warm-up 5 --floor 5": ("p99 ", "The floor: "),
+    "tests.bench.live latency --rates 200 --seconds 5 --warm-up 5 --floor 5 --busy 1": (
+        "p99 ",
+        "The floor, a query",
+        "The floor, a bare loop",
+        "beside 1 loops",
+    ),
     "tests.bench.cpu --rate 100 --seconds 4 --warm-up 3": (
         "Cores that an engine keeps busy",
         "at rest",
