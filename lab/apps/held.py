@@ -6,7 +6,7 @@ events of a key-group ──► RouteHistory.window ──► those over which t
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,8 @@ from lab.model.rules import Route, Rule, RuleBook
 from lab.model.schema import Schema
 from lab.model.stored import StoredEvent
 from lab.model.takenback import takes_back
+
+FORGET_AT = 1_000  # changes of rules
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class RouteHistory:
         self.settings, self.book = settings, RuleBook(settings.schema)
         self.changes: dict[Route, list[RouteChange]] = {}
         self._rules: dict[int, Rule] = {}  # those of the book, before a message
+        self._noted = 0  # changes since `forget_before` last went through them
 
     def apply(self, message: str | bytes, log_time: int = 0) -> dict[str, Any]:
         """Carries out a control message and returns its acknowledgement."""
@@ -72,6 +75,21 @@ class RouteHistory:
 
     def _note(self, route: Route, change: RouteChange) -> None:
         self.changes.setdefault(route, []).append(change)
+        self._noted += 1
+
+    def forget_before(self, log_time: int) -> None:
+        """No event from before is in memory: of the changes up to then, only the rules that they led to are kept."""
+        if self._noted < FORGET_AT:
+            return
+        for route, changes in list(self.changes.items()):
+            rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
+            led_to = [replace(each, cleared=False) for each in rules.values() if each.rule]
+            # the widest first: no window becomes wider among them
+            led_to.sort(key=lambda each: -each.rule.widest_ms if each.rule else 0)
+            self.changes[route] = led_to + [each for each in changes if each.log_time > log_time]
+            if not self.changes[route]:
+                del self.changes[route]
+        self._noted = 0
 
     def window(
         self, rule: Rule, events: Sequence[PastEvent], newest_before: Callable[[int], int | None]

@@ -106,6 +106,8 @@ class Past:
             self._events += events
             self._log_times += [log_time] * len(events)
             self.arrived += len(events)
+        if self.arrived > self.at_most:
+            self.history.forget_before(min(self._log_times))
         return self.arrived - before
 
     def aggregates(self, rule: Rule) -> Aggregates:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from lab.apps import columnpast, plainpast
+from lab.apps import columnpast, held, plainpast
 from lab.apps.held import RouteHistory
 from lab.apps.replay import read_rules
 from lab.engine.checkpoint.settings import Settings
@@ -206,3 +206,35 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
             assert sorted(found) == ids, (seed, alert)
             shown += 1
     assert shown > 200
+
+
+def test_a_window_needs_no_changes_from_before_the_oldest_event(Past, monkeypatch):
+    windows = 0
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        log = random_log(rng, short=True)
+        pasts = [Past(LOGINS, at_most=20) for _ in range(2)]
+        for at, (kind, text) in enumerate(log):
+            for past, forget_at in zip(pasts, (0, 1_000_000)):
+                monkeypatch.setattr(held, "FORGET_AT", forget_at)
+                if kind == "control":
+                    past.history.apply(text, at)
+                else:
+                    past.add([text], [at])
+            changes = [sum(map(len, past.history.changes.values())) for past in pasts]
+            assert changes[0] <= changes[1]
+            if kind == "event" and at % 5 == 0:
+                for rule in pasts[0].history.book.rules.values():
+                    one, other = (past.window(rule, json.loads(text).get("eventId")) for past in pasts)
+                    assert one == other, (seed, at)
+                    windows += bool(one)
+    assert windows > 100
+
+
+def test_changes_of_rules_from_before_the_oldest_event_are_folded(Past):
+    past, now = Past(PAYMENTS, at_most=10), 1_400_000_000_000
+    for number in range(3_000):
+        state = ("active", "pause")[number % 2]
+        past.history.apply(f"{number % 3 + 1},({state}),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", now)
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(30)], [now] * 30)
+    assert sum(map(len, past.history.changes.values())) == 3

@@ -9,7 +9,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +42,7 @@ from lab.model.tallies import FATES
 from lab.model.when import is_true
 from tests.engine.randomlogs import (
     MINUTE,
+    Entry,
     crowded_log,
     log_times,
     random_log,
@@ -281,8 +282,20 @@ def dated(told: Alert | Withdrawn, log_time: int | None = None) -> Alert | Withd
     return replace(told, log_time=log_time, alert_time=0 if log_time else None)
 
 
-def difference(seed: int, folder: Path, short: bool = False) -> str:
-    """Runs the log of a seed through both; empty if they agree."""
+@dataclass
+class Drawn:
+    """A log of random entries, of events with this schema, and how an engine is set that reads it."""
+
+    log: list[Entry]
+    schema: Schema
+    settings: dict[str, Any]
+    times: list[int]  # when each entry is logged; 0: the log is not live
+    rng: random.Random
+    absence: random.Random
+
+
+def drawn(seed: int, short: bool = False) -> Drawn:
+    """What a seed gives."""
     rng = random.Random(seed)
     log, schema = (
         (random_log(rng, short), rng.choice([LOGINS, PAIRS]))
@@ -303,7 +316,14 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
         "max_out_of_orderness_ms": rng.choice([0, MINUTE // 2, 5 * MINUTE]),
         "key_groups": rng.choice([1, 4, 16]),
     }
-    reference, expected = Reference(schema, **settings), Counter[tuple[str, str]]()
+    return Drawn(log, schema, settings, times, rng, absence)
+
+
+def difference(seed: int, folder: Path, short: bool = False) -> str:
+    """Runs the log of a seed through both; empty if they agree."""
+    of = drawn(seed, short)
+    rng, absence, times, settings = of.rng, of.absence, of.times, of.settings
+    reference, expected = Reference(of.schema, **settings), Counter[tuple[str, str]]()
 
     def take_told(log_time: int) -> None:
         expected.update((told.key, dated(told, log_time).to_json()) for told in reference.told)
@@ -311,14 +331,18 @@ def difference(seed: int, folder: Path, short: bool = False) -> str:
 
     cut, lost, room = rng.choice([0.02, 0.2, 1]), rng.choice([0, 0, 0.2]), rng.choice([2, 64, 1024])
     direct = Direct(
-        schema, folder, settings["key_groups"], settings["late_policy"], settings["max_out_of_orderness_ms"]
+        of.schema,
+        folder,
+        settings["key_groups"],
+        settings["late_policy"],
+        settings["max_out_of_orderness_ms"],
     )
     with (
         patch.object(arrays, "ROOM_AT_FIRST", room),
         patch.object(awaited, "ROOM_AT_FIRST", room),
         patch.object(store, "ALERTS_AT_ONCE", rng.choice([1, 4096])),
     ):
-        for (kind, text), time, next_time in zip(log, times, [*times[1:], times[-1]]):
+        for (kind, text), time, next_time in zip(of.log, times, [*times[1:], times[-1]]):
             for engine in (reference, direct):
                 if kind == "event":
                     engine.event(text, log_time=time)

@@ -1,0 +1,91 @@
+"""The whole engine on files against the reference: the random logs of `tests.engine.direct`, cut, read, decoded, routed, saved.
+
+`python -m tests.engine.whole --logs 1000 --processes 2`. Some workers lose their memory between two cuts. A failing seed is printed
+and can be run again: `--seed 17 --logs 1`.
+"""
+
+import argparse
+import multiprocessing
+import random
+import sys
+from collections import Counter
+from dataclasses import replace
+from unittest.mock import patch
+
+from lab.engine.checkpoint.settings import Settings
+from lab.engine.loop.stages import Stages
+from lab.engine.records import parallel
+from lab.engine.windows import arrays, statefiles, waits
+from lab.model.alerts import parse_alert_line
+from lab.model.reference import Reference
+from tests.engine.direct import drawn
+from tests.engine.test_stages import Dated, assert_same
+from tests.model.test_taken_back import standing
+from tests.strategies import MINUTE
+
+STEPS = ((0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE))  # between two log times, ms
+PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
+AT_ONCE = 100  # logs that a process takes
+
+
+def check(seed: int) -> None:
+    """Runs the log of a seed through both. Raises AssertionError if they differ."""
+    of, rng = drawn(seed, short=True), random.Random(f"{seed}/whole")
+    cut, loss, steps = rng.choice([0.02, 0.2, 0.6]), rng.choice([0, 0, 0.3]), rng.choice(STEPS)
+    room = rng.choice([2, 1024])
+    with (
+        patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
+        patch.object(arrays, "ROOM_AT_FIRST", room),
+        patch.object(waits, "ROOM_AT_FIRST", room),
+        patch.object(statefiles, "MERGED_AT_ONCE", rng.choice([2, 3])),
+        Stages(Settings(of.schema, parallelism=1, **of.settings)) as stages,
+    ):
+        both = Dated(stages, Reference(of.schema, **of.settings))
+        for kind, text in of.log:
+            # a control message is logged later than what came before
+            both.take(kind, text, max(rng.choice(steps), kind == "control"))
+            if rng.random() < cut:
+                both.cut(rng.choice(PAUSES))
+                if rng.random() < loss:
+                    stages.lose_memory()
+        both.cut(60 * MINUTE)
+        assert_same(stages, both.reference)
+        got = list(map(parse_alert_line, stages.out["alerts"]))
+        assert Counter(replace(told, alert_time=None) for told in got) == Counter(both.told)
+        assert standing(got) == standing(both.told)
+
+
+def first_difference(seeds: range) -> str:
+    """What is wrong with the first of these logs that differs; empty if none does."""
+    for seed in seeds:
+        try:
+            check(seed)
+        except AssertionError as error:
+            return f"seed {seed}: {str(error)[:2000]}"
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make logs", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0, help="of the first log")
+    parser.add_argument("--logs", type=int, default=1000, help="how many (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1)
+    chosen = parser.parse_args()
+    seeds, done = range(chosen.seed, chosen.seed + chosen.logs), 0
+    parts = [seeds[at : at + AT_ONCE] for at in range(0, len(seeds), AT_ONCE)]
+    with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
+        for part, wrong in zip(parts, pool.imap(first_difference, parts)):
+            if wrong:
+                print(wrong)
+                return 1
+            done += len(part)
+            if done % (10 * AT_ONCE) == 0 or done == len(seeds):
+                print(f"{done:,} logs from seed {chosen.seed}: none differs from the reference", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
