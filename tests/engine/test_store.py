@@ -196,6 +196,27 @@ def test_a_rule_that_was_deleted_while_it_paused_counts_from_the_start(tmp_path:
     assert [(alert.event_id, alert.aggregate) for alert in agreed(log, tmp_path)] == [(2, 2), (3, 3)]
 
 
+def test_a_rule_that_pauses_goes_and_comes_back_moves_no_event(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    rule = b"1,(active),(userId),,(amount),(SUM),(>),(0),(20)"
+    for message in (rule, b"2,(active),(userId),,(COUNT),(COUNT),(>),(99),(20)"):
+        direct.control(message)
+    direct.event(login(1, 100, 5)[1])
+    direct.flush()
+    (held,) = direct.stores.values()
+    arrays_before = held.arrays
+    for number, change in enumerate((b"1,(pause)", b"1,(active)", b"1,(delete)", rule), 2):
+        direct.control(change)
+        direct.event(login(number, 100, 5)[1])
+        direct.flush()
+    assert [float(json.loads(line)["aggregate"]) for _, line in direct.found] == [5, 15, 20]
+    assert held.arrays is arrays_before
+    direct.control(b"1,(delete)")
+    direct.control(b"3,(active),(userId),,(amount),(MAX),(>),(0),(20)")
+    assert held.arrays is not arrays_before
+    assert len(held.keys) == 2, "what no rule needs any more is left out when the arrays are laid out anew"
+
+
 @pytest.mark.parametrize("users", [9, 33, 120])
 def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
     with patch.object(arrays, "ROOM_AT_FIRST", 16):

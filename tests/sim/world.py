@@ -270,8 +270,8 @@ def _stepped(method: Callable) -> Callable:
 
 
 def _remembered(numbers: Callable) -> Callable:
-    of = lru_cache(lambda rules, fields, schema: numbers(rules, list(fields), schema))
-    return lambda rules, fields, schema: of(rules, tuple(fields), schema)
+    of = lru_cache(lambda rules, fields, schema, kept: numbers(rules, list(fields), schema, kept))
+    return lambda rules, fields, schema, kept: of(rules, tuple(fields), schema, kept)
 
 
 @contextmanager

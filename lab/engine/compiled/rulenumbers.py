@@ -56,6 +56,12 @@ class AggregateKey(NamedTuple):
         name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
         return cls(RUNNING["COUNT"], None, (), rule.per_ms, name, False, None)
 
+    @classmethod
+    def from_json(cls, saved: list) -> "AggregateKey":
+        """Out of what JSON makes of one."""
+        running, field, unique, *others = saved
+        return cls(Running(*running), field, tuple(unique), *others)
+
     @property
     def has_queue(self) -> bool:
         return self.running.kind >= LOWEST
@@ -113,10 +119,13 @@ def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
 
 
 def number_rules(
-    rules: tuple[Rule, ...], fields: list[str], schema: Schema
+    rules: tuple[Rule, ...], fields: list[str], schema: Schema, kept: tuple[AggregateKey, ...] = ()
 ) -> tuple[list[AggregateKey], Rules]:
-    """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order."""
-    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {}
+    """The distinct aggregates of a route's ACTIVE rules, and all as numbers. `fields`: what an event keeps, in order.
+
+    `kept`: aggregates that come first, whether or not a rule needs them.
+    """
+    by_key: dict[AggregateKey, dict[Fraction, list[list[int]]]] = {key: {} for key in kept}
     compared_keys: set[AggregateKey] = set()
     for row, rule in enumerate(rules):
         if rule.state == "ACTIVE" and not rule.absence:

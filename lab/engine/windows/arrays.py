@@ -23,7 +23,9 @@ class StoreArrays:
     """`layout.Store` for the rules of a route, in arrays that grow.
 
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
-    `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late.
+    `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late. `keys`: the
+    aggregates that the arrays at `path` have. One that no rule needs any more goes on until they are laid out anew, so
+    that a rule can pause, go and come back at once.
     """
 
     def __init__(
@@ -35,18 +37,19 @@ class StoreArrays:
         rules: tuple[Rule, ...],
         key_groups: int,
         late_ms: int,
+        keys: tuple[AggregateKey, ...] = (),
     ):
         self.path, self.schema, self.route, self.fields = path, schema, route, fields
         self.key_groups, self.late_ms = key_groups, late_ms
-        self._set_rules(rules)
+        self._set_rules(rules, keys)
         self.key_columns = [column for name in route.keys for column in field_columns(schema, name)]
         self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
 
-    def _set_rules(self, rules: tuple[Rule, ...]) -> None:
+    def _set_rules(self, rules: tuple[Rule, ...], kept: tuple[AggregateKey, ...] = ()) -> None:
         self.rules = rules
         self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.widest_ms for rule in rules)
-        self.keys, self.numbers = number_rules(rules, self.fields, self.schema)
+        self.keys, self.numbers = number_rules(rules, self.fields, self.schema, kept)
         self.when_columns = int(self.numbers.when[:, 0].max()) + 1
         self.lanes = sum(key.running.lanes for key in self.keys)  # of one group
         # aggregates that are reset when their rule fires
@@ -163,7 +166,9 @@ class StoreArrays:
             grown = {name: max(room[name], power_of_two(need[name])) for name in need}
             of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
             grown["running"] = max(grown["running"], of_all_groups)
-            self._rebuild_arrays(grown, self.keys)
+            before = self.keys
+            self._set_rules(self.rules)
+            self._rebuild_arrays(grown, before)
 
     @property
     def events(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from lab.engine.checkpoint.ledger import Change, Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import ROW, STAMP
+from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
@@ -64,11 +65,11 @@ class Windows:
         """The file of a store's shared memory."""
         return self.folder / f"{number}-{STAMP[:8]}.windows"
 
-    def store(self, plan: RoutePlan) -> RouteStore:
-        """The store of a route, with what its shared memory holds."""
+    def store(self, plan: RoutePlan, keys: tuple[AggregateKey, ...] = ()) -> RouteStore:
+        """The store of a route, with what its shared memory holds; `keys`: the aggregates that are in there."""
         path, fields = self.path(plan.kept.store), list(plan.kept.fields)
         key_groups = self.settings.key_groups
-        return RouteStore(path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms)
+        return RouteStore(path, self.schema, plan.route, fields, plan.rules, key_groups, self.late_ms, keys)
 
     def wait_path(self, store: int, rule: Rule) -> Path:
         """The file of what a rule awaits."""

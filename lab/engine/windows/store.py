@@ -27,11 +27,18 @@ class RouteStore(StoreArrays):
     def change(self, fields: list[str], rules: tuple[Rule, ...], gone: Collection[int]) -> None:
         """Goes on with other rules; held events keep the fields they have. `gone`: ids of rules that left, if only for a moment."""
         keys, columns = self.keys, self.value_columns
-        keys = [key._replace(rule_id=NOTHING) if key.rule_id in gone else key for key in keys]
+        forgotten = self._counting_since(gone)
+        keys = [key._replace(rule_id=NOTHING) if key.rule_id in forgotten else key for key in keys]
         self.fields = fields
-        self._set_rules(rules)
-        if gone or self.keys != keys or self.value_columns != columns:
-            self._rebuild_arrays(self._room, keys, gone)
+        self._set_rules(rules, () if forgotten else tuple(keys))
+        if forgotten or self.keys != keys or self.value_columns != columns:
+            self._set_rules(rules)
+            self._rebuild_arrays(self._room, keys, forgotten)
+
+    def _counting_since(self, ids: Collection[int]) -> set[int]:
+        """Those of some rules that count since they fired, or once did."""
+        reset = self.arrays["reset"][:, layout.RESET_RULE] if self.arrays["size"][layout.RESETS] else []
+        return {*ids} & {*(key.rule_id for key in self.keys), *np.unique(reset).tolist()} if ids else set()
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
@@ -213,6 +220,7 @@ class RouteStore(StoreArrays):
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
             events = {name: take_rows(values, kept) for name, values in events.items()}
+        self._set_rules(self.rules)
         self.arrays = self._create(self._room_at_first)
         self.newest[:] = newest
         self.load(events, resets, coming)

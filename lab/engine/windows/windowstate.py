@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.ledger import Ledger, RoutePlan
 from lab.engine.checkpoint.settings import Settings
+from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
@@ -68,7 +69,8 @@ class WindowState:
             yield windows
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]
-            done = {"epoch": number, "chain": chain, "garbage": self.garbage, "by": uuid4().hex}
+            keys = {store: of.keys for store, of in windows.stores.items()}
+            done = {"epoch": number, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
 
@@ -92,7 +94,11 @@ class WindowState:
             self.chain, self.garbage = self.files.find(self.number - 1)
         if right and noted == self.opened:
             return
-        self.windows.stores = {number: self.windows.store(plan) for number, plan in plans.items()}
+        keys = note["keys"] if right else {}
+        self.windows.stores = {
+            number: self.windows.store(plan, tuple(map(AggregateKey.from_json, keys.get(str(number), ()))))
+            for number, plan in plans.items()
+        }
         self.windows.make_waits(plans.values())
         if not right:
             self._rebuild(plans)
