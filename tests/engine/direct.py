@@ -86,7 +86,7 @@ class Direct:
         routes = self.book.routes()
         for route in list(self.stores):
             if route not in routes or ack.get("controlType") == "CLEAR_STATE_ALL":
-                shared.forget(self.stores.pop(route).path)
+                arrays.forget(self.stores.pop(route).path)
                 del self.since[route]
         before, self.joined = self.joined, {}
         for route, rules in routes.items():
@@ -251,7 +251,7 @@ class Direct:
                 pairs = zip(resets["rule"].tolist(), resets["seq"].tolist())
                 own = np.flatnonzero([seq >= self.since[route][rule] for rule, seq in pairs])
                 new.load(events, {name: values[own] for name, values in resets.items()})
-            shared.forget(old.path)
+            arrays.forget(old.path)
             self.stores[route] = new
             self.waits[route] = [self._again(route, waits) for waits in self.waits[route]]
 
@@ -272,8 +272,10 @@ class Direct:
 
     def close(self) -> None:
         """Gives its memory back."""
-        for path in (*(held.path for held in self.stores.values()), *(each.path for each in self.awaiting)):
-            shared.forget(path)
+        for held in self.stores.values():
+            arrays.forget(held.path)
+        for each in self.awaiting:
+            shared.forget(each.path)
 
 
 def dated(told: Alert | Withdrawn, log_time: int | None = None) -> Alert | Withdrawn:

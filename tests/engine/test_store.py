@@ -204,17 +204,17 @@ def test_a_rule_that_pauses_goes_and_comes_back_moves_no_event(tmp_path: Path):
     direct.event(login(1, 100, 5)[1])
     direct.flush()
     (held,) = direct.stores.values()
-    arrays_before = held.arrays
+    before = held.arrays
     for number, change in enumerate((b"1,(pause)", b"1,(active)", b"1,(delete)", rule), 2):
         direct.control(change)
         direct.event(login(number, 100, 5)[1])
         direct.flush()
     assert [float(json.loads(line)["aggregate"]) for _, line in direct.found] == [5, 15, 20]
-    assert held.arrays is arrays_before
+    assert held.arrays is before
     direct.control(b"1,(delete)")
     direct.control(b"3,(active),(userId),,(amount),(MAX),(>),(0),(20)")
-    assert held.arrays is not arrays_before
-    assert len(held.keys) == 2, "what no rule needs any more is left out when the arrays are laid out anew"
+    assert held.arrays["event"] is before["event"] and held.arrays["place"] is not before["place"]
+    assert len(held.keys) == 2, "what no rule needs any more is left out of new arrays"
 
 
 @pytest.mark.parametrize("users", [9, 33, 120])

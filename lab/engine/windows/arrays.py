@@ -43,7 +43,11 @@ class StoreArrays:
         self.key_groups, self.late_ms = key_groups, late_ms
         self._set_rules(rules, keys)
         self.key_columns = [column for name in route.keys for column in field_columns(schema, name)]
-        self.arrays = shared.attach(path) if path.exists() else self._create(self._room_at_first)
+        if path.exists():
+            events, aggregates = map(shared.attach, array_files(path))
+            self.arrays = events | aggregates
+        else:
+            self.arrays = self._create(self._room_at_first)
 
     def _set_rules(self, rules: tuple[Rule, ...], kept: tuple[AggregateKey, ...] = ()) -> None:
         self.rules = rules
@@ -70,70 +74,93 @@ class StoreArrays:
         }
 
     def _create(self, room: dict[str, int]) -> shared.Arrays:
-        queues = sum(key.has_queue for key in self.keys)
-        distinct = sum(bool(key.unique) for key in self.keys)
         # a block has more than HALF events, but for one of each group, which has more than LIMIT
         blocks = 2 * room["event"] // HALF + 1
+        aggregates = self._create_aggregates(room, blocks)
         arrays = shared.create(
             self.path,
             {
                 "size": ("int64", (layout.RETURNS + 1,)),
                 "newest": ("int64", (self.key_groups,)),
                 "event": ("int64", (room["event"], layout.VALUES + len(self.value_columns))),
-                "queue": ("int32", (room["event"], queues, 2)),
                 "group": ("int64", (room["group"], layout.KEY + len(self.key_columns))),
                 "table": ("int32", (power_of_two(2 * room["group"]),)),
-                "place": ("int32", (room["group"], len(self.keys))),
-                "running": ("int64", (room["running"],)),
-                "counted": ("int32", (power_of_two(2 * room["event"] * distinct), 3)),
                 "reset": ("int64", (room["reset"], 3)),
                 "twin": ("int32", (power_of_two(2 * room["event"]),)),
                 "block": ("int64", (blocks, layout.NEWER_BLOCK + 1)),
-                "total": ("int64", (blocks, len(self.keys), LANES)),
                 "scratch": ("int64", (SCRATCH,)),
             },
         )
         arrays["size"][layout.SALT] = secrets.randbits(63)
         arrays["size"][layout.RETURNS] = bool(self.schema.taken_back)
         arrays["newest"].fill(layout.NEVER)
-        for name in ("table", "place", "counted", "reset"):
+        for name in ("table", "reset"):
+            arrays[name].fill(NOTHING)
+        return arrays | aggregates
+
+    def _create_aggregates(self, room: dict[str, int], blocks: int) -> shared.Arrays:
+        """Those that depend on which aggregates there are: in a file of their own, so that others need not move the events."""
+        queues = sum(key.has_queue for key in self.keys)
+        distinct = sum(bool(key.unique) for key in self.keys)
+        arrays = shared.create(
+            array_files(self.path)[1],
+            {
+                "queue": ("int32", (room["event"], queues, 2)),
+                "place": ("int32", (room["group"], len(self.keys))),
+                "running": ("int64", (room["running"],)),
+                "counted": ("int32", (power_of_two(2 * room["event"] * distinct), 3)),
+                "total": ("int64", (blocks, len(self.keys), LANES)),
+            },
+        )
+        for name in ("place", "counted"):
             arrays[name].fill(NOTHING)
         return arrays
+
+    def _change_aggregates(self, room: dict[str, int], before: list[AggregateKey]) -> None:
+        """The same events with other aggregates, or more room for them; `before`: those of now."""
+        old = self.arrays
+        self.arrays = old | self._create_aggregates(room, len(old["block"]))
+        self._move_aggregates(old, before)
 
     def _rebuild_arrays(
         self, room: dict[str, int], before: list[AggregateKey], gone: Collection[int] = ()
     ) -> None:
-        """The same events and groups in new arrays with other room or other aggregates; `before`: those of now.
+        """The same events and groups in new arrays with other room, values or aggregates; `before`: the aggregates of now.
 
         Rules that are `gone` leave no resets behind.
         """
         old, new = self.arrays, self._create(room)
         n, g = self.events, self.groups
-        numbers_of = {key: number for number, key in enumerate(self.keys)}
-        renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
-        kept = np.flatnonzero(renamed != NOTHING)
-        new["size"][: layout.LANES] = n, g
+        new["size"][: layout.SALT] = n, g, old["size"][layout.LANES], 0
         new["newest"][:] = old["newest"]
         new["size"][layout.BLOCKS] = old["size"][layout.BLOCKS]
         new["block"][: len(old["block"])] = old["block"]
         new["event"][:n, : old["event"].shape[1]] = old["event"][:n]
         new["group"][:g] = old["group"][:g]
+        self.arrays = new
+        groups.index_groups(self.store)
+        groups.index_twins(
+            self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
+        )
+        self._move_aggregates(old, before)
+        ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
+        groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
+
+    def _move_aggregates(self, old: shared.Arrays, before: list[AggregateKey]) -> None:
+        """Those that are kept, out of other arrays with the same events and groups."""
+        new, n, g = self.arrays, self.events, self.groups
+        numbers_of = {key: number for number, key in enumerate(self.keys)}
+        renamed = np.array([numbers_of.get(key, NOTHING) for key in before], np.int64)
+        kept = np.flatnonzero(renamed != NOTHING)
         if before == self.keys:
-            lanes = new["size"][layout.LANES] = old["size"][layout.LANES]
+            lanes = new["size"][layout.LANES]
             new["place"][:g], new["running"][:lanes] = old["place"][:g], old["running"][:lanes]
         else:
             self._keep_running(old, new, kept, renamed[kept])
         was, becomes = _queues(before), _queues(self.keys)
         for key in was.keys() & becomes.keys():
             new["queue"][:n, becomes[key]] = old["queue"][:n, was[key]]
-        self.arrays = new
-        groups.index_groups(self.store)
-        groups.index_twins(
-            self.store, old["twin"][old["twin"] != 0] if old["size"][layout.TWINS] else NO_TWINS
-        )
         running.index_counted(self.store, self.numbers, old["counted"], renamed)
-        ids = [rule.rule_id for rule in self.rules if rule.rule_id not in gone]
-        groups.index_resets(self.store, old["reset"][np.isin(old["reset"][:, layout.RESET_RULE], ids)])
 
     def _keep_running(
         self, old: shared.Arrays, new: shared.Arrays, kept: np.ndarray, renamed: np.ndarray
@@ -168,7 +195,10 @@ class StoreArrays:
             grown["running"] = max(grown["running"], of_all_groups)
             before = self.keys
             self._set_rules(self.rules)
-            self._rebuild_arrays(grown, before)
+            if grown | {"running": room["running"]} == room:
+                self._change_aggregates(grown, before)
+            else:
+                self._rebuild_arrays(grown, before)
 
     @property
     def events(self) -> int:
@@ -191,6 +221,17 @@ class StoreArrays:
     @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
+
+
+def array_files(path: Path) -> tuple[Path, Path]:
+    """The files of a store at a path: of its events, and of its aggregates."""
+    return path, path.parent / f"aggregates-{path.name}"
+
+
+def forget(path: Path) -> None:
+    """Removes a store's arrays, if any."""
+    for file in array_files(path):
+        shared.forget(file)
 
 
 def _queues(keys: list[AggregateKey]) -> dict[AggregateKey, int]:

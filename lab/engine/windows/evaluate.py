@@ -19,7 +19,7 @@ from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arrival_column, in_log_order
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
-from lab.engine.windows import shared
+from lab.engine.windows import arrays, shared
 from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
 from lab.engine.windows.alertorder import by_place, due_places, row_places
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
@@ -212,10 +212,10 @@ class Windows:
         """Makes the stores those of the ledger; `before`: store -> when each of its rules had joined."""
         plans = {plan.kept.store: plan for plan in self.ledger.plans}
         for number in self.stores.keys() - plans.keys():
-            shared.forget(self.stores.pop(number).path)
+            arrays.forget(self.stores.pop(number).path)
         for number, plan in plans.items():
             if number not in self.stores:
-                shared.forget(self.path(number))  # of an attempt that died
+                arrays.forget(self.path(number))  # of an attempt that died
                 self.stores[number] = self.store(plan)
                 continue
             store = self.stores[number]

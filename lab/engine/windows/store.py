@@ -31,9 +31,12 @@ class RouteStore(StoreArrays):
         keys = [key._replace(rule_id=NOTHING) if key.rule_id in forgotten else key for key in keys]
         self.fields = fields
         self._set_rules(rules, () if forgotten else tuple(keys))
-        if forgotten or self.keys != keys or self.value_columns != columns:
+        if forgotten or self.value_columns != columns:
             self._set_rules(rules)
             self._rebuild_arrays(self._room, keys, forgotten)
+        elif self.keys != keys:
+            self._set_rules(rules)
+            self._change_aggregates(self._room, keys)
 
     def _counting_since(self, ids: Collection[int]) -> set[int]:
         """Those of some rules that count since they fired, or once did."""

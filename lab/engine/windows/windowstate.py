@@ -25,6 +25,7 @@ from lab.engine.compiled.rulenumbers import AggregateKey
 from lab.engine.records.columns import BEFORE_ALL, Columns, take_rows
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import shared
+from lab.engine.windows.arrays import array_files
 from lab.engine.windows.evaluate import Windows, absence_rules
 from lab.engine.windows.statefiles import (
     FileGone,
@@ -82,7 +83,7 @@ class WindowState:
         note = json.loads(noted) if noted else {}
         plans = {plan.kept.store: plan for plan in self.windows.ledger.plans}
         paths = [
-            *map(self.windows.path, plans),
+            *(part for store in plans for part in array_files(self.windows.path(store))),
             *(self.windows.wait_path(*each) for each in absence_rules(plans.values())),
         ]
         right = note.get("epoch") == self.number - 1 and all(map(Path.exists, paths))
