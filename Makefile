@@ -1,6 +1,6 @@
 # Everything lives in .venv and in the jar cache; nothing outside them is installed. Extra arguments: make test ARGS="-k window"
 .DEFAULT_GOAL := help
-.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
+.PHONY: help setup prefetch demo lab room page lite lite-test recorded book test slow browser pictures soak chaos steady smooth sim logs bench cost absence cold peers mutants fuzz latency cpu policy throughput rescale lessons slides sheet heads datasets flights hashes sbom release lint clean
 
 PY := .venv/bin/python
 # the first of these that is new enough makes .venv; another: make setup PYTHON=/path/to/python3
@@ -124,6 +124,9 @@ smooth: setup ## measure the control room in the browser while 100 alerts come e
 
 sim: setup ## the engine's protocol in a simulated world: crashes, twins, wrong clocks (ARGS="--histories 100000 --processes 2", or --mutants)
 	@$(PY) -m tests.sim $(ARGS)
+
+logs: setup ## random logs through the whole engine, against the reference (ARGS="--logs 200000 --processes 2")
+	@$(PY) -m tests.engine.whole $(ARGS)
 
 bench: setup ## measure how fast finished files are evaluated, and what the state takes (ARGS="--against COMMIT": also as it was then)
 	@$(PY) -m tests.bench $(ARGS)
