@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lab.apps.held import PastEvent, RouteHistory, is_of_group, shown_window
 from lab.engine.checkpoint.settings import Settings
-from lab.engine.compiled.layout import CONDITION, HIGH_PART, LOW_PART, PART, PARTS, ROW
+from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
 from lab.engine.loop.route import alert_columns, matching_rows, routed_columns
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, SOURCE, Columns, concat_columns, take_rows
@@ -283,7 +283,7 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
     """What alerts report of an aggregation, nearly."""
     high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
     values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
-    values = (values + alerts[:, PART] / alerts[:, PARTS]) / 10.0 ** measure_scale(of, schema)
+    values = (values + alerts[:, NUMERATOR] / alerts[:, DENOMINATOR]) / 10.0 ** measure_scale(of, schema)
     return np.sqrt(values) if AGGREGATES[of.function].reported is exact_square_root else np.round(values, 9)
 
 

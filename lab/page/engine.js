@@ -196,11 +196,11 @@ function toldOf({ of, operator, limit, base, by, plus }, values, baseValues, sch
   return { ...told, holds: RELATIONS[SYMBOLS[operator]](byNumber(measure[0] * bottom, top * measure[1])) };
 }
 
-/** What an aggregate measures as [numerator, denominator], out of high · 2⁶⁴ + low + part / parts in units of the last of `scale` digits; null if it has no value. */
+/** What an aggregate measures as [numerator, denominator], out of high · 2⁶⁴ + low + numerator / denominator in units of the last of `scale` digits; null if it has no value. */
 function measured(values, scale) {
   if (!values) return null;
-  const [high, low, part, parts] = values;
-  return [((high << 64n) + BigInt.asUintN(64, low)) * parts + part, parts * 10n ** BigInt(scale)];
+  const [high, low, numerator, denominator] = values;
+  return [((high << 64n) + BigInt.asUintN(64, low)) * denominator + numerator, denominator * 10n ** BigInt(scale)];
 }
 
 function reportedText(how, [numerator, denominator], scale) {

@@ -168,7 +168,7 @@ class Route {
     const { engine } = this, { memory } = engine, { DONE, FIRED } = LAYOUT.frame, { GROUPS, LANES, RESETS, ROW, RULE, CONDITION, HIGH_PART, SUPPRESSED } = LAYOUT.places;
     this._fill(columns, rows);
     if (this.events + rows.length > this.store.shapes.event[1]) this.layOut({ events: rows.length });
-    const width = LAYOUT.places.PARTS + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most, false);
+    const width = LAYOUT.places.DENOMINATOR + 1, most = this.mostRows + ALERTS_AT_ONCE, alerts = memory.take(8 * width * most, false);
     const fate = memory.take(ROWS, false);
     let done = 0;
     while (done < rows.length) {

@@ -284,7 +284,7 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
     before = given(store.arrays), given(store.numbers._asdict()), given(batch._asdict())
     numbers = [7, 0, store.widest_ms, 20_000, LATE_POLICIES.index("store")]
     fate, taken = np.zeros(rows, np.uint8), np.zeros(rows, np.int64)
-    alerts = np.zeros((most, layout.PARTS + 1), np.int64)
+    alerts = np.zeros((most, layout.DENOMINATOR + 1), np.int64)
     done, fired = window.evaluate(store.store, store.numbers, batch, 7, 0, *numbers[2:], fate, taken, alerts)
     wasm = base64.b64encode(module(ROOT / "build" / "page")).decode()
     found = opened.evaluate(LOOP, [wasm, None, *before, numbers, most])

@@ -25,7 +25,7 @@ from lab.engine.compiled.window import TAKEN_BACK, WITHDRAWN
 from lab.engine.records.columns import HEARD, ID_TEXT, LOG_TIME, Columns
 from lab.engine.windows import arrays, shared, store
 from lab.engine.windows import waits as awaited
-from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
+from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawal_lines
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import DueAlert, Waits
 from lab.model.aggregation import WHERE
@@ -159,7 +159,7 @@ class Direct:
                 self.suppressed[f"{held.rules[row].rule_id}.{held.rules[row].version}"] += 1
             first = first_rows(held, alerts)
             self.found += zip(*alert_lines(held, columns, alerts, first, alert_time_ms=0))
-            self.found += zip(*withdrawn_lines(held, columns, fates, 0)[0])
+            self.found += zip(*withdrawal_lines(held, columns, fates, 0)[0])
         self.reached = max(self.reached, reached)
         for each in self.awaiting:
             self._tell(each.advance_to(self.reached, self.newest))

@@ -87,6 +87,6 @@ def test_lines_are_those_of_each_alert_by_itself(tmp_path_factory, log, data):
 def test_without_alerts_there_are_no_lines(tmp_path):
     direct = Direct(LOGINS, tmp_path, 1, "evaluate", 0)
     direct.control(b"1,(active),(userId),,(amount),(SUM),(>),(50),(20)")
-    (held,), none = direct.stores.values(), np.empty((0, layout.PARTS + 1), np.int64)
+    (held,), none = direct.stores.values(), np.empty((0, layout.DENOMINATOR + 1), np.int64)
     keys, lines = alert_lines(held, {}, none, first_rows(held, none), 0)
     assert (keys, list(lines)) == ([], [])

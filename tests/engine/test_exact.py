@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lab.engine.compiled import layout, squares
 from lab.engine.compiled.aggregates import RUNNING
-from lab.engine.compiled.limits import Measure, compared, limit_row
+from lab.engine.compiled.limits import Measure, compare_with_limit, limit_row
 from lab.engine.windows import shared
 from lab.model.aggregates import AGGREGATES
 from lab.model.field import Field
@@ -121,8 +121,8 @@ def test_a_limit_with_more_digits_than_a_rule_may_have_is_refused():
 
 def test_what_is_left_after_24_digits_decides():
     limit = np.array(limit_row(Fraction(10**24 // 3, 10**24)))
-    assert compared(limit, Measure(0, 0, 1, 3)) == 1
-    assert compared(np.array(limit_row(Fraction(1, 4))), Measure(0, 0, 1, 4)) == 0
+    assert compare_with_limit(Measure(0, 0, 1, 3), limit) == 1
+    assert compare_with_limit(Measure(0, 0, 1, 4), np.array(limit_row(Fraction(1, 4)))) == 0
 
 
 EDGES = [0, 1, 1 << 31, 1 << 32, (1 << 32) - 1, (1 << 63) - 1]

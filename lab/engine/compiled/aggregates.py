@@ -133,25 +133,25 @@ def leave(store, rules, a, running, j):
 
 @bare
 def measured(store, rules, a, running):
-    """The aggregate of the running window; parts 0: no event counts, and it is no count."""
+    """The aggregate of the running window; denominator 0: no event counts, and it is no count."""
     kind = rules.aggregate[a, KIND]
     if (kind >= LOWEST and running[HEAD] == NOTHING) or (SUM <= kind <= SQUARES and running[N] == 0):
         return Measure(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     if kind == SUM:
-        return of_sum(running)
+        return measure_of_sum(running)
     if kind == MEAN:
         quotient, rest = mean(running)
-        return of_value(quotient, rest, running[N])
+        return measure_of_value(quotient, rest, running[N])
     if kind == SQUARES:
         return variance(running, store.scratch)
     if kind == LOWEST or kind == HIGHEST:
-        return of_value(store.event[running[HEAD], rules.aggregate[a, COLUMN]], 0, 1)
-    return of_value(running[N], 0, 1)
+        return measure_of_value(store.event[running[HEAD], rules.aggregate[a, COLUMN]], 0, 1)
+    return measure_of_value(running[N], 0, 1)
 
 
 @bare
-def of_value(value, part, parts):
-    return Measure(value >> 63, value, part, parts)
+def measure_of_value(value, numerator, denominator):
+    return Measure(value >> 63, value, numerator, denominator)
 
 
 # -- what enters is added, what leaves subtracted ----------------------------------------------------------------------
@@ -177,7 +177,7 @@ def move(store, rules, a, running, j, sign):
 
 
 @bare
-def of_sum(running):
+def measure_of_sum(running):
     high = running[HIGH] + (running[LOW] >> 32)
     return Measure(high >> 32, high << 32 | running[LOW] & LOW_BITS, 0, 1)
 

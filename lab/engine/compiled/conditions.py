@@ -16,6 +16,7 @@ from lab.engine.compiled.layout import (
     BY,
     CONDITION,
     COUNTED_BY,
+    DENOMINATOR,
     EQUAL,
     FIRST_OF,
     GREATER,
@@ -31,9 +32,8 @@ from lab.engine.compiled.layout import (
     MEASURES,
     NOT_EQUAL,
     NOTHING,
+    NUMERATOR,
     OF_RULE,
-    PART,
-    PARTS,
     PLUS,
     RELATION,
     RESET,
@@ -54,7 +54,7 @@ from lab.engine.compiled.layout import (
     N,
     bare,
 )
-from lab.engine.compiled.limits import FRACTION, Measure, compared
+from lab.engine.compiled.limits import FRACTION, Measure, compare_with_limit
 
 # of 32 bits, in two's complement: room for 127 bits · 10^36 · three numbers of 60 bits · 10^12, and for 10^72 · three · 10^36
 HUGE_LIMBS = 16
@@ -68,8 +68,8 @@ def keep_measure(rules, a, measure):
     """Notes what an aggregate measures at the event."""
     rules.measured[a, 0] = measure.high
     rules.measured[a, 1] = measure.low
-    rules.measured[a, 2] = measure.part
-    rules.measured[a, 3] = measure.parts
+    rules.measured[a, 2] = measure.numerator
+    rules.measured[a, 3] = measure.denominator
 
 
 @bare
@@ -148,8 +148,8 @@ def write_alert(alerts, at, row, rule, g, condition, measure):
     alerts[at, CONDITION] = condition
     alerts[at, HIGH_PART] = measure.high
     alerts[at, LOW_PART] = measure.low
-    alerts[at, PART] = measure.part
-    alerts[at, PARTS] = measure.parts
+    alerts[at, NUMERATOR] = measure.numerator
+    alerts[at, DENOMINATOR] = measure.denominator
 
 
 @bare
@@ -170,12 +170,14 @@ def holds_at(store, rules, c):
     """Whether a condition holds; not if there is nothing to compare."""
     a, base = rules.condition[c, MEASURES], rules.condition[c, BASE]
     measure = measure_of(rules, a)
-    if measure.parts == 0:
+    if measure.denominator == 0:
         return False
     if base == NOTHING:
-        return in_relation(rules.condition[c, RELATION], compared(rules.condition[c, LIMIT:BASE], measure))
+        return in_relation(
+            rules.condition[c, RELATION], compare_with_limit(measure, rules.condition[c, LIMIT:BASE])
+        )
     other = measure_of(rules, base)
-    if other.parts == 0:
+    if other.denominator == 0:
         return False
     sign = compared_with(
         store.scratch,
@@ -206,17 +208,17 @@ def in_relation(relation, sign):
 
 
 @bare
-def nearly(measure):
+def measure_as_float(measure):
     """A measure as a float."""
     if measure.high == measure.low >> 63:
         whole = np.float64(measure.low)
     else:
         whole = np.float64(measure.high) * TWO_64 + np.float64(np.uint64(measure.low))
-    return whole + np.float64(measure.part) / np.float64(measure.parts)
+    return whole + np.float64(measure.numerator) / np.float64(measure.denominator)
 
 
 @bare
-def nearly_plus(plus):
+def plus_as_float(plus):
     """What is added to a limit as a float."""
     more = 0.0
     for limb in range(len(plus) - 1, 0, -1):
@@ -233,15 +235,15 @@ def compared_with(scratch, measure, other, times, by, tens, plus):
     factor = np.float64(times) / np.float64(by)
     for _ in range(abs(tens)):  # no power: a page has none
         factor = factor * 10.0 if tens > 0 else factor / 10.0
-    one, two, more = nearly(measure), nearly(other) * factor, nearly_plus(plus)
+    one, two, more = measure_as_float(measure), measure_as_float(other) * factor, plus_as_float(plus)
     if abs(one - two - more) > NEARLY * (abs(one) + abs(two) + abs(more) + factor + 1.0):
         return 1 if one > two + more else -1
     left, right = scratch[HUGE : HUGE + HUGE_LIMBS], scratch[HUGE + HUGE_LIMBS : HUGE + 2 * HUGE_LIMBS]
-    numerator(left, measure)
-    numerator(right, other)
-    multiply(left, other.parts)
+    write_improper_numerator(left, measure)
+    write_improper_numerator(right, other)
+    multiply(left, other.denominator)
     multiply(left, by)
-    multiply(right, measure.parts)
+    multiply(right, measure.denominator)
     multiply(right, times)
     for _ in range(abs(tens)):
         multiply(right if tens > 0 else left, 10)
@@ -250,8 +252,8 @@ def compared_with(scratch, measure, other, times, by, tens, plus):
         added[:] = 0
         for limb in range(1, len(plus)):
             added[limb - 1] = plus[limb]
-        multiply(added, measure.parts)
-        multiply(added, other.parts)
+        multiply(added, measure.denominator)
+        multiply(added, other.denominator)
         multiply(added, by)
         for _ in range(-tens):
             multiply(added, 10)
@@ -263,14 +265,14 @@ def compared_with(scratch, measure, other, times, by, tens, plus):
 
 
 @bare
-def numerator(limbs, measure):
-    """Fills limbs of 32 bits with whole · parts + part of a measure."""
+def write_improper_numerator(limbs, measure):
+    """Fills limbs of 32 bits with whole · denominator + numerator of a measure."""
     low, high = np.uint64(measure.low), measure.high
     limbs[:] = LOW_BITS if high < 0 else 0
     limbs[0], limbs[1] = np.int64(low & np.uint64(LOW_BITS)), np.int64(low >> np.uint64(32))
     limbs[2], limbs[3] = high & LOW_BITS, (high >> 32) & LOW_BITS
-    multiply(limbs, measure.parts)
-    add(limbs, 0, np.uint64(measure.part))
+    multiply(limbs, measure.denominator)
+    add(limbs, 0, np.uint64(measure.numerator))
 
 
 @bare

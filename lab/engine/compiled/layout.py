@@ -61,11 +61,11 @@ CONDITION_COLUMNS = PLUS + 1 + PLUS_LIMBS
 # of which there are fewer than AT_MOST before another; SPOKE_COLUMN and SPOKE_BIT: where an event keeps that the rule alerted at it
 OF_RULE, FIRST_OF, LAST_OF, ANY, COUNTED_BY, SPOKEN, AT_MOST, SPOKE_COLUMN, SPOKE_BIT = range(9)
 
-# columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + PART / PARTS, in units of its last digit
+# columns of alerts: the aggregate is HIGH_PART · 2⁶⁴ + LOW_PART (unsigned) + NUMERATOR / DENOMINATOR, in units of its last digit
 # of a rule that is not plain a row for each value: CONDITION is twice the condition's number, and 1 more for what its limit is of;
 # SUPPRESSED: no alert, only a row that counts one which was not given
 SUPPRESSED = -1
-ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, PART, PARTS = range(8)
+ROW, RULE, IN_GROUP, CONDITION, HIGH_PART, LOW_PART, NUMERATOR, DENOMINATOR = range(8)
 
 
 class Store(NamedTuple):
@@ -126,7 +126,7 @@ class Rules(NamedTuple):
     condition: np.ndarray
     # [rules that are not plain or say `atMost`, and are ACTIVE, 9] int64
     joined: np.ndarray
-    # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; parts 0: there is no value
+    # [aggregates, 4] int64: room for what they measure at an event, as a `Measure`; denominator 0: there is no value
     measured: np.ndarray
 
 

@@ -34,12 +34,12 @@ TOO_LARGE = 1 << 127  # above all aggregates, in absolute value
 
 
 class Measure(NamedTuple):
-    """An aggregate, exactly: high · 2⁶⁴ + low (unsigned) + part / parts, with 0 ≤ part < parts ≤ 2⁶⁰."""
+    """An aggregate, exactly: high · 2⁶⁴ + low (unsigned) + numerator / denominator, with 0 ≤ numerator < denominator ≤ 2⁶⁰."""
 
     high: int
     low: int
-    part: int
-    parts: int
+    numerator: int
+    denominator: int
 
 
 def limit_row(limit: Fraction) -> tuple[int, int, int, int]:
@@ -60,10 +60,10 @@ def limit_row(limit: Fraction) -> tuple[int, int, int, int]:
 
 
 @bare
-def digits_of(part, parts):
-    """The next 12 decimal digits of the fraction part / parts, and what remains of `part`."""
+def next_decimal_digits(numerator, denominator):
+    """The next 12 decimal digits of a fraction less than 1, and the numerator of what remains."""
     digits = np.int64(0)
-    rest, by = np.uint64(part), np.uint64(parts)
+    rest, by = np.uint64(numerator), np.uint64(denominator)
     for _ in range(PLACES):
         rest *= np.uint64(10)
         digit = rest // by
@@ -73,18 +73,18 @@ def digits_of(part, parts):
 
 
 @bare
-def compared(limit, measure):
+def compare_with_limit(measure, limit):
     """-1, 0 or 1: the measure is less than the limit, equal to it, greater."""
     if measure.high != limit[HIGH_HALF]:
         return 1 if measure.high > limit[HIGH_HALF] else -1
     if measure.low != limit[LOW_HALF]:
         return 1 if np.uint64(measure.low) > np.uint64(limit[LOW_HALF]) else -1
-    part = measure.part
+    rest = measure.numerator
     for column in (DIGITS, MORE_DIGITS):
-        digits, part = digits_of(part, measure.parts)
+        digits, rest = next_decimal_digits(rest, measure.denominator)
         if digits != limit[column]:
             return 1 if digits > limit[column] else -1
-    return 1 if part > 0 else 0
+    return 1 if rest > 0 else 0
 
 
 @bare
@@ -94,7 +94,7 @@ def search(rules, a, measure):
     below, upto = first, first + limits_of(rules, a)
     while below < upto:
         middle = (below + upto) >> 1
-        sign = compared(rules.limit[middle], measure)
+        sign = compare_with_limit(measure, rules.limit[middle])
         if sign == 0:
             return middle - first, middle - first + 1
         if sign > 0:

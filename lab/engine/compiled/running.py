@@ -102,8 +102,8 @@ def leave_before(store, rules, a, running, oldest):
 
 
 @bare
-def follow(store, rules, a, running, g, since, oldest):
-    """Takes in the group's events from time `since` on; the running window starts at time `oldest`."""
+def rebuild_window(store, rules, a, running, g, since, oldest):
+    """Clears a running window and adds the group's events from time `since` on; it starts at time `oldest`."""
     start = store.group[g, NEWEST]
     while store.event[start, PREV] != NOTHING and store.event[store.event[start, PREV], TIME] >= since:
         start = store.event[start, PREV]
@@ -118,8 +118,8 @@ def follow(store, rules, a, running, g, since, oldest):
 
 
 @bare
-def take_in_late(store, rules, a, running, j, oldest):
-    """Keeps a running window right after event `j` was linked in before the newest; `oldest`: where the window starts."""
+def add_late_event(store, rules, a, running, j, oldest):
+    """Adds event `j`, which was linked in before the newest, to a running window; `oldest`: where the window starts."""
     t = store.event[j, TIME]
     first = t < store.event[running[START], TIME]
     inside = not first or t >= oldest
@@ -158,7 +158,7 @@ def take_back(store, rules, g, j):
         if not has_queue(rules, a):
             move(store, rules, a, running, j, -1)
             continue
-        long = is_long(store, g)
+        long = make_blocks_if_long(store, g)
         # events that it has beaten may count again: where newer ones lead to it, the queue is not known any more
         running[KNOWN] = max(running[KNOWN], store.event[j, TIME] + 1)
         if inside:
@@ -170,8 +170,8 @@ def take_back(store, rules, g, j):
 
 
 @bare
-def is_long(store, g):
-    """Whether a group has so many events that to walk over all takes long; it has blocks then."""
+def make_blocks_if_long(store, g):
+    """Makes blocks for a group that has so many events that to walk over all takes long; returns whether it has blocks."""
     steps, j = 0, store.group[g, NEWEST]
     while not has_blocks(store, g) and j != NOTHING:
         j = store.event[j, PREV]
@@ -182,8 +182,8 @@ def is_long(store, g):
 
 
 @bare
-def is_followed(store, rules, a, running, g, start):
-    """Has the running window follow the group's events again from time `start` on, if it does not.
+def rebuild_if_dropped(store, rules, a, running, g, start):
+    """Rebuilds a running window that was dropped, from time `start` on; returns whether it is kept now.
 
     In a long group only after some events: to walk over all of it for each would take the square of their number.
     """
@@ -191,7 +191,7 @@ def is_followed(store, rules, a, running, g, start):
         if running[PATIENCE] > 0 and has_queue(rules, a):
             running[PATIENCE] -= 1
             return False
-        follow(store, rules, a, running, g, start, start)
+        rebuild_window(store, rules, a, running, g, start, start)
     return True
 
 
@@ -204,26 +204,26 @@ def measured_at(store, rules, a, running, g, j, horizon):
     for lane in range(len(running)):
         moved[lane] = running[lane]
     if rules.aggregate[a, KIND] == DISTINCT:
-        step_back(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
+        move_back_to_event(store, rules, a, moved, g, j, oldest, store.size[EVENTS] + 1)
         if skip != NOTHING:
             leave(store, rules, a, moved, j)
         measure = measured(store, rules, a, moved)
         # only a copy of the lanes was moved, but the table itself
         if skip != NOTHING:
             enter(store, rules, a, moved, j)
-        step_forth(store, rules, a, moved, j, running[START])
+        return_to_newest(store, rules, a, moved, j, running[START])
         return measure
     if has_queue(rules, a):
         found = TOO_FAR
         if not has_blocks(store, g):
             if oldest < running[KNOWN]:
                 start = window_start(store, rules, a, store.group[g, NEWEST], horizon)
-                follow(store, rules, a, running, g, horizon, start)
+                rebuild_window(store, rules, a, running, g, horizon, start)
             found = best(store, rules, a, running, j, skip, oldest, LIMIT)
         moved[HEAD] = found
         there = found != TOO_FAR
     else:
-        there = step_back(store, rules, a, moved, g, j, oldest, LIMIT)
+        there = move_back_to_event(store, rules, a, moved, g, j, oldest, LIMIT)
     if not there:
         if not has_blocks(store, g):
             make_blocks(store, g)
@@ -235,18 +235,18 @@ def measured_at(store, rules, a, running, g, j, horizon):
 
 
 @bare
-def step_back(store, rules, a, running, g, j, oldest, most):
+def move_back_to_event(store, rules, a, running, g, j, oldest, most_steps):
     """Moves a window that ends with the newest event back, to end with the late event `j` and start at time `oldest`.
 
-    Returns whether it came there in `most` steps.
+    Returns whether it came there in `most_steps`.
     """
     started = store.event[running[START], TIME]
     i = store.group[g, NEWEST]
     while i != j and store.event[i, TIME] >= started:
         leave(store, rules, a, running, i)
         i = store.event[i, PREV]
-        most -= 1
-        if most == 0:
+        most_steps -= 1
+        if most_steps == 0:
             return False
     if store.event[j, TIME] < started:
         running[START] = j
@@ -256,14 +256,14 @@ def step_back(store, rules, a, running, g, j, oldest, most):
         enter(store, rules, a, running, i)
         running[START] = i
         i = store.event[i, PREV]
-        most -= 1
-        if most == 0:
+        most_steps -= 1
+        if most_steps == 0:
             return False
     return True
 
 
 @bare
-def step_forth(store, rules, a, running, j, start):
+def return_to_newest(store, rules, a, running, j, start):
     """Moves a window that ends with event `j` back to where it was: from event `start` to the newest."""
     started = store.event[start, TIME]
     i = running[START]

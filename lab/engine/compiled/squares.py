@@ -47,8 +47,8 @@ def variance(running, limbs):
         limbs[i] = carry & LOW_BITS
         carry >>= 32
     rest = divide(limbs, n)
-    part = rest + n * divide(limbs, n)
-    return Measure(limbs[3] << 32 | limbs[2], limbs[1] << 32 | limbs[0], part, n * n)
+    numerator = rest + n * divide(limbs, n)
+    return Measure(limbs[3] << 32 | limbs[2], limbs[1] << 32 | limbs[0], numerator, n * n)
 
 
 @bare

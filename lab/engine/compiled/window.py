@@ -45,12 +45,12 @@ from lab.engine.compiled.layout import (
 )
 from lab.engine.compiled.limits import fire, search
 from lab.engine.compiled.running import (
+    add_late_event,
     aggregate_lanes,
-    is_followed,
     leave_before,
     measured_at,
+    rebuild_if_dropped,
     take_back,
-    take_in_late,
     window_start,
 )
 
@@ -116,7 +116,7 @@ def evaluate(
             place = np.int64(store.place[g, a])
             if p != newest and place != NOTHING and store.running[place + START] != NOTHING:
                 running = store.running[place : place + rules.aggregate[a, WIDTH]]
-                take_in_late(store, rules, a, running, j, window_start(store, rules, a, newest, horizon))
+                add_late_event(store, rules, a, running, j, window_start(store, rules, a, newest, horizon))
             if fate[i] == EVALUATED:
                 fired = judge(store, rules, batch, a, g, j, horizon, i, alerts, fired)
         if fate[i] == EVALUATED and len(rules.joined):
@@ -151,12 +151,12 @@ def judge(store, rules, batch, a, g, j, horizon, row, alerts, fired):
     running = store.running[place : place + rules.aggregate[a, WIDTH]]
     newest = store.group[g, NEWEST]
     start = window_start(store, rules, a, newest, horizon)
-    was_followed = running[START] != NOTHING
-    followed = is_followed(store, rules, a, running, g, start)
-    if was_followed and j == newest:
+    was_kept = running[START] != NOTHING
+    is_kept = rebuild_if_dropped(store, rules, a, running, g, start)
+    if was_kept and j == newest:
         enter(store, rules, a, running, j)
         leave_before(store, rules, a, running, start)
-    if followed and j == newest and not rules.aggregate[a, EXCLUDES]:
+    if is_kept and j == newest and not rules.aggregate[a, EXCLUDES]:
         measure = measured(store, rules, a, running)
     else:
         measure = measured_at(store, rules, a, running, g, j, horizon)

@@ -82,24 +82,26 @@ def alert_lines(
     return KeyedLines(keys, JoinedLines(lines.buffers()[-1]))
 
 
-def withdrawn_lines(
-    store: RouteStore, columns: Columns, fates: np.ndarray, now_ms: int
+def withdrawal_lines(
+    store: RouteStore, record_columns: Columns, record_fates: np.ndarray, alert_time_ms: int
 ) -> tuple[KeyedLines, np.ndarray]:
-    """Keys and JSON of what records withdrew that took back an event at which alerts had been given, and the rows of the records.
+    """Keys and JSON of the lines that withdraw alerts, and for each the row of the record that took back their event.
 
-    One for each order in which rules name the keys: with the key and the group of the alerts that it withdraws.
+    The columns and fates are those of all records of the batch. A record gives one line for each order in which rules name
+    the keys, with the key and the group of the alerts that it withdraws.
     """
-    keys, lines, rows = [], [], np.flatnonzero(fates == WITHDRAWN)
+    keys, lines, rows = [], [], np.flatnonzero(record_fates == WITHDRAWN)
     if not len(rows):
         return KeyedLines(keys, JoinedLines()), rows
-    ids, times, logged = event_ids(store, columns, rows)[1], columns["time"][rows], columns[LOG_TIME][rows]
+    ids = event_ids(store, record_columns, rows)[1]
+    times, logged = record_columns["time"][rows], record_columns[LOG_TIME][rows]
     orders = dict.fromkeys(rule.keys for rule in store.rules)
     for names in orders:
-        texts, groups = group_texts(store, columns, names, rows)
+        texts, groups = group_texts(store, record_columns, names, rows)
         keys += (mine := [cut_key(text) for text in texts.to_pylist()])
         lines += [
             f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
-            + (f',"logTime":{log_time},"alertTime":{now_ms}}}' if log_time else "}")
+            + (f',"logTime":{log_time},"alertTime":{alert_time_ms}}}' if log_time else "}")
             for key, group, event_id, time, log_time in zip(
                 mine, groups.to_pylist(), ids.to_pylist(), times.tolist(), logged.tolist(), strict=True
             )
@@ -290,7 +292,9 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
     if aggregate.reported is Decimal:
         return _decimals(alerts[:, layout.HIGH_PART], alerts[:, layout.LOW_PART], scale)
-    low, part, parts = (alerts[:, column] for column in (layout.LOW_PART, layout.PART, layout.PARTS))
+    low, numerator, denominator = (
+        alerts[:, column] for column in (layout.LOW_PART, layout.NUMERATOR, layout.DENOMINATOR)
+    )
     if aggregate.reported is exact_square_root:
         measures = alerts[:, layout.HIGH_PART :].tolist()
         roots = [millionths_of_root(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
@@ -299,13 +303,13 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
-    safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (parts < bound)
+    safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
     if aggregate.reported is not round_half_even or scale > PLACES or not safe.all():
         fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
         return pa.array([plain_text(aggregate.reported(value)) for value in fractions], TEXT)
-    whole, rest = np.divmod(part * factor, parts)
+    whole, rest = np.divmod(numerator * factor, denominator)
     whole += low * factor
-    whole += (2 * rest > parts) | ((2 * rest == parts) & (whole % 2 == 1))
+    whole += (2 * rest > denominator) | ((2 * rest == denominator) & (whole % 2 == 1))
     return _decimals(whole >> 63, whole, PLACES)
 
 
@@ -329,5 +333,5 @@ def join_halves(high: int, low: int) -> int:
 
 def _fraction(measure: list[int], scale: int) -> Fraction:
     """What the columns of an alert from HIGH_PART on say."""
-    high, low, part, parts = measure
-    return (join_halves(high, low) + Fraction(part, parts)) / 10**scale
+    high, low, numerator, denominator = measure
+    return (join_halves(high, low) + Fraction(numerator, denominator)) / 10**scale

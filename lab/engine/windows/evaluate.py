@@ -20,7 +20,7 @@ from lab.engine.records.columns import BEFORE_ALL, HEARD, LOG_TIME, Columns, arr
 from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.records.parallel import parallel_map
 from lab.engine.windows import arrays, shared
-from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawn_lines
+from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawal_lines
 from lab.engine.windows.alertorder import by_place, due_places, row_places
 from lab.engine.windows.batchstats import BatchStats, StoreCounts
 from lab.engine.windows.store import RouteStore
@@ -162,7 +162,7 @@ class Windows:
         first = first_rows(store, fired)
         lines, places = alert_lines(store, columns, fired, first, now_ms()), due_places([])
         if self.schema.taken_back:
-            withdrawn, rows = withdrawn_lines(store, columns, fates, now_ms())
+            withdrawn, rows = withdrawal_lines(store, columns, fates, now_ms())
             lines.extend(withdrawn)
             places = row_places(columns, np.append(fired[first, ROW], rows), after)
         return stats.of_store(store, columns, fates, fired, first), lines, due, places

@@ -137,7 +137,7 @@ class RouteStore(StoreArrays):
         while done < len(batch.time):
             self._make_room(groups=1, lanes=self.lanes, resets=self.own)
             most = len(self.rules) + 2 * len(self.numbers.condition)  # rows, at one event
-            alerts = np.empty((most + ALERTS_AT_ONCE, layout.PARTS + 1), np.int64)
+            alerts = np.empty((most + ALERTS_AT_ONCE, layout.DENOMINATOR + 1), np.int64)
             done, fired = window.evaluate(
                 self.store,
                 self.numbers,
