@@ -67,7 +67,7 @@ class EngineView:
         self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
-            self.before[name] = runningengine.count_records(log)
+            self.before[name] = runningengine.estimate_record_count(log)
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
             parse: Callable[[str], Any] = parse_alert_line if name == "alerts" else read_dead_letter
             came = [value for _, value in parse_records(newest, parse, self.left_out)]
@@ -82,7 +82,7 @@ class EngineView:
     def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
         self.withdrawn += sum(isinstance(each, Withdrawn) for each in told)
-        stand = [each for each in told if self._withdrawals.take(each)]
+        stand = [each for each in told if self._withdrawals.still_stands(each)]
         return [each for each in stand if isinstance(each, Alert)]
 
     def read(self) -> None:

@@ -298,7 +298,7 @@ def _collected(
             stopped.wait(1)
             continue
         for _, told in parse_records(records, parse_alert_line, left_out):
-            stands = withdrawals.take(told)
+            stands = withdrawals.still_stands(told)
             if stands and (isinstance(told, Withdrawn) or not rules or told.rule_id in rules):
                 message.add(told)
         if not records or message.full:

@@ -23,8 +23,8 @@ def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
     return None if age is None else age < LEASE_S
 
 
-def count_records(log) -> int:
-    """How many records a log keeps; of a very long one in files, those of its newest part."""
+def estimate_record_count(log) -> int:
+    """About how many records a log keeps: in files, those of its newest 256 MiB; in a topic, the offsets from start to end."""
     if isinstance(log, FileLog):
         end = log.end()
         start = max(log.start(), end - COUNTED)

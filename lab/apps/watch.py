@@ -118,7 +118,7 @@ def print_alerts(
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             for record, told in parse_records(records, parse_alert_line, left_out):
-                if withdrawals.take(told):
+                if withdrawals.still_stands(told):
                     print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:

@@ -9,10 +9,10 @@ class Withdrawals:
     """The events that were taken back, as far as the lines of an alerts log that were read tell: the newest `at_most`.
 
     >>> from decimal import Decimal
-    >>> told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, log_time=20)
-    >>> first, again = (Alert(1, 1, told.key, Decimal(51), "GREATER", Decimal(50), 7, told.event_time, at, group=told.group) for at in (10, 30))
-    >>> lines = Withdrawals()
-    >>> [lines.take(line) for line in (first, told, first, again)]
+    >>> withdrawn = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, log_time=20)
+    >>> first, again = (Alert(1, 1, withdrawn.key, Decimal(51), "GREATER", Decimal(50), 7, withdrawn.event_time, at, group=withdrawn.group) for at in (10, 30))
+    >>> withdrawals = Withdrawals()
+    >>> [withdrawals.still_stands(line) for line in (first, withdrawn, first, again)]
     [True, True, False, True]
     """
 
@@ -22,18 +22,18 @@ class Withdrawals:
         ] = {}  # the event and its group -> the log time of the newest such record
         self._at_most = at_most
 
-    def take(self, told: Alert | Withdrawn) -> bool:
-        """Takes in a line. False for an alert that was withdrawn by a line before: its event was logged before that was taken back.
+    def still_stands(self, line: Alert | Withdrawn) -> bool:
+        """Takes in a line. False for an alert that an earlier line withdrew: its event was logged before it was taken back.
 
         So an attempt that was taken for dead, and delivers an alert after its successor delivered what withdraws it, changes
         nothing. Where an event and what takes it back were logged in the same millisecond, or the log is not live, the
         order of the lines decides.
         """
-        at = told.event_id, told.event_time, told.group
-        if isinstance(told, Alert):
-            return told.log_time is None or told.log_time >= self._taken_back.get(at, 0)
-        if told.log_time is not None:
-            self._taken_back[at] = max(told.log_time, self._taken_back.pop(at, 0))
+        at = line.event_id, line.event_time, line.group
+        if isinstance(line, Alert):
+            return line.log_time is None or line.log_time >= self._taken_back.get(at, 0)
+        if line.log_time is not None:
+            self._taken_back[at] = max(line.log_time, self._taken_back.pop(at, 0))
             if len(self._taken_back) > self._at_most:
                 del self._taken_back[next(iter(self._taken_back))]
         return True
