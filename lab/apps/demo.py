@@ -122,8 +122,8 @@ class Producer(Thread):
             self.sent += len(lines)
 
 
-class DemoDisplay:
-    """What the audience sees: alerts and answers as they come, the table at the end. Used by one thread only."""
+class DemoConsole:
+    """Publishes rules, and prints to a terminal: alerts and answers as they come, the table at the end. Used by one thread only."""
 
     def __init__(self, console: Console, logs):
         self._console, self._logs = console, logs
@@ -226,7 +226,7 @@ def run(seconds: int, rate: int) -> None:
         from lab.machine.session import session
 
         logs = FileLogs(Path(name))
-        show, report = DemoDisplay(console, logs), Report(logs.log("stats"))
+        show, report = DemoConsole(console, logs), Report(logs.log("stats"))
         show.publish(first_rules(rate))
         with session() as spark, stop_signals() as stopped:
             say("starting the engine: Spark plans and compiles its query, then the engine reads the rules")
@@ -252,7 +252,7 @@ def run(seconds: int, rate: int) -> None:
         )
 
 
-def _play(engine, producer: Producer, show: DemoDisplay, stopped: Event, seconds: int) -> None:
+def _play(engine, producer: Producer, show: DemoConsole, stopped: Event, seconds: int) -> None:
     """Shows what comes while the stream lasts; adds a rule half way and pauses one later."""
     started = time.monotonic()
     plan = [(seconds / 2, new_rule()), (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"})]
@@ -265,7 +265,7 @@ def _play(engine, producer: Producer, show: DemoDisplay, stopped: Event, seconds
         raise producer.error
 
 
-def _drain(engine, producer: Producer, show: DemoDisplay, report: Report) -> None:
+def _drain(engine, producer: Producer, show: DemoConsole, report: Report) -> None:
     """Waits until the engine has read all that was sent."""
     give_up = time.monotonic() + DRAIN_S
     while report.total["records"] < producer.sent and time.monotonic() < give_up:

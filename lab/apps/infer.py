@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lab.apps.idandtime import IdAndTime
-from lab.apps.inferredfields import InferredField, Path, collect_values, infer_type, split_name
+from lab.apps.inferredfields import InferredField, Path, collect_values, infer_type_and_unit, split_name
 from lab.model.alerts import utc_text
 from lab.model.envelope import NO_EVENT
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
@@ -108,7 +108,7 @@ def infer(
     whole += read.doubts()
     typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
-        type, unit, doubts = infer_type(one)
+        type, unit, doubts = infer_type_and_unit(one)
         if not type:
             whole.append(f"{'.'.join(one.path)} is left out: {doubts[0]}")
             continue

@@ -176,8 +176,8 @@ def is_about(found: InferredField, words: Iterable[str]) -> bool:
     return of_name[-1] in words or of_name[0] in words
 
 
-def infer_type(found: InferredField) -> tuple[str, str, list[str]]:
-    """Type, unit and doubts of a field; no type: why it can be none. The type that most values have wins."""
+def infer_type_and_unit(found: InferredField) -> tuple[str, str, list[str]]:
+    """Type, unit of time and doubts of a field; "" for none. Without a type the doubts say why it can be no field. The type that most values have wins."""
     nans = [f"NaN or Infinity in {found.nans:,} records, read as null"] if found.nans else []
     type, unit, doubts = _type_of(found)
     return type, unit, doubts + (nans if type else [])

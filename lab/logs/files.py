@@ -65,7 +65,7 @@ class FileLog:
     def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
         """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
         data = join_lines(lines)
-        return self._writer.write(data, log_time_ms) if data else self.end()
+        return self._writer.append_lines(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Appends; returns the place of each line in the form of `place`. Files have no keys."""
@@ -91,7 +91,7 @@ class FileLog:
         fingerprint) of the batches that the writer puts again.
         """
         if data:
-            self._writer.write(data, None, Batch(writer_id(writer), number, fingerprint, since))
+            self._writer.append_lines(data, None, Batch(writer_id(writer), number, fingerprint, since))
 
     def last_batch(self, writer: str) -> Batch | None:
         """The last batch of a writer in the log; None if there is none."""

@@ -24,8 +24,11 @@ class Writer:
     def __init__(self, folder: Path, segments: Segments, keep_ms: int | None):
         self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
 
-    def write(self, data: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
-        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises OtherBatch."""
+    def append_lines(self, lines: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
+        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises OtherBatch.
+
+        `lines`: each with its line end, as `join_lines` gives them.
+        """
         if not os.path.isdir(self._folder):
             make_folder(self._folder)
         with self._locked():
@@ -35,10 +38,10 @@ class Writer:
             seen = self._rolled(seen, _log_time(log_time_ms))
             base, start = seen.bases[-1], seen.last.end
             with self._segments.index(base, writing=True) as index:
-                self._write_lines(base, start, data)
+                self._write_lines(base, start, lines)
                 # taken after writing, which takes a while: a reader that meanwhile asks for the end at a log time must not miss these lines
                 log_time = max(seen.last.log_time, _log_time(log_time_ms))
-                end = start + len(data)
+                end = start + len(lines)
                 index.append(batch.rows(start, end, log_time) if batch else [AppendRow(end, log_time)])
             return start
 
@@ -104,10 +107,10 @@ class Writer:
             self._expire(self._keep_ms)
         return self._segments.snapshot()
 
-    def _write_lines(self, base: int, position: int, data: bytes) -> None:
+    def _write_lines(self, base: int, position: int, lines: bytes) -> None:
         file = os.open(self._segments.file(base, "jsonl"), os.O_WRONLY)
         try:
-            write_at(file, data, position - base)
+            write_at(file, lines, position - base)
         finally:
             os.close(file)
 

@@ -116,7 +116,7 @@ class FaultRoom(widgets.VBox):
             "Let it arrive" if delayed else "Delay partition 1"
         )
         self.buttons[BREAK].description = say(BREAK if drill.writes_ahead else REPAIR)
-        self.steps.value = draw_steps(drill)
+        self.steps.value = draw_batch_steps(drill)
         self.lanes.value = draw_partitions(drill)
         good, words = drill.verdict()
         self.said.value = sentence_html(words, "good" if good else "bad")
@@ -125,7 +125,7 @@ class FaultRoom(widgets.VBox):
         self.story.value = f'<ol class="lab-story" aria-live="polite" start="{max(len(drill.story) - STORY, 0) + 1}">{told}</ol>'
 
 
-def draw_steps(drill: Drill) -> str:
+def draw_batch_steps(drill: Drill) -> str:
     """The four steps of the micro-batch, the next one marked."""
     parts = []
     for step in STEPS:

@@ -59,8 +59,8 @@ class CheckpointFolder:
         return Path(os.path.abspath(self.where.removeprefix(SHARED)))
 
     @property
-    def spark(self) -> str:
-        """The same place in Spark's words."""
+    def spark_uri(self) -> str:
+        """The same place as a URI that Spark reads: `file:///…` or `s3a://…`."""
         if self.object_store:
             return self.where.replace("s3://", "s3a://", 1)
         return f"{SHARED}{self._place[1]}"

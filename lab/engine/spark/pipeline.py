@@ -88,7 +88,7 @@ def start(
             rows = rows.mapInArrow(partial(source.evaluate, job=job), source.OUTPUT)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
         sink = rows.writeStream.format("noop") if job.loops else logs.sink(rows, folder, writer_id)
-        writer = sink.option("checkpointLocation", folder.spark).trigger(**trigger)
+        writer = sink.option("checkpointLocation", folder.spark_uri).trigger(**trigger)
         conf = {"spark.sql.redaction.options.regex": HIDDEN, TRACEBACK: "false"}
         with _configured(spark, conf | SHORT_BATCHES if settings.short_batches else conf):
             return Engine(writer.start(), until_stopped.pop_all(), job)
