@@ -48,8 +48,8 @@ OTHERS = {  # how files begin that are of no format we read -> what they are, an
 class LineFormat(Format):
     """Records of a line each: JSON, or CSV without a header."""
 
-    def __init__(self, path: Path, records: str | None, name: str):
-        self._path, self.records, self.name = path, records, name
+    def __init__(self, path: Path, record_format: str | None, name: str):
+        self._path, self.record_format, self.name = path, record_format, name
 
     def lines(self) -> Iterator[bytes]:
         with open_unpacked(self._path) as file:

@@ -9,11 +9,11 @@ class UnreadableFile(ValueError):
 
 
 class Format(ABC):
-    """A file in a format. `name`: what people call that; `records`: what its lines are, as `Schema.records` says; None: not
+    """A file in a format. `name`: what people call that; `record_format`: of its lines, as `Schema.records` says; None: not
     decided, as in a live log. `texts`: whether all values are texts, as the cells of CSV are."""
 
     name = "JSON lines"
-    records: str | None = "json"
+    record_format: str | None = "json"
     texts = False
 
     @abstractmethod

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from lab.apps.sources import Events, source_at
+from lab.apps.sources import EventSource, source_at
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.logs.files import FileLog
@@ -96,7 +96,7 @@ class Replayed:
 
 
 def replay(
-    events: Path | str | Events,
+    events: Path | str | EventSource,
     rules: Rules,
     *,
     engine: str = "spark",
@@ -116,9 +116,9 @@ def replay(
         raise ValueError(f"batches: {batches}, expected 1 or more")
     settings = settings or Settings()
     check_rules(rules, settings.schema)
-    source = events if isinstance(events, Events) else source_at(events, schema=settings.schema)
-    if source.records:  # what a file is its beginning has decided
-        settings = replace(settings, schema=replace(settings.schema, records=source.records))
+    source = events if isinstance(events, EventSource) else source_at(events, schema=settings.schema)
+    if source.record_format:  # what a file is its beginning has decided
+        settings = replace(settings, schema=replace(settings.schema, records=source.record_format))
     if engine == "reference":
         return _one_at_a_time(source, rules, settings, progress or _silent)
     return _on_spark(source, rules, settings, batches, spark, progress or _silent)
@@ -166,7 +166,7 @@ def _sorted(lines: list[str]) -> list[str]:
     return [line for *_, line in sorted(placed)]
 
 
-def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
+def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progress: Progress) -> Replayed:
     reference = Reference(
         settings.schema,
         late_policy=settings.late_policy,
@@ -205,7 +205,7 @@ def _one_at_a_time(source: Events, rules: Rules, settings: Settings, progress: P
 
 
 def _on_spark(
-    source: Events, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
+    source: EventSource, rules: Rules, settings: Settings, batches: int | None, spark, progress: Progress
 ) -> Replayed:
     from lab.engine.spark.pipeline import start
     from lab.machine.session import session
@@ -235,7 +235,7 @@ def _on_spark(
     return Replayed("spark", alerts, acks, letters, dict(counts), routes, done, seconds, nans)
 
 
-def _logged(source: Events, log: FileLog, ended: Event) -> tuple[dict[str, int], dict[int, LongLine]]:
+def _logged(source: EventSource, log: FileLog, ended: Event) -> tuple[dict[str, int], dict[int, LongLine]]:
     """Writes the lines as a log, unless that has `ended`; returns the line that each of its files starts with, and the long lines."""
     starts: dict[str, int] = {}
     long_lines: dict[int, LongLine] = {}
@@ -255,7 +255,9 @@ def _records_per_batch(logs: FileLogs, batches: int) -> int:
     return max(1, -(-feed.size(0, 0, feed.ends()[0]) // batches))
 
 
-def _original(letter: dict, source: Events, starts: dict[str, int], long_lines: dict[int, LongLine]) -> dict:
+def _original(
+    letter: dict, source: EventSource, starts: dict[str, int], long_lines: dict[int, LongLine]
+) -> dict:
     """A dead letter with the place that its record came from, for `events/00000000000000000000.jsonl:7` of the log."""
     file, _, line = letter["place"].rpartition(":")
     index = starts[file] + int(line) - 1
@@ -263,7 +265,7 @@ def _original(letter: dict, source: Events, starts: dict[str, int], long_lines: 
     return long_lines[index].letter(place) if index in long_lines else letter | {"place": place}
 
 
-def _run(engine, logs, source: Events, progress: Progress) -> tuple[int, float]:
+def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, float]:
     """Waits until all events are read; returns the number of micro-batches and the seconds they took."""
     stats, done = logs.log("stats").tail(), 0
     first: Any = None

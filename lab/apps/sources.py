@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 QUEUE_KB = 8 << 10  # of each partition's records wait at most
 
 
-class Events(ABC):
+class EventSource(ABC):
     """Events, one a line, as often as they are asked for.
 
-    `format`: what people call it; `records`: what its lines are, as `Schema.records` says; None: whatever the schema says;
+    `format`: what people call it; `record_format`: of each line, as `Schema.records` says; None: whatever the schema says;
     `texts`: whether all values are texts, as the cells of CSV are.
     """
 
     format, texts = "a log", False
-    records: str | None = None
+    record_format: str | None = None
 
     @abstractmethod
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Events(ABC):
         """The lines for a live log, which decides by itself what each is: what is bad in a file's format is a text there, too."""
         for line in self:
             an_object = line.removeprefix(BOM).lstrip()[:1] == b"{"
-            wrong = self.records and line.strip() and an_object != (self.records == "json")
+            wrong = self.record_format and line.strip() and an_object != (self.record_format == "json")
             yield json.dumps(line.decode(errors="replace")).encode() if wrong else line
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Events(ABC):
         """Where line `index` of the last reading stands, for people."""
 
 
-def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> Events:
+def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> EventSource:
     """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
 
     Raises ValueError, NoBroker, BadTopic.
@@ -69,7 +69,7 @@ def source_at(where: Path | str, config: "Config | None" = None, schema: Schema 
     return Source(Path(where), schema)
 
 
-class Source(Events):
+class Source(EventSource):
     """The records of a file, whose format its beginning decides (`lab.apps.formats`), of a folder of such files, or of an events log.
 
     `schema`: of the records; CSV needs it, whose cells otherwise stay texts. Raises ValueError for a file that cannot be read.
@@ -92,7 +92,7 @@ class Source(Events):
             )
         if self._files:
             format = self._files[0][0]
-            self.format, self.records, self.texts = format.name, format.records, format.texts
+            self.format, self.record_format, self.texts = format.name, format.record_format, format.texts
         self._starts = [0, *accumulate(file.count() for file, _ in self._files)]
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class Source(Events):
         return f"{name}:{file.place(index - self._starts[number])}"
 
 
-class TopicSource(Events):
+class TopicSource(EventSource):
     """The records of all partitions of a topic that are there when it is made, in the order of the log."""
 
     def __init__(self, log: "KafkaLog"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab.apps.replay import Replayed, check_rules, read_rules, replay
-from lab.apps.sources import Events
+from lab.apps.sources import EventSource
 from lab.engine.checkpoint.settings import Settings
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert, parse_alert_line
@@ -225,7 +225,7 @@ def test_a_rule_that_would_be_rejected_stops_it_before_anything_starts(tmp_path)
         replay(tmp_path / "there is no such file", [SUM, SUM.replace("paymentAmount", "amount")])
 
 
-class Endless(Events):
+class Endless(EventSource):
     """A file so large that nobody waits for its end."""
 
     def __len__(self) -> int:
