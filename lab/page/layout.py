@@ -8,19 +8,8 @@ from lab.model.messages import COUNT_WORDS
 from lab.page import loop
 
 PLACES = (
-    *(
-        "SALT",
-        "EVENTS",
-        "GROUPS",
-        "LANES",
-        "RESETS",
-        "VALUES",
-        "KEY",
-        "ROW",
-        "RULE",
-        "HIGH_PART",
-        "DENOMINATOR",
-    ),
+    *("SALT", "EVENTS", "GROUPS", "LANES", "RESETS", "VALUES", "KEY", "ROW", "RULE"),
+    *("HIGH_PART", "DENOMINATOR"),
     *("KIND", "RULE_ID", "WINDOW", "COLUMN", "NEEDS", "NEEDS_END", "FIRST", "LAST", "QUEUE", "WIDTH"),
     *(
         "LIMITS",
