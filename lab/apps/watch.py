@@ -62,7 +62,7 @@ class Latencies:
             del self._batches[batch]
         return len(live)
 
-    def since(self, ms: int) -> int:
+    def count_since(self, ms: int) -> int:
         """How many of the alerts were appended at this time (ms since the epoch) or later."""
         return sum(appended >= ms for _, _, appended in self._alerted)
 

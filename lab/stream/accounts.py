@@ -57,8 +57,8 @@ class AccountWorld:
             event["amount"] = str(Decimal(round(amount * 100)).scaleb(-2))
         return event | other
 
-    def background(self) -> Iterator[tuple[int, Event]]:
-        """A month of ordinary days."""
+    def ordinary_month(self) -> Iterator[tuple[int, Event]]:
+        """A month of ordinary days, account by account: ms after the month begins, the event."""
         rng = self.rng
         for account in self.homes:
             payees = [rng.randint(500, 800) for _ in range(3)]
@@ -87,13 +87,13 @@ class AccountWorld:
         amount = Decimal(round(value * 100)).scaleb(-2)
         return {"action": "reading", "device": f"sensor-{sensor}", "amount": str(amount)}
 
-    def pays(self, account: int, amounts: list[float], apart_ms: int, payee: int = 900) -> Steps:
+    def payments(self, account: int, amounts: list[float], apart_ms: int, payee: int = 900) -> Steps:
         """Payments one after the other."""
         return [
             (n * apart_ms, self.event(account, "pay", amount, payee=payee))
             for n, amount in enumerate(amounts)
         ]
 
-    def many(self, account: int, action: str, count: int, apart_ms: int, **other: Any) -> Steps:
-        """The same action again and again."""
+    def repeated_events(self, account: int, action: str, count: int, apart_ms: int, **other: Any) -> Steps:
+        """Events of one action, one after the other."""
         return [(n * apart_ms, self.event(account, action, **other)) for n in range(count)]

@@ -49,20 +49,21 @@ TYPOLOGIES = (
         "sum to one beneficiary",
         "the articles' first rule: a payer pays one beneficiary very much within a month",
         "SUM(amount where action = pay) per account, payee over 30 d > 20000",
-        lambda w, a, n: w.pays(a, [4200] * 5, 2 * HOUR_MS),
+        lambda w, a, n: w.payments(a, [4200] * 5, 2 * HOUR_MS),
     ),
     Typology(
         "failed logins",
         "the articles' login rule: five wrong passwords within ten minutes",
         "COUNT(events where action = login_failed) per account over 10 min >= 5",
-        lambda w, a, n: w.many(a, "login_failed", 6, 20_000),
+        lambda w, a, n: w.repeated_events(a, "login_failed", 6, 20_000),
     ),
     Typology(
         "account takeover",
         "a login that follows five wrong passwords",
         "COUNT(events where action = login_failed) per account over 10 min >= 5, when action = login",
         lambda w, a, n: _then(
-            w.many(a, "login_failed", 5 + 2 * n, 15_000 + 10_000 * n), (30_000, w.event(a, "login"))
+            w.repeated_events(a, "login_failed", 5 + 2 * n, 15_000 + 10_000 * n),
+            (30_000, w.event(a, "login")),
         ),
     ),
     Typology(
@@ -79,14 +80,14 @@ TYPOLOGIES = (
         "some tiny payments, then a large one",
         "COUNT(events where action = pay and amount <= 2) per account over 30 min >= 4, when amount > 200",
         lambda w, a, n: _then(
-            w.pays(a, [1.0] * 5, MINUTE_MS), (2 * MINUTE_MS, w.event(a, "pay", 480, payee=901))
+            w.payments(a, [1.0] * 5, MINUTE_MS), (2 * MINUTE_MS, w.event(a, "pay", 480, payee=901))
         ),
     ),
     Typology(
         "velocity",
         "many payments within minutes",
         "COUNT(events where action = pay) per account over 10 min >= 8",
-        lambda w, a, n: w.pays(a, [30.0] * 10, 40_000),
+        lambda w, a, n: w.payments(a, [30.0] * 10, 40_000),
     ),
     Typology(
         "structuring",
@@ -160,7 +161,7 @@ TYPOLOGIES = (
         "an hour's payments are ten times an average day's",
         "SUM(amount where action = pay) per account over 1 h > 10 × SUM(amount where action = pay) over 20 d "
         "without the current event ÷ 20 and COUNT(events where action = pay) over 20 d >= 10",
-        lambda w, a, n: w.pays(a, [700 + 350 * n] * 3, 10 * MINUTE_MS, payee=940),
+        lambda w, a, n: w.payments(a, [700 + 350 * n] * 3, 10 * MINUTE_MS, payee=940),
     ),
     Typology(
         "first payment of a device",
@@ -186,7 +187,7 @@ TYPOLOGIES = (
         "gift cards",
         "payments of round amounts, one after the other",
         "COUNT(events where action = pay and amount in (50, 100, 200, 500)) per account over 1 h >= 4",
-        lambda w, a, n: w.pays(a, [100, 200, 100, 500, 500], 5 * MINUTE_MS, payee=943),
+        lambda w, a, n: w.payments(a, [100, 200, 100, 500, 500], 5 * MINUTE_MS, payee=943),
     ),
     Typology(
         "fan-in",
@@ -253,7 +254,7 @@ def labelled_events(seed: int = 1) -> list[LabelledEvent]:
     (True, True)
     """
     world = AccountWorld(seed)
-    timed = [(time, event, "", 0) for time, event in world.background()]
+    timed = [(time, event, "", 0) for time, event in world.ordinary_month()]
     for place, typology in enumerate(TYPOLOGIES):
         for number in range(CASES):
             # an account and half a day of its own for each case

@@ -72,7 +72,7 @@ class LatencyScope(Part):
             return
         self._warm_ms = self._warm_ms or now_ms() + WARM_UP_S * 1_000
         latencies = studio.latencies
-        recent = latencies.since(max(self._warm_ms, now_ms() - RECENT_S * 1_000))
+        recent = latencies.count_since(max(self._warm_ms, now_ms() - RECENT_S * 1_000))
         if recent:
             stages = {name: values[-recent:] for name, values in latencies.stages().items()}
             self.show(latencies.total()[-recent:], stages, RECENT_S)
