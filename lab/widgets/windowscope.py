@@ -70,10 +70,10 @@ class WindowScope(widgets.VBox):
     epoch. Raises ValueError without events.
 
     >>> scope = WindowScope()
-    >>> scope.seen["tumbling"].delay_ms, scope.seen["sliding"].delay_ms, scope.seen["per event"].delay_ms
+    >>> scope.results_by_window_type["tumbling"].delay_ms, scope.results_by_window_type["sliding"].delay_ms, scope.results_by_window_type["per event"].delay_ms
     (None, 480000, 0)
     >>> scope.window.value = 120
-    >>> scope.seen["tumbling"].delay_ms
+    >>> scope.results_by_window_type["tumbling"].delay_ms
     3180000
     """
 
@@ -120,8 +120,8 @@ class WindowScope(widgets.VBox):
         self._draw()
 
     @property
-    def seen(self) -> dict[str, WindowResults]:
-        """What each lane sees as the sliders stand."""
+    def results_by_window_type(self) -> dict[str, WindowResults]:
+        """The results of each type of window ("tumbling", "sliding", "session", "per event") as the sliders stand."""
         window_ms, slide_ms, gap_ms = (
             control.value * self._unit_ms for control in (self.window, self.slide, self.gap)
         )
@@ -160,7 +160,7 @@ class WindowScope(widgets.VBox):
     def _draw(self, _change: dict | None = None) -> None:
         if self.slide.value > self.window.value or self.slide.max != self.window.value:
             self.slide.max = self.window.value  # moves the slide, too, where it has to
-        seen = self.seen
+        seen = self.results_by_window_type
         lines: dict[bool, list[tuple]] = {False: [], True: []}
         reports: list[tuple] = []
         for lane, what in seen.items():

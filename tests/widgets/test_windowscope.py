@@ -161,7 +161,7 @@ def test_windows_over_the_limit_differ_in_line_and_symbol_and_stand_at_their_tim
     quiet, over, reports, events = scope.figure.data
     assert (quiet.line.dash, over.line.dash) == ("dot", None) and over.line.width > quiet.line.width
     assert set(events.marker.symbol) == {"circle", "star"}
-    count = sum(len(what.over) for what in scope.seen.values())
+    count = sum(len(what.over) for what in scope.results_by_window_type.values())
     assert len(reports.x) == count == len(over.x) / 3
     missed = [note.text for note in scope.figure.layout.annotations]
     assert missed == ["✗ missed", "✓ after 8 min", "✓ after 19 min", "✓ at once"]
