@@ -33,7 +33,7 @@ from lab.logs.places import log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, conditions_json, event_json, id_text, parse_alert_line
+from lab.model.alerts import Alert, Withdrawn, conditions_member, event_member, id_text, parse_alert_line
 from lab.model.group import group_hash, group_json
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
@@ -184,8 +184,8 @@ def _row(alert: Alert) -> dict[str, Any]:
         "severity": alert.severity and _text(alert.severity),
         "title": alert.title and _text(alert.title),
         "labels_json": compact_json(dict(alert.labels)) if alert.labels else None,
-        "event_json": event_json(alert.event).removeprefix(',"event":') or None,
-        "conditions_json": conditions_json(alert.conditions).removeprefix(',"conditions":') or None,
+        "event_json": event_member(alert.event).removeprefix(',"event":') or None,
+        "conditions_json": conditions_member(alert.conditions).removeprefix(',"conditions":') or None,
         "withdrawn": None,  # so far: what was withdrawn before has come again
     }
 

@@ -76,7 +76,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain_text(self.limit)}"{conditions_json(self.conditions)}{said_json(self)}{event_json(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{description_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -250,30 +250,30 @@ def event_for_alert(
     return tuple((name, plain_text(value) if isinstance(value, Decimal) else value) for name, value in values)
 
 
-def event_json(event: Iterable[tuple[str, int | str | None]]) -> str:
-    """The same as it stands in an alert's JSON; "" if there are none.
+def event_member(event: Iterable[tuple[str, int | str | None]]) -> str:
+    """The member `event` of an alert's JSON, with a comma before it; "" if there are no fields.
 
-    >>> event_json((("amount", "2.50"), ("ip", None)))
+    >>> event_member((("amount", "2.50"), ("ip", None)))
     ',"event":{"amount":"2.50","ip":null}'
     """
     fields = dict(event)
     return f',"event":{compact_json(fields)}' if fields else ""
 
 
-def said_json(of: "Alert | Rule") -> str:
-    """What an alert carries of its rule for readers, as it stands in its JSON; "" if the rule says nothing.
+def description_members(of: "Alert | Rule") -> str:
+    """The members `severity`, `title` and `labels` of an alert's JSON, with a comma before each; "" if its rule has none.
 
-    >>> said_json(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
+    >>> description_members(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
     ',"severity":"high","labels":{"team":"fraud"}'
     """
     said = {"severity": of.severity, "title": of.title, "labels": dict(of.labels)}
     return "".join(f',"{name}":{compact_json(value)}' for name, value in said.items() if value)
 
 
-def conditions_json(conditions: Iterable[MeasuredCondition]) -> str:
-    """The conditions of an alert as they stand in its JSON; "" if there are none.
+def conditions_member(conditions: Iterable[MeasuredCondition]) -> str:
+    """The member `conditions` of an alert's JSON, with a comma before it; "" if there are none.
 
-    >>> conditions_json([MeasuredCondition(Decimal("6.50"), "GREATER", Decimal(5)), MeasuredCondition(None, "LESS", Decimal(2))])
+    >>> conditions_member([MeasuredCondition(Decimal("6.50"), "GREATER", Decimal(5)), MeasuredCondition(None, "LESS", Decimal(2))])
     ',"conditions":[{"aggregate":"6.50","operator":"GREATER","limit":"5"},{"aggregate":null,"operator":"LESS","limit":"2"}]'
     """
     told = [

@@ -30,7 +30,7 @@ from lab.model.aggregates import (
     round_half_even,
 )
 from lab.model.aggregation import Aggregation, MeasuredCondition
-from lab.model.alerts import conditions_json, said_json
+from lab.model.alerts import conditions_member, description_members
 from lab.model.group import cut_key, group_hash
 from lab.model.rule import Rule
 from lab.model.words import plain_text
@@ -121,7 +121,7 @@ def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:
 def _after_aggregate(
     operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
 ) -> str:
-    said = f"{conditions_json(conditions)}{said_json(rule)}"
+    said = f"{conditions_member(conditions)}{description_members(rule)}"
     return f'","operator":"{operator}","limit":"{limit}"{said}'
 
 
