@@ -16,7 +16,7 @@ from lab.model.reference import Reference
 from lab.model.rule import Rule
 from lab.model.schema import Schema
 from lab.model.times import DAY_MS
-from lab.teach.exercises.given import rule_of
+from lab.teach.exercises.given import rule_from_message
 from lab.teach.judge import Refused, ValueExercise
 
 LOGS = 60
@@ -55,7 +55,7 @@ class DrawnLogs:
         """Of each log, the numbers of the events at which the rule alerts. Raises Refused."""
         if isinstance(answer, str) and not WITH_ID.match(answer):
             answer = f"1: {answer}"
-        rule = rule_of(answer, self.name, self.schema)
+        rule = rule_from_message(answer, self.name, self.schema)
         if rule.state != "ACTIVE":
             raise Refused(say("{name} is paused, so it never alerts", name=self.name))
         return self._alerts(replace(rule, severity=None, title=None, labels=(), event_fields=()))

@@ -7,7 +7,7 @@ import pytest
 
 from lab import teach
 from lab.stream.accounts import ACCOUNT_EVENTS
-from lab.teach.exercises.given import rule_of
+from lab.teach.exercises.given import rule_from_message
 from lab.teach.judge import RIGHT, WRONG
 from lab.teach.learner import plain_value
 from tests.teach.test_exercises import answer_of, given, judged
@@ -134,7 +134,7 @@ RIGHT_TOO = [
     ("7.1", answer_of("7.1").replace("(>=),(15)", "(>),(14.99)")),
     ("10.1", answer_of("10.1").replace("<= 2", "< 2.01").replace("30 min", "1800 s").replace(">= 4", "> 3")),
     ("10.1", f"8: {answer_of('10.1')}"),
-    ("10.1", rule_of(f"1: {answer_of('10.1')}", "it", ACCOUNT_EVENTS).to_dict()),
+    ("10.1", rule_from_message(f"1: {answer_of('10.1')}", "it", ACCOUNT_EVENTS).to_dict()),
     ("10.3", OTHER_WAY_ROUND),
     ("10.4", answer_of("10.4").replace("15 min", "900 s")),
 ]

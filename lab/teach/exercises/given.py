@@ -12,10 +12,10 @@ from lab.teach.judge import Refused
 from lab.teach.learner import answer_text
 
 
-def text_of(message: object, name: str) -> str:
-    """A control message as text; `name`: what the learner calls it. Raises Refused.
+def control_message_text(message: object, variable_name: str) -> str:
+    """A learner's control message as text; a dictionary becomes JSON. Raises Refused, which names the variable.
 
-    >>> text_of({"ruleId": 1}, "rule_1")
+    >>> control_message_text({"ruleId": 1}, "rule_1")
     '{"ruleId": 1}'
     """
     if isinstance(message, dict):
@@ -25,29 +25,31 @@ def text_of(message: object, name: str) -> str:
     raise Refused(
         say(
             "{name} must be a whole rule, a string or a dictionary, not {answer}",
-            name=name,
+            name=variable_name,
             answer=answer_text(message),
         )
     )
 
 
-def rule_of(message: object, name: str, schema: Schema = PAYMENTS) -> Rule:
-    """The rule that a message adds. Raises Refused, with the rule book's reason."""
+def rule_from_message(message: object, variable_name: str, schema: Schema = PAYMENTS) -> Rule:
+    """The rule that a learner's control message adds. Raises Refused, with the rule book's reason."""
     try:
-        rule = parse_message(text_of(message, name), schema).rule
+        rule = parse_message(control_message_text(message, variable_name), schema).rule
     except BadRule as error:
-        raise Refused(say("{name} is rejected: {reason}", name=name, reason=translated(str(error)))) from None
+        raise Refused(
+            say("{name} is rejected: {reason}", name=variable_name, reason=translated(str(error)))
+        ) from None
     if rule is None:
-        raise Refused(say("{name} is a control message, but it adds no rule", name=name))
+        raise Refused(say("{name} is a control message, but it adds no rule", name=variable_name))
     return rule
 
 
 def canonical_rule_text(rule: Rule, schema: Schema = PAYMENTS) -> str:
     """Everything a rule says, written alike for limits that mean the same: for a count, more than 4 is 5 or more.
 
-    >>> canonical_rule_text(rule_of("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))
+    >>> canonical_rule_text(rule_from_message("1,(active),(payeeId),,,(COUNT),(>),(4),(20)", "it"))
     'rule 1, ACTIVE: COUNT(events) per payeeId over 20 min >= 5'
-    >>> canonical_rule_text(rule_of("1,(pause),(payeeId),,(paymentAmount),(MAX),(>),(14.99),(20)", "it"))
+    >>> canonical_rule_text(rule_from_message("1,(pause),(payeeId),,(paymentAmount),(MAX),(>),(14.99),(20)", "it"))
     'rule 1, PAUSE: MAX(paymentAmount) per payeeId over 20 min >= 15'
     """
     step = _step(rule, schema)

@@ -7,17 +7,17 @@ from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.rules import rule_in_english
 from lab.model.schema import PAYMENTS
-from lab.teach.exercises.given import rule_of, text_of
+from lab.teach.exercises.given import control_message_text, rule_from_message
 from lab.teach.judge import Mistake, Refused, ValueExercise
 
 PAID = [(0, 10), (1, 20), (11, 20), (21, 20)]  # minute, amount
 RULE = "1,(active),(payeeId&beneficiaryId),,(paymentAmount),(SUM),(>),({}),({})"
-GIVEN = rule_of(RULE.format(50, 20), "the rule above")
+GIVEN = rule_from_message(RULE.format(50, 20), "the rule above")
 
 
 def alerting(rule: object) -> list[Id]:
     """The payments on which a rule alerts, counted from 1."""
-    said = rule_of(rule, "rule_1")
+    said = rule_from_message(rule, "rule_1")
     numbers = (said.limit != GIVEN.limit) + (said.window_ms != GIVEN.window_ms)
     if numbers == 2:
         raise Refused(say("two numbers have changed, the limit and the window; change only one"))
@@ -30,7 +30,7 @@ def alerting(rule: object) -> list[Id]:
             )
         )
     engine = Reference(PAYMENTS)
-    engine.control(text_of(rule, "rule_1"))
+    engine.control(control_message_text(rule, "rule_1"))
     for number, (minute, amount) in enumerate(PAID, 1):
         engine.event(f"{number},2013-01-01 00:{minute:02}:00,25,12,CSH,{amount}".encode())
     return [alert.event_id for alert in engine.alerts]

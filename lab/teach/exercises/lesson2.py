@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from lab.teach.exercises.given import canonical_rule_text, rule_of
+from lab.teach.exercises.given import canonical_rule_text, rule_from_message
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 WRONG = [
@@ -21,7 +21,7 @@ def meant(messages: object) -> dict[str, str]:
         raise Refused(f"expected a list of the three corrected messages{count}")
     read = {}
     for number, message in enumerate(messages, 1):
-        rule = rule_of(message, f"message {number}")
+        rule = rule_from_message(message, f"message {number}")
         without_field: dict[str, Any] = {"field": None} if rule.function == "COUNT" else {}
         read[f"message {number}"] = canonical_rule_text(replace(rule, **without_field))
     return read

@@ -3,7 +3,7 @@
 from itertools import groupby
 from types import SimpleNamespace
 
-from lab.teach.exercises.given import canonical_rule_text, rule_of, text_of
+from lab.teach.exercises.given import canonical_rule_text, control_message_text, rule_from_message
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 
 RULE = "6,(active),(payeeId),,(paymentAmount),(MAX),(>=),(15),(1)"
@@ -19,10 +19,10 @@ def _once(alerts: list[dict]) -> list[dict]:
 
 def in_force(message: object, studio) -> str:
     """What the engine has made of rule 6. Nothing is sent that would replace another rule."""
-    rule = rule_of(message, "rule_6")
+    rule = rule_from_message(message, "rule_6")
     if rule.rule_id != 6:
         raise Refused(f"rule_6 must have the id 6, not {rule.rule_id}")
-    answer = studio.ask(text_of(message, "rule_6"))
+    answer = studio.ask(control_message_text(message, "rule_6"))
     if answer["status"] != "accepted":
         raise Refused(f"the engine rejected it: {answer['reason']}")
     return canonical_rule_text(rule)
@@ -30,7 +30,7 @@ def in_force(message: object, studio) -> str:
 
 EXERCISES = {
     "7.1": ValueExercise(
-        right=canonical_rule_text(rule_of(RULE, "rule_6")),
+        right=canonical_rule_text(rule_from_message(RULE, "rule_6")),
         read=in_force,
         given_again=(SimpleNamespace(ask=lambda message: {"status": "accepted"}),),
         because="The rule is in force.",

@@ -6,7 +6,7 @@ from itertools import accumulate
 from random import Random
 
 from lab.model.schema import LOGINS
-from lab.teach.exercises.given import canonical_rule_text, rule_of
+from lab.teach.exercises.given import canonical_rule_text, rule_from_message
 from lab.teach.judge import FunctionExercise, Mistake, Refused, ValueExercise
 from lab.teach.learner import answer_text
 
@@ -30,7 +30,7 @@ SQL_STEPS = 100_000  # of SQLite's machine; an edit of three rows takes less tha
 
 def policy(message: object) -> str:
     """What a policy on logins says."""
-    rule = rule_of(message, "stuffing", LOGINS)
+    rule = rule_from_message(message, "stuffing", LOGINS)
     if rule.rule_id != POLICY["ruleId"]:
         raise Refused(f"its id must be 3, not {rule.rule_id}")
     return canonical_rule_text(rule, LOGINS)
