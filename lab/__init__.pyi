@@ -2,7 +2,7 @@
 
 from lab.apps.backtest import Past as Past
 from lab.apps.demo import first_rules as first_rules
-from lab.apps.guard import Guard as Guard
+from lab.apps.enforcementdemo import EnforcementDemo as EnforcementDemo
 from lab.apps.infer import infer as infer
 from lab.apps.replay import Replayed as Replayed
 from lab.apps.replay import read_rules as read_rules

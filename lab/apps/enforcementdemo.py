@@ -1,6 +1,6 @@
 """The whole way from a policy to a refusal in one process, for lessons: no Java, no server, nothing left behind.
 
-guard.store ─► capture ─► engine ─► alerts ─► decider ─► service ◄── may this happen? ── guard.player
+demo.store ─► capture ─► engine ─► alerts ─► decider ─► service ◄── may this happen? ── demo.player
 """
 
 import time
@@ -22,18 +22,18 @@ from lab.rulestore import capture
 from lab.rulestore.store import RuleStore
 
 
-class Guard:
+class EnforcementDemo:
     """A stream of `rate` logins a second, an engine in this kernel, a rule store in a file, and what enforces its rules.
 
     `speed`: how much faster than real time the stream plays, so that an attack of minutes fits a lesson. Restrictions last
-    in real time. `asks`: whether the shop asks before it lets something happen; it may be set at any time.
+    in real time. `shop_asks`: whether the shop asks before it lets something happen; it may be set at any time.
 
-    >>> with Guard(rate=20) as guard:  # doctest: +SKIP
-    ...     guard.store.put({"ruleId": 1, ..., "action": "block_login", "ttl": "1m"})
+    >>> with EnforcementDemo(rate=20) as demo:  # doctest: +SKIP
+    ...     demo.store.put({"ruleId": 1, ..., "action": "block_login", "ttl": "1m"})
     """
 
-    def __init__(self, rate: float = 20, speed: float = 10, asks: bool = True):
-        self.asks, self.shop = asks, None
+    def __init__(self, rate: float = 20, speed: float = 10, shop_asks: bool = True):
+        self.shop_asks, self.shop = shop_asks, None
         self._open, self._stopped = ExitStack(), Event()
         began, began_ms = time.monotonic(), now_ms()
 
@@ -41,7 +41,7 @@ class Guard:
             return speed * (time.monotonic() - began)
 
         try:
-            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="lab-guard-")))
+            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="lab-enforcement-")))
             self.studio = self._open.enter_context(
                 Studio(
                     "logins",
@@ -66,10 +66,10 @@ class Guard:
             raise
 
     def _ask(self, events: list[dict]) -> list[bool]:
-        return self.shop.allowed(events) if self.asks and self.shop else [True] * len(events)
+        return self.shop.allowed(events) if self.shop_asks and self.shop else [True] * len(events)
 
     def _run(self, function, *arguments: object) -> None:
-        thread = Thread(target=function, args=arguments, daemon=True, name=f"guard {function.__name__}")
+        thread = Thread(target=function, args=arguments, daemon=True, name=f"enforcement {function.__name__}")
         self._open.callback(thread.join)
         self._open.callback(self._stopped.set)
         thread.start()
