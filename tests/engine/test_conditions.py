@@ -14,7 +14,7 @@ from lab.engine.compiled.rulenumbers import plus_columns
 from lab.model.messages import MAX_DIVIDED_BY, MAX_MULTIPLE
 
 NOTHING_MORE = np.array(plus_columns(Decimal(0), 0), np.int64)
-PARTS = st.integers(1, 1 << 60)
+DENOMINATORS = st.integers(1, 1 << 60)
 FACTORS = st.integers(1, MAX_MULTIPLE * 10**12), st.integers(1, MAX_DIVIDED_BY * 10**12)
 
 
@@ -29,8 +29,8 @@ def measure_of(value: Fraction) -> Measure:
 @st.composite
 def values(draw):
     whole = draw(st.one_of(st.integers(-20, 20), st.integers(-(1 << 126), 1 << 126)))
-    parts = draw(st.one_of(st.integers(1, 9), PARTS))
-    return whole + Fraction(draw(st.integers(0, parts - 1)), parts)
+    denominator = draw(st.one_of(st.integers(1, 9), DENOMINATORS))
+    return whole + Fraction(draw(st.integers(0, denominator - 1)), denominator)
 
 
 @given(values(), values(), *FACTORS, st.integers(-36, 36))

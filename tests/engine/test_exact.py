@@ -147,7 +147,7 @@ def test_the_variance_of_the_largest_values_is_exact(values):
     n, total = len(values), sum(values)
     exact = Fraction(n * sum(value**2 for value in values) - total**2, n**2)
     whole = (int(found.high) << 64) + int(found.low) % (1 << 64)
-    assert whole + Fraction(int(found.part), int(found.parts)) == exact
+    assert whole + Fraction(int(found.numerator), int(found.denominator)) == exact
 
 
 def test_limits_beyond_all_aggregates_stay_in_order():

@@ -88,7 +88,7 @@ class Slowly:
         self.alerts, self.latencies, self._alerts = NewestItems(alerts), self, alerts
         self.alerts.total = len(alerts)
 
-    def since(self, ms):
+    def count_since(self, ms):
         return sum(appended >= ms for appended, _ in self._alerts)
 
     def total(self):
