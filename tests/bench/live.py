@@ -26,8 +26,8 @@ from lab.model.quantiles import percentile_texts
 from tests.bench.catchup import catchup
 from tests.bench.data import BENEFICIARY, PAIR, PAYEE, Payments, rule, three_rules
 
-LATENCY_TARGETS = {50: 15, 99: 25, 99.9: 60}  # percentile -> ms
-BUSY_TARGETS = {99: 80}  # beside loops that keep every CPU busy
+LATENCY_TARGETS: dict[float, int] = {50: 15, 99: 25, 99.9: 60}  # percentile -> ms
+BUSY_TARGETS: dict[float, int] = {99: 80}  # beside loops that keep every CPU busy
 ANSWER_TARGET_MS = 30  # at p99
 # the first is a rule that some events in a hundred break, so that there is something to time
 TIMED_RULES = [
