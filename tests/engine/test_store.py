@@ -217,6 +217,21 @@ def test_a_rule_that_pauses_goes_and_comes_back_moves_no_event(tmp_path: Path):
     assert len(held.keys) == 2, "what no rule needs any more is left out of new arrays"
 
 
+def test_aggregates_of_many_rules_that_are_gone_do_not_go_on(tmp_path: Path):
+    direct = Direct(LOGINS, tmp_path, 16, "evaluate", 300_000)
+    for number in range(1, 31):
+        direct.control(b"%d,(active),(userId),,(amount),(SUM),(>),(0),(%d)" % (number, number))
+    direct.event(login(1, 100, 5)[1])
+    direct.flush()
+    (held,) = direct.stores.values()
+    for number in range(2, 31):
+        direct.control(b"%d,(delete)" % number)
+        assert len(held.keys) <= 2 * len(held.rules) + 4
+    direct.event(login(2, 100, 5)[1])
+    direct.flush()
+    assert float(json.loads(direct.found[-1][1])["aggregate"]) == 10
+
+
 @pytest.mark.parametrize("users", [9, 33, 120])
 def test_half_of_the_places_for_resets_stay_free(users: int, tmp_path: Path):
     with patch.object(arrays, "ROOM_AT_FIRST", 16):

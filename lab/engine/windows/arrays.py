@@ -24,7 +24,7 @@ class StoreArrays:
 
     `fields` are the event fields kept, in the order in which rules first needed them; `rules` the route's rules by id.
     `key_groups`: how many there are in all. `late_ms`: an event this far behind its group's newest is late. `keys`: the
-    aggregates that the arrays at `path` have. One that no rule needs any more goes on until they are laid out anew, so
+    aggregates that the arrays at `path` have. A few that no rule needs any more go on until they are laid out anew, so
     that a rule can pause, go and come back at once.
     """
 

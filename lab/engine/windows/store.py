@@ -16,6 +16,7 @@ from lab.model.rule import Rule
 
 ALERTS_AT_ONCE = 4096
 NEARLY_FULL = 8  # when less than one in so many is free
+FEW_UNUSED = 4  # aggregates that go on without a rule, each as dear as one with a rule
 END_OF_SEQS = 1 << 62  # greater than every seq
 
 
@@ -30,13 +31,15 @@ class RouteStore(StoreArrays):
         forgotten = self._counting_since(gone)
         keys = [key._replace(rule_id=NOTHING) if key.rule_id in forgotten else key for key in keys]
         self.fields = fields
-        self._set_rules(rules, () if forgotten else tuple(keys))
+        self._set_rules(rules)
         if forgotten or self.value_columns != columns:
-            self._set_rules(rules)
             self._rebuild_arrays(self._room, keys, forgotten)
         elif self.keys != keys:
-            self._set_rules(rules)
-            self._change_aggregates(self._room, keys)
+            unused = {*keys} - {*self.keys}
+            if {*self.keys} <= {*keys} and len(unused) <= max(len(self.keys), FEW_UNUSED):
+                self._set_rules(rules, tuple(keys))
+            else:
+                self._change_aggregates(self._room, keys)
 
     def _counting_since(self, ids: Collection[int]) -> set[int]:
         """Those of some rules that count since they fired, or once did."""
