@@ -45,7 +45,7 @@ class EngineView:
         )
         self.fired: Counter[int] = Counter()  # alerts of each rule id
         self.withdrawn = 0  # events at which there were alerts, and that were taken back
-        self._withdrawals = Withdrawals()
+        self.withdrawals = Withdrawals()
         self.before: Counter[str] = Counter()  # records of a log that were there and are not among the newest
         self._known: set[tuple[str, int | None]] = set()  # alertId and log time
         self.records, self._heard = 0, time.monotonic()
@@ -82,7 +82,7 @@ class EngineView:
     def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
         self.withdrawn += sum(isinstance(each, Withdrawn) for each in told)
-        stand = [each for each in told if self._withdrawals.still_stands(each)]
+        stand = [each for each in told if self.withdrawals.still_stands(each)]
         return [each for each in stand if isinstance(each, Alert)]
 
     def read(self) -> None:

@@ -15,6 +15,7 @@ from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import PAYMENTS
+from lab.model.standing import Withdrawals
 from lab.model.times import duration_words
 from lab.model.words import escape_control_characters, spreadsheet_cell
 from lab.widgets.alertwindow import AlertWindow, comparison
@@ -38,6 +39,7 @@ CSV = [
     "limit",
     "eventId",
     "eventTime",
+    "withdrawn",  # yes, if its event was taken back
 ]
 LOWER = "No alerts yet; new alerts appear here. Lower a limit to get some."
 PATTERNS = ("", "/", "x", ".", "\\", "+", "-", "|")  # beside colours
@@ -63,6 +65,7 @@ class AlertFeed(Part):
         self.past, self.rules = Past(PAYMENTS) if past is None else past, {} if rules is None else rules
         self._alerts: deque[Alert] = deque(maxlen=KEPT)
         self._total, self._seen, self._before, self._withdrawn = 0, 0, 0, 0
+        self._withdrawals = Withdrawals()
         self._by_time: dict[int, Counter[int]] = {}  # rule id -> bin -> alerts
         self._bin_ms = 1_000
         self._make_controls()
@@ -99,11 +102,13 @@ class AlertFeed(Part):
         self.past, self.rules = studio.past, studio.book.rules
         if not self._total and (empty := self._none_yet(studio)) != self.table.empty:
             self.table.empty = empty
-        self._withdrawn = studio.withdrawn
+        before, self._withdrawn, self._withdrawals = self._withdrawn, studio.withdrawn, studio.withdrawals
         if new := studio.alerts.since(self._seen):
             self._seen = studio.alerts.total
             self._before = studio.before["alerts"] + studio.alerts.total - self._total - len(new)
             self.add(new)
+        elif self._withdrawn > before:
+            self.show()
 
     @staticmethod
     def _none_yet(studio: "Studio") -> str:
@@ -159,8 +164,21 @@ class AlertFeed(Part):
                 if len(newest) == SHOWN:
                     break
         days = {utc_text(alert.event_time)[:10] for alert in newest.values()}
-        self.table.rows = [_row(alert, only_time=len(days) == 1) for alert in newest.values()]
+        self.table.rows = [self._row(alert, only_time=len(days) == 1) for alert in newest.values()]
         self._show_over_time()
+
+    def _row(self, alert: Alert, only_time: bool) -> list[str]:
+        rule = f"{alert.rule_id} v{alert.rule_version}"
+        took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
+        withdrawn = "" if self._withdrawals.still_stands(alert) else f" ({say('withdrawn')})"
+        return [
+            alert.alert_id,
+            " ".join(filter(None, (rule, escape_control_characters(alert.severity or "")))),
+            escape_control_characters(alert.key.strip("{}").replace(";", "; ")),
+            comparison(alert) + withdrawn,
+            took,
+            utc_text(alert.event_time)[11 if only_time else 0 : -4],
+        ]
 
     def _show_over_time(self) -> None:
         figure = self.over_time
@@ -203,22 +221,6 @@ class AlertFeed(Part):
             given = json.loads(alert.to_json())
             given["group"] = given.get("group") and compact_json(given["group"])
             given["eventId"] = id_text(alert.event_id)
+            given["withdrawn"] = None if self._withdrawals.still_stands(alert) else "yes"
             writer.writerow([spreadsheet_cell(given[name]) for name in CSV])
         return file.getvalue()
-
-
-def _row(alert: Alert, only_time: bool) -> list[str]:
-    took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
-    return [
-        alert.alert_id,
-        " ".join(
-            filter(
-                None,
-                (f"{alert.rule_id} v{alert.rule_version}", escape_control_characters(alert.severity or "")),
-            )
-        ),
-        escape_control_characters(alert.key.strip("{}").replace(";", "; ")),
-        comparison(alert),
-        took,
-        utc_text(alert.event_time)[11 if only_time else 0 : -4],
-    ]

@@ -1,5 +1,7 @@
 """A studio in the kernel: the engine's stages on a live stream, without Java."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -306,3 +308,20 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
     with watching:
         watching.read()
         assert [alert.aggregate for alert in watching.alerts] == [51, 60] and watching.withdrawn == 1
+
+
+def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
+    logs, group = FileLogs(tmp_path), (("payeeId", 25),)
+    logs.create()
+    alert = Alert(1, 1, "{payeeId=25}", Decimal(51), "GREATER", Decimal(50), 7, AT, AT, group=group)
+    feed = AlertFeed()
+    with Studio(engine="elsewhere", logs=logs) as watching:
+        for line, value in (
+            (alert, "51 > 50"),
+            (Withdrawn(alert.key, group, 7, AT, AT + 10), "51 > 50 (withdrawn)"),
+        ):
+            logs.log("alerts").append([line.to_json()])
+            watching.read()
+            feed.update(watching)
+            assert [row[3] for row in feed.table.rows] == [value]
+        assert next(csv.DictReader(io.StringIO(feed.csv())))["withdrawn"] == "yes"
