@@ -16,6 +16,7 @@ from lab.engine.windows import arrays
 from lab.model.alerts import Alert
 from lab.model.field import Field
 from lab.model.reference import evaluate_log
+from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, Schema
 from tests.engine.direct import Direct, difference
 from tests.engine.randomlogs import MINUTE, Entry
@@ -230,6 +231,22 @@ def test_aggregates_of_many_rules_that_are_gone_do_not_go_on(tmp_path: Path):
     direct.event(login(2, 100, 5)[1])
     direct.flush()
     assert float(json.loads(direct.found[-1][1])["aggregate"]) == 10
+
+
+def test_a_count_that_no_condition_needs_for_a_while_begins_anew_with_the_others_of_its_rule(tmp_path: Path):
+    def rule(limit: int, **more) -> Entry:
+        said = rule_message(1, ["userId"], "amount", "COUNT_WITH_RESET", "GREATER_EQUAL", limit, "10m", **more)
+        return "control", json.dumps(said).encode()
+
+    of_five_minutes = {
+        "aggregatorFunctionType": "COUNT_WITH_RESET",
+        "limitOperatorType": "GREATER_EQUAL",
+        "limit": 3,
+        "window": "5m",
+    }
+    two = rule(9, **{"or": [of_five_minutes]})
+    log = [two, login(1, 100, 1), rule(2), login(2, 100.5, 1), two, login(3, 101, 1), login(4, 102, 1)]
+    assert [alert.event_id for alert in agreed([*log, login(5, 103, 1)], tmp_path)] == [2, 5]
 
 
 @pytest.mark.parametrize("users", [9, 33, 120])

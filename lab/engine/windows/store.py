@@ -36,7 +36,10 @@ class RouteStore(StoreArrays):
             self._rebuild_arrays(self._room, keys, forgotten)
         elif self.keys != keys:
             unused = {*keys} - {*self.keys}
-            if {*self.keys} <= {*keys} and len(unused) <= max(len(self.keys), FEW_UNUSED):
+            is_few = len(unused) <= max(len(self.keys), FEW_UNUSED)
+            # when a rule fires, all that counts since then begins anew, but only what the rule still needs is told
+            misses_resets = {key.rule_id for key in unused} & {key.rule_id for key in self.keys} - {None}
+            if {*self.keys} <= {*keys} and is_few and not misses_resets:
                 self._set_rules(rules, tuple(keys))
             else:
                 self._change_aggregates(self._room, keys)
