@@ -261,6 +261,15 @@ def test_a_twin_that_lingers_leaves_the_memory_of_the_micro_batches_after_it_alo
         assert note.read_text() == noted
 
 
+def test_a_note_of_which_only_a_part_was_written_vouches_for_nothing():
+    with Stages(Settings(LOGINS)) as stages:
+        stages.run_batch(COUNTED[:2])
+        (note,) = shared.private_folder(stages.job.start).glob("*/lock")
+        note.write_bytes(note.read_bytes()[:-1])
+        stages.run_batch(COUNTED[2:])
+        assert_same(stages, evaluate_log(LOGINS, COUNTED))
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_window_file_that_is_gone_while_the_note_vouches_for_it_is_made_again_out_of_the_state_files(which):
     with Stages(Settings(LOGINS)) as stages:

@@ -178,16 +178,20 @@ def locked(path: Path) -> Iterator["Note"]:
 
 
 class Note:
-    """A line of text that says what the arrays hold; empty while somebody changes them."""
+    """A line of text that says what the arrays hold; empty while somebody changes them.
+
+    Without its end, of a writer that was killed or had no more space, it counts as empty.
+    """
 
     def __init__(self, file) -> None:
         self._file = file
 
     def read(self) -> str:
         self._file.seek(0)
-        return self._file.read().decode()
+        line = self._file.read().decode()
+        return line[:-1] if line.endswith("\n") else ""
 
     def write(self, text: str) -> None:
         self._file.truncate(0)
-        self._file.write(text.encode())
+        self._file.write(f"{text}\n".encode())
         self._file.flush()
