@@ -235,7 +235,9 @@ def test_aggregates_of_many_rules_that_are_gone_do_not_go_on(tmp_path: Path):
 
 def test_a_count_that_no_condition_needs_for_a_while_begins_anew_with_the_others_of_its_rule(tmp_path: Path):
     def rule(limit: int, **more) -> Entry:
-        said = rule_message(1, ["userId"], "amount", "COUNT_WITH_RESET", "GREATER_EQUAL", limit, "10m", **more)
+        said = rule_message(
+            1, ["userId"], "amount", "COUNT_WITH_RESET", "GREATER_EQUAL", limit, "10m", **more
+        )
         return "control", json.dumps(said).encode()
 
     of_five_minutes = {
