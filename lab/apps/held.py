@@ -78,12 +78,15 @@ class RouteHistory:
         self._noted += 1
 
     def forget_before(self, log_time: int) -> None:
-        """No event from before is in memory: of the changes up to then, only the rules that they led to are kept."""
+        """No event from before is in memory: of the changes up to then, only the rules that they led to are kept.
+
+        For an event from before that comes later, these are in force: no other is known any more.
+        """
         if self._noted < FORGET_AT:
             return
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
-            led_to = [replace(each, cleared=False) for each in rules.values() if each.rule]
+            led_to = [replace(each, log_time=0, cleared=False) for each in rules.values() if each.rule]
             # the widest first: no window becomes wider among them
             led_to.sort(key=lambda each: -each.rule.widest_ms if each.rule else 0)
             self.changes[route] = led_to + [each for each in changes if each.log_time > log_time]

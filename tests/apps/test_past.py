@@ -238,3 +238,17 @@ def test_changes_of_rules_from_before_the_oldest_event_are_folded(Past):
         past.history.apply(f"{number % 3 + 1},({state}),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)", now)
     past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(30)], [now] * 30)
     assert sum(map(len, past.history.changes.values())) == 3
+
+
+def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_before_is_in_a_window(
+    Past, monkeypatch
+):
+    monkeypatch.setattr(held, "FORGET_AT", 2)
+    past, now = Past(PAYMENTS, at_most=4), 1_400_000_000_000
+    for limit in (50, 60):
+        past.history.apply(f"1,(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)", now + limit)
+    past.add([b"%d,2013-01-01 00:00:00,25,12,CSH,30" % number for number in range(8)], [now + 100] * 8)
+    assert sum(map(len, past.history.changes.values())) == 1
+    past.add([b"8,2013-01-01 00:00:01,25,12,CSH,30"], [now + 55])
+    (event,) = past.window(past.history.book.rules[1], 8)
+    assert event["transactionId"] == 8
