@@ -48,6 +48,7 @@ from tests.engine.randomlogs import (
     random_log,
     with_absence,
     with_returns,
+    with_rules_again,
 )
 from tests.strategies import PAIRS, RETURNS
 
@@ -308,7 +309,10 @@ def drawn(seed: int, short: bool = False) -> Drawn:
     returns = random.Random(f"{seed}/returns")
     if schema is LOGINS and returns.random() < 0.5:
         log, schema = with_returns(returns, log), RETURNS
-    absence = random.Random(f"{seed}/absence")  # likewise
+    again = random.Random(f"{seed}/again")  # likewise
+    if again.random() < 0.5:
+        log = with_rules_again(again, log)
+    absence = random.Random(f"{seed}/absence")
     times = [0] * len(log)
     if absence.random() < 0.5:
         log = with_absence(absence, log)

@@ -186,6 +186,24 @@ def with_returns(rng: random.Random, log: list[Entry]) -> list[Entry]:
     return returned
 
 
+def with_rules_again(rng: random.Random, log: list[Entry]) -> list[Entry]:
+    """The log with rules that pause, go, and come back as they were before."""
+    often, again = rng.choice([0.05, 0.2]), list[Entry]()
+    said: list[bytes] = []
+    for kind, text in log:
+        again.append((kind, text))
+        if kind == "control" and b"window" in text:
+            said.append(text)
+        while said and rng.random() < often:
+            before = rng.choice(said)
+            state = {
+                "ruleId": json.loads(before)["ruleId"],
+                "ruleState": rng.choice(["PAUSE", "ACTIVE", "DELETE"]),
+            }
+            again.append(("control", rng.choice([before, json.dumps(state).encode()])))
+    return again
+
+
 def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
     """The log with some of its rules as rules that say `absence`."""
     often = rng.choice([0.2, 0.5, 1])

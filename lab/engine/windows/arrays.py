@@ -50,7 +50,7 @@ class StoreArrays:
             self.arrays = self._create(self._room_at_first)
 
     def _set_rules(self, rules: tuple[Rule, ...], kept: tuple[AggregateKey, ...] = ()) -> None:
-        self.rules = rules
+        self.rules, self.keeps = rules, bool(kept)
         self.value_columns = value_columns(self.fields, self.schema)
         self.widest_ms = max(rule.widest_ms for rule in rules)
         self.keys, self.numbers = number_rules(rules, self.fields, self.schema, kept)

@@ -70,7 +70,7 @@ class WindowState:
             yield windows
             self._save()
             chain = [file._replace(serves=()) for file in self.chain]
-            keys = {store: of.keys for store, of in windows.stores.items()}
+            keys = {store: of.keys for store, of in windows.stores.items() if of.keeps}
             done = {"epoch": number, "chain": chain, "garbage": self.garbage, "keys": keys, "by": uuid4().hex}
             self.opened = json.dumps(done)
             note.write(self.opened)
