@@ -30,7 +30,8 @@ SETTINGS = Settings(LOGINS, key_groups=4)
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
 def logs(request, tmp_path) -> FileLogs:
     with tarfile.open(request.param) as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        packed.extractall(tmp_path)
     return FileLogs(tmp_path / "logs")
 
 

@@ -21,7 +21,7 @@ from lab.model.schema import LOGINS, Schema
 from tests.engine.direct import Direct, difference
 from tests.engine.randomlogs import MINUTE, Entry
 
-LOGS = int(os.environ.get("LAB_EXAMPLES", "150"))
+LOGS = int(os.environ.get("LAB_EXAMPLES", "60"))
 
 
 def test_the_windows_give_the_alerts_of_the_reference_on_random_logs(tmp_path: Path):

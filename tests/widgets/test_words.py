@@ -7,8 +7,10 @@ from pathlib import Path
 
 import ipywidgets
 import pytest
+from pyspark import SparkContext
 
 import lab
+from lab.logs import cluster
 from lab.model import language as speaking
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
@@ -174,6 +176,8 @@ def test_nothing_english_is_left_in_the_widgets_of_the_lessons(language):
 )
 def test_why_a_room_does_not_open_is_said_in_the_language(language, monkeypatch, tmp_path, how, fields):
     look_in(monkeypatch, tmp_path)  # no Java
+    monkeypatch.setattr(SparkContext, "_gateway", None)  # nor one that runs already
+    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
     door = frontdoor.FrontDoor()
     door.how.value = how
     for name, value in fields.items():
