@@ -50,7 +50,9 @@ def assert_same(found: Replayed, expected: Replayed) -> None:
     assert sorted(found.dead_letters, key=str) == sorted(expected.dead_letters, key=str)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "payments" else name for name in FILES]
+)
 def test_a_data_set_gives_the_alerts_of_the_reference(name, spark):
     events, rules = paths(name)
     found = replay(events, rules, settings=Settings(SCHEMAS[name]), spark=spark)
