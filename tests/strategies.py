@@ -51,6 +51,9 @@ EVENT_FIELDS = (None, [], ["ip"], ["amount", "eventTime", "country"], ["country"
 WINDOWS = ("1s", "30s", "1m", "2m", "5m", "30m")
 UNIQUE = (["ip"], ["country"], ["ip", "country"], ["amount"], ["eventId"])
 NOT_NUMBERS = st.sampled_from(["NaN", "Infinity", "-Infinity"])
+# habits of a log: how long after the one before a record is logged, ms
+LOG_STEPS = ((0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE))
+PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
 COUNTING = ("COUNT", "COUNT_FLINK", "COUNT_WITH_RESET", "COUNT_WITH_RESET_FLINK")
 
 
@@ -227,7 +230,7 @@ def logs(draw, trailing_ms: int = 50 * MINUTE, live: bool = False):
 @st.composite
 def log_gaps(draw, log: list[tuple[str, bytes]]):
     """How long after the one before each entry of a log is logged, ms: a control message always later, events often together."""
-    steps = draw(st.sampled_from([(0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE)]))
+    steps = draw(st.sampled_from(LOG_STEPS))
     return [max(draw(st.sampled_from(steps)), kind == "control") for kind, _ in log]
 
 

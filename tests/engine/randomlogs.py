@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from lab.model.rules import CONTROLS, FUNCTIONS, OPERATORS
-from tests.strategies import WHENS
+from tests.strategies import LOG_STEPS, WHENS
 
 Entry = tuple[str, bytes]
 
@@ -217,5 +217,5 @@ def with_absence(rng: random.Random, log: list[Entry]) -> list[Entry]:
 
 def log_times(rng: random.Random, count: int) -> list[int]:
     """When so many records are logged, after all event times: by habits of the log, often together."""
-    steps = rng.choice([(0, 1), (0, 1, 1000, 10_000), (1000, 30_000), (0, 0, 0, 5 * MINUTE)])
+    steps = rng.choice(LOG_STEPS)
     return list(accumulate((rng.choice(steps) for _ in range(count)), initial=10**9))[1:]

@@ -21,7 +21,7 @@ from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.tallies import Tallies, route_name
 from tests.model.test_taken_back import standing
-from tests.strategies import MINUTE, PAIRS, RETURNS, cuts, log_gaps, logs
+from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
 
 EXAMPLES = int(os.environ.get("LAB_EXAMPLES", "150"))  # random logs; `make soak` takes more
 CHECKED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -84,6 +84,14 @@ class Dated:
         self.reference.advance_to(self.now)
         self._date()
 
+    def assert_same(self) -> None:
+        """After a last cut, long after all that may be awaited."""
+        self.cut(60 * MINUTE)
+        assert_same(self.stages, self.reference)
+        got = list(map(parse_alert_line, self.stages.out["alerts"]))
+        assert Counter(replace(told, alert_time=None) for told in got) == Counter(self.told)
+        assert standing(got) == standing(self.told)
+
     def _date(self) -> None:
         new = self.reference.told[len(self.told) :]
         self.told += [replace(told, log_time=told.log_time or self.now) for told in new]
@@ -113,14 +121,10 @@ def test_the_engine_gives_the_alerts_of_the_reference_on_any_log(data):
         for number, (first, end) in enumerate(pairwise([0, *at, len(log)])):
             for (kind, text), gap in zip(log[first:end], gaps[first:end], strict=True):
                 both.take(kind, text, gap)
-            both.cut(data.draw(st.sampled_from([1, 1_001, 61_000, 7 * MINUTE])))
+            both.cut(data.draw(st.sampled_from(PAUSES)))
             if number % (loss + 1) == loss:
                 stages.lose_memory()
-        both.cut(60 * MINUTE)
-        assert_same(stages, both.reference)
-        got = list(map(parse_alert_line, stages.out["alerts"]))
-        assert Counter(replace(told, alert_time=None) for told in got) == Counter(both.told)
-        assert standing(got) == standing(both.told)
+        both.assert_same()
 
 
 def login(event_id: int, seconds: int, user: int = 1) -> Entry:

@@ -8,30 +8,24 @@ import argparse
 import multiprocessing
 import random
 import sys
-from collections import Counter
-from dataclasses import replace
 from unittest.mock import patch
 
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Stages
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles, waits, windowstate
-from lab.model.alerts import parse_alert_line
 from lab.model.reference import Reference
 from tests.engine.direct import drawn
-from tests.engine.test_stages import Dated, assert_same
-from tests.model.test_taken_back import standing
-from tests.strategies import MINUTE
+from tests.engine.test_stages import Dated
+from tests.strategies import LOG_STEPS, PAUSES
 
-STEPS = ((0, 1), (0, 1, 1_000, 10_000), (1_000, 30_000), (0, 0, 0, 5 * MINUTE))  # between two log times, ms
-PAUSES = (1, 1_001, 61_000, 7 * MINUTE)  # before a cut, ms
 AT_ONCE = 100  # logs that a process takes
 
 
 def check(seed: int) -> None:
     """Runs the log of a seed through both. Raises AssertionError if they differ."""
     of, rng = drawn(seed, short=True), random.Random(f"{seed}/whole")
-    cut, loss, steps = rng.choice([0.02, 0.2, 0.6]), rng.choice([0, 0.3]), rng.choice(STEPS)
+    cut, loss, steps = rng.choice([0.02, 0.2, 0.6]), rng.choice([0, 0.3]), rng.choice(LOG_STEPS)
     room = rng.choice([2, 1024])
     with (
         patch.object(parallel, "WORTH_ROWS", rng.choice([0, parallel.WORTH_ROWS])),
@@ -50,11 +44,7 @@ def check(seed: int) -> None:
                     stages.lose_memory()
                 if rng.random() < loss:  # another worker goes on with what shared memory holds
                     windowstate._open.clear()
-        both.cut(60 * MINUTE)
-        assert_same(stages, both.reference)
-        got = list(map(parse_alert_line, stages.out["alerts"]))
-        assert Counter(replace(told, alert_time=None) for told in got) == Counter(both.told)
-        assert standing(got) == standing(both.told)
+        both.assert_same()
 
 
 def first_difference(seeds: range) -> str:

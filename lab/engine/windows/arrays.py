@@ -59,6 +59,11 @@ class StoreArrays:
         # aggregates that are reset when their rule fires
         self.own = sum(key.rule_id is not None for key in self.keys)
 
+    def _drop_unused(self) -> None:
+        """New arrays are without the aggregates that no rule needs."""
+        if self.keeps:
+            self._set_rules(self.rules)
+
     @property
     def _room(self) -> dict[str, int]:
         """For how many events, groups, lanes and resets there is room."""
@@ -194,7 +199,7 @@ class StoreArrays:
             of_all_groups = lanes_now * grown["group"] // max(groups_now, 1)
             grown["running"] = max(grown["running"], of_all_groups)
             before = self.keys
-            self._set_rules(self.rules)
+            self._drop_unused()
             if grown | {"running": room["running"]} == room:
                 self._change_aggregates(grown, before)
             else:

@@ -229,7 +229,7 @@ class RouteStore(StoreArrays):
         if before_ms != layout.NEVER:
             kept = np.flatnonzero(events["time"] >= before_ms)
             events = {name: take_rows(values, kept) for name, values in events.items()}
-        self._set_rules(self.rules)
+        self._drop_unused()
         self.arrays = self._create(self._room_at_first)
         self.newest[:] = newest
         self.load(events, resets, coming)
