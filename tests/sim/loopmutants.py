@@ -15,13 +15,13 @@ from tests.sim.mutants import mutant
 @mutant
 def a_cut_is_used_before_it_is_durable():
     def step(self):
-        if (
-            self.cuts.ended
-            or (end := self.planner.next_mark(self.cuts.mark, self.job.settings.max_batch_records))
-            == self.cuts.mark
-        ):
+        if self.cuts.ended:
             return False
-        self.carry_out(Cut(self.cuts.number, self.cuts.mark, end), frozenset())
+        at_most, due = self.job.settings.max_batch_records, self._windows.due
+        end = self.planner.next_mark(self.cuts.mark, at_most, due=due)
+        if end == self.cuts.mark:
+            return False
+        self._carry_out(Cut(self.cuts.number, self.cuts.mark, end), frozenset())
         self.cuts.add(end)
         return True
 
@@ -79,12 +79,12 @@ def what_failed_half_way_through_an_epoch_is_saved():
 @mutant
 def cuts_come_after_the_end_of_an_epoch():
     """Its state file may be there already."""
-    follow_end, saved = CutLog._take_end, CutLog.mark_saved
+    take_end, saved = CutLog._take_end, CutLog.mark_saved
 
     def late(self):
         if not self.ended:
             self._add({"end": self.mark, "number": self.number})
-            follow_end(self)
+            take_end(self, self.mark)
         saved(self)
 
     with patch.object(CutLog, "end_epoch", lambda self: None), patch.object(CutLog, "mark_saved", late):

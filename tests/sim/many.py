@@ -15,6 +15,8 @@ from tests.sim.world import installed
 
 PATIENCE_S = 60  # a history takes a twentieth of a second; one that takes so long does not come to an end
 SHRINK_S = 4.0  # CPU time for making a history short
+# such an error says that a planted fault no longer fits the code that it is planted in
+UNFIT = ("AttributeError", "KeyError", "NameError", "TypeError")
 
 
 def appended(history: History) -> list[Action]:
@@ -67,11 +69,12 @@ def found_after(name: str, seed: int, histories: int, short: bool = False) -> Fo
 
 
 def planted(name: str, seeds: range) -> Iterator[str]:
-    """What a planted fault makes wrong in each history, empty if nothing."""
+    """What a planted fault makes wrong in each history, empty if nothing. Raises AssertionError if the fault itself does not run."""
     with installed(), MUTANTS[name]():
         for seed in seeds:
-            wrong = run(random_history(seed))
-            yield wrong[0] if wrong else ""
+            wrong = "".join(run(random_history(seed))[:1])
+            assert not wrong.startswith(UNFIT), f"{name!r} does not fit the code any more: {wrong}"
+            yield wrong
 
 
 def _plant(name: str, seeds: range, short: bool, there: Connection) -> None:

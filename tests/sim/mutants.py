@@ -77,7 +77,7 @@ def log_times_begin_anew_with_each_run_of_records():
 
     def mutated(self, ranges, floor):
         for run in read(self, ranges, floor):
-            records = self._sources[run.source][run.start : run.start + len(run.values)]
+            records = self._sources[run.source][run.offsets[0] : run.offsets[-1] + 1]
             times = np.array([record.log_time for record in records], np.int64)
             yield replace(run, log_time=np.maximum.accumulate(np.maximum(times, floor)))
 
@@ -116,19 +116,7 @@ def a_run_up_to_an_end_cuts_at_the_clock():
 
 @mutant
 def a_first_batch_that_runs_again_begins_at_what_is_left():
-    def initial(self):
-        return {
-            "cut": 0,
-            "at": 0,
-            "events": starts(self.events),
-            "control": starts(self.control),
-            "ledger": "",
-        }
-
-    def starts(feed):
-        return {str(number): start for number, start in feed.starts().items()}
-
-    with patch.object(Planner, "initial", initial):
+    with patch.object(Planner, "initial", Planner.earliest):
         yield
 
 
@@ -182,8 +170,8 @@ def a_rule_that_left_for_a_moment_keeps_its_resets():
 def what_a_narrow_window_let_go_comes_back():
     change = Windows._change
 
-    def mutated(self, changes):
-        acks = change(self, changes)
+    def mutated(self, *changes):
+        acks = change(self, *changes)
         self.forgot = False
         return acks
 
