@@ -27,9 +27,9 @@ from lab.engine.windows.alertlines import first_rows
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.engine.windows.when import STATE, TAKES_BACK, when_columns, with_state
-from lab.model.aggregates import AGGREGATES, exact_square_root
+from lab.model.aggregates import AGGREGATES, square_root_to_6_places
 from lab.model.aggregation import Aggregation
-from lab.model.alerts import id_text
+from lab.model.alerts import event_id_text
 from lab.model.field import Id
 from lab.model.filters import Filter, required_values
 from lab.model.group import Group
@@ -137,7 +137,7 @@ class Past:
 
     def aggregates(self, rule: Rule) -> Aggregates:
         """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
-        if rule.has_curve:
+        if rule.can_count_alerts_at_other_limits:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         columns = self._routed(rule) if self._parts else {"time": ()}
         if not len(columns["time"]):
@@ -152,10 +152,10 @@ class Past:
                 waits = Waits(Path(folder, "waits"), active, store.key_columns)
                 due = waits.add_events(store, columns, fates, 0) + waits.advance_to(0, self._newest().max())
                 alerts = [alert for _, alert in due]
-                ids = np.array([id_text(alert.event_id) for alert in alerts], object)
+                ids = np.array([event_id_text(alert.event_id) for alert in alerts], object)
                 return Aggregates(
                     np.array([alert.event_time for alert in alerts], np.int64),
-                    ids.astype(np.int64) if self.schema.numeric_id else ids,
+                    ids.astype(np.int64) if self.schema.has_numeric_id else ids,
                     np.zeros(len(alerts)),
                 )
         found = found[first_rows(store, found)]
@@ -168,7 +168,7 @@ class Past:
         return Aggregates(columns["time"][rows], self._ids(columns, rows), values)
 
     def _ids(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
-        if self.schema.numeric_id:
+        if self.schema.has_numeric_id:
             return columns["id"][rows]
         return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
@@ -233,8 +233,8 @@ class Past:
         log_times, times = columns[LOG_TIME], np.asarray(columns[schema.time_field])
         rows = matching_rows(columns, rule.route, schema)
         rows = rows[np.argsort(log_times[rows], kind="stable")]
-        ids = np.asarray(columns[schema.id_fields[0]] if schema.numeric_id else columns[ID_TEXT])[rows]
-        is_end = ids == (event_id if schema.numeric_id else id_text(event_id))
+        ids = np.asarray(columns[schema.id_fields[0]] if schema.has_numeric_id else columns[ID_TEXT])[rows]
+        is_end = ids == (event_id if schema.has_numeric_id else event_id_text(event_id))
         if STATE in columns:
             is_end &= np.asarray(columns[STATE])[rows] != TAKES_BACK
         if event_time is not None:
@@ -284,7 +284,11 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
     high, low = alerts[:, HIGH_PART], alerts[:, LOW_PART]
     values = np.where(high == low >> 63, low, high * 2.0**64 + low.astype(np.uint64))
     values = (values + alerts[:, NUMERATOR] / alerts[:, DENOMINATOR]) / 10.0 ** measure_scale(of, schema)
-    return np.sqrt(values) if AGGREGATES[of.function].reported is exact_square_root else np.round(values, 9)
+    return (
+        np.sqrt(values)
+        if AGGREGATES[of.function].reported is square_root_to_6_places
+        else np.round(values, 9)
+    )
 
 
 def _bare(values: pa.Array) -> np.ndarray | pa.Array:

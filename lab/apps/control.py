@@ -10,7 +10,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
-from lab.model.answers import read_ack
+from lab.model.answers import parse_ack
 from lab.model.hints import condition_hints
 from lab.model.messages import SENTENCE
 from lab.model.rules import BadRule, RuleBook, parse_message
@@ -89,7 +89,7 @@ def publish_messages(
     started, left_out = time.monotonic(), SkippedLines()
     waiting, answers = set(logs.log("control").publish(messages, keys)), []
     while waiting and time.monotonic() < started + timeout_s:
-        for _, ack in parse_records(acks.records(), read_ack, left_out):
+        for _, ack in parse_records(acks.records(), parse_ack, left_out):
             if ack["place"] in waiting:
                 waiting.remove(ack["place"])
                 answers.append(ack)

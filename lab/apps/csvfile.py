@@ -24,7 +24,7 @@ from typing import IO
 from lab.apps.records import Format, UnreadableFile
 from lab.model.deadletters import SHOWN
 from lab.model.field import Field
-from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, is_text
+from lab.model.jsontext import DECIMAL_TEXT, MAX_LINE_BYTES, BadRecord, is_valid_unicode
 from lab.model.longlines import CHUNK, LongLine
 from lab.model.schema import CONSTANTS, Schema
 from lab.model.times import TEXTS
@@ -148,7 +148,7 @@ class CsvTable(Format):
 
     def _check(self) -> None:
         """Raises UnreadableFile if the header is not UTF-8, names a column twice, or lacks the id or the time."""
-        if not all(map(is_text, self._names)):
+        if not all(map(is_valid_unicode, self._names)):
             way = f"iconv -f WINDOWS-1252 -t UTF-8 {quote(str(self._path))} > events.csv"
             raise UnreadableFile(f"{self._path} is CSV, but its header is not UTF-8: {way}")
         names = ", ".join(self._names)

@@ -14,8 +14,8 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import SkippedLines, parse_records
-from lab.model.alerts import Alert, Withdrawn, parse_alert_line
-from lab.model.answers import read_ack, read_dead_letter, read_stats
+from lab.model.alerts import Alert, Withdrawal, parse_alert_line
+from lab.model.answers import parse_ack, parse_dead_letter, parse_stats
 from lab.model.language import say, translated
 from lab.model.standing import Withdrawals
 
@@ -62,14 +62,14 @@ class EngineView:
         from lab.apps import runningengine
 
         stats = [Record(0, "", line) for line in self.logs.log("stats").newest(1)]
-        for _, told in parse_records(stats, read_stats, lambda record, reason: None):
+        for _, told in parse_records(stats, parse_stats, lambda record, reason: None):
             self._learn_settings(told)
         self._add_events(self.logs.log("events").newest_records(PAST))
         for name, of_log in (("alerts", self.alerts), ("deadLetters", self.letters)):
             log = self.logs.log(name)
             self.before[name] = runningengine.estimate_record_count(log)
             newest = [Record(0, "", line, str(log)) for line in log.newest(KEPT_ALERTS)]
-            parse: Callable[[str], Any] = parse_alert_line if name == "alerts" else read_dead_letter
+            parse: Callable[[str], Any] = parse_alert_line if name == "alerts" else parse_dead_letter
             came = [value for _, value in parse_records(newest, parse, self.left_out)]
             came = self._without_withdrawn(came) if name == "alerts" else came
             of_log.extend(came)
@@ -79,9 +79,9 @@ class EngineView:
                 self.fired.update(alert.rule_id for alert in came)
             self.before[name] = max(self.before[name], len(newest)) - len(newest)
 
-    def _without_withdrawn(self, told: list[Alert | Withdrawn]) -> list[Alert]:
+    def _without_withdrawn(self, told: list[Alert | Withdrawal]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
-        self.withdrawn += sum(isinstance(each, Withdrawn) for each in told)
+        self.withdrawn += sum(isinstance(each, Withdrawal) for each in told)
         stand = [each for each in told if self.withdrawals.still_stands(each)]
         return [each for each in stand if isinstance(each, Alert)]
 
@@ -92,10 +92,10 @@ class EngineView:
         self._add_events(records)
         for message in self._tails["control"].records():
             self.history.apply(message.line, message.append_ms)
-        if acks := self._new("acks", read_ack):
+        if acks := self._new("acks", parse_ack):
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
-        self.letters.extend(self._new("deadLetters", read_dead_letter))
+        self.letters.extend(self._new("deadLetters", parse_dead_letter))
         told = self._without_withdrawn(self._new("alerts", parse_alert_line))
         alerts = [alert for alert in told if (alert.alert_id, alert.log_time) not in self._known]
         self.alerts.extend(alerts)

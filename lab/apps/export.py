@@ -33,7 +33,14 @@ from lab.logs.places import log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, conditions_member, event_member, id_text, parse_alert_line
+from lab.model.alerts import (
+    Alert,
+    Withdrawal,
+    conditions_member,
+    event_id_text,
+    event_member,
+    parse_alert_line,
+)
 from lab.model.group import group_hash, group_json
 from lab.model.jsontext import compact_json
 from lab.model.words import plain_text
@@ -110,9 +117,9 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     )
 
 
-def mark_withdrawn(connection: Connection, told: Withdrawn) -> None:
+def mark_withdrawn(connection: Connection, told: Withdrawal) -> None:
     """Notes of the exported alerts at an event that it was taken back, but not of those since when it was logged again."""
-    at_event = (ALERTS.c.event_id == _text(id_text(told.event_id))) & (
+    at_event = (ALERTS.c.event_id == _text(event_id_text(told.event_id))) & (
         ALERTS.c.event_time == _time(told.event_time)
     )
     at_event &= ALERTS.c.group_json == group_json(told.group)
@@ -124,9 +131,9 @@ def mark_withdrawn(connection: Connection, told: Withdrawn) -> None:
     connection.execute(update(ALERTS).where(at_event).values(withdrawn="yes"))
 
 
-def _event(told: Alert | Withdrawn) -> str:
+def _event(told: Alert | Withdrawal) -> str:
     group = group_hash(group_json(told.group or ()))
-    return _unique_text(f"{id_text(told.event_id)}.{told.event_time}.{group}")
+    return _unique_text(f"{event_id_text(told.event_id)}.{told.event_time}.{group}")
 
 
 def _split_withdrawn(connection: Connection, alerts: list[Alert]) -> tuple[list[Alert], list[Alert]]:
@@ -176,7 +183,7 @@ def _row(alert: Alert) -> dict[str, Any]:
         "aggregate": plain_text(alert.aggregate),
         "operator": alert.operator,
         "limit_value": plain_text(alert.limit),
-        "event_id": _text(id_text(alert.event_id)),
+        "event_id": _text(event_id_text(alert.event_id)),
         "event_time": _time(alert.event_time),
         "log_time": _time(alert.log_time),
         "alert_time": _time(alert.alert_time),
@@ -203,13 +210,13 @@ def _time(ms: int | None) -> datetime | None:
     return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
 
 
-def write_lines(connection: Connection, told: Iterable[Alert | Withdrawn]) -> int:
+def write_lines(connection: Connection, told: Iterable[Alert | Withdrawal]) -> int:
     """Adds or replaces rows in the order of the log, and returns how many alerts there were."""
     count = 0
     for kind, lines in groupby(told, key=type):
-        if kind is Withdrawn:
+        if kind is Withdrawal:
             for each in lines:
-                mark_withdrawn(connection, cast(Withdrawn, each))
+                mark_withdrawn(connection, cast(Withdrawal, each))
             continue
         alerts = cast(list[Alert], list(lines))
         stand, withdrawn = _split_withdrawn(connection, alerts)

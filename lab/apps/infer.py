@@ -19,10 +19,17 @@ from lab.apps.inferredfields import InferredField, Path, collect_values, infer_t
 from lab.model.alerts import utc_text
 from lab.model.envelope import NO_EVENT
 from lab.model.field import MAX_NAME, MAX_TEXT, Field
-from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, is_text, read_object, read_text
+from lab.model.jsontext import (
+    MAX_LINE_BYTES,
+    BadRecord,
+    decode_text,
+    is_valid_unicode,
+    looks_like_json_object,
+    parse_json_object,
+)
 from lab.model.longlines import LongLine
 from lab.model.schema import Schema
-from lab.model.schemafile import to_toml
+from lab.model.schemafile import schema_to_toml
 from lab.model.times import NUMBERS, time_ms
 from lab.model.words import plain_text, short_json
 
@@ -80,8 +87,8 @@ class SchemaProposal:
                 nan=Schema.nan,
                 taken_back=Schema.taken_back,
             )
-            return to_toml(cast(Schema, unfinished), head, notes)
-        return to_toml(self.schema, head, notes)
+            return schema_to_toml(cast(Schema, unfinished), head, notes)
+        return schema_to_toml(self.schema, head, notes)
 
 
 def infer(
@@ -191,10 +198,10 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
         try:
             if isinstance(line, LongLine):
                 raise BadRecord(line.reason)
-            text = read_text(line, "line", MAX_LINE_BYTES)
-            if not is_object(text):
+            text = decode_text(line, "line", MAX_LINE_BYTES)
+            if not looks_like_json_object(text):
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
-            record = read_object(text, float)
+            record = parse_json_object(text, float)
         except BadRecord as error:
             read.bad.append(str(error))
             continue
@@ -224,7 +231,7 @@ def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
     columns: list[list] = [[] for _ in paths]
     for line in islice((line for line in lines if line.strip()), SAMPLE):
         with suppress(BadRecord):
-            record = read_object(read_text(line, "line", MAX_LINE_BYTES), float)
+            record = parse_json_object(decode_text(line, "line", MAX_LINE_BYTES), float)
             for path, column in zip(paths, columns):
                 value: Any = record
                 for key in path:
@@ -284,7 +291,7 @@ def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], do
     currency = found.get((*one.path[:-1], "currency"))
     if not currency or not currency.different or not type.startswith("decimal"):
         return ""
-    several = sorted(filter(is_text, map(str, currency.different)))
+    several = sorted(filter(is_valid_unicode, map(str, currency.different)))
     if len(several) <= 1:
         return "".join(several)
     doubts.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from lab.model.jsontext import DECIMAL_TEXT, is_text
+from lab.model.jsontext import DECIMAL_TEXT, is_valid_unicode
 from lab.model.times import NUMBERS, TEXTS, UNITS, time_ms
 from lab.model.words import short_json
 
@@ -92,7 +92,7 @@ class InferredField:
             return set()
         found, number = set(), kind != "text"
         if kind == "text":
-            found = {"string"} if is_text(value) else set()
+            found = {"string"} if is_valid_unicode(value) else set()
             found |= {unit for unit in TEXTS if time_ms(value, unit) is not None}
             if value.lower() in ("true", "false"):
                 found.add("boolean")
@@ -154,7 +154,7 @@ def collect_values(
 
 def _walk(record: dict, around: Path) -> Iterator[tuple[Path, object]]:
     for key, value in record.items():
-        if not key or not is_text(key):
+        if not key or not is_valid_unicode(key):
             continue
         yield (*around, key), value
         if isinstance(value, dict):

@@ -12,11 +12,11 @@ from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
-from lab.model.answers import read_dead_letter, read_stats
-from lab.model.deadletters import error_kind, without_value
+from lab.model.answers import parse_dead_letter, parse_stats
+from lab.model.deadletters import error_kind, reason_without_value
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.tallies import WARNINGS
-from lab.model.times import now_ms, rounded_duration
+from lab.model.times import now_ms, rounded_duration_words
 
 JUST_NOW_MS = 3_000  # an engine that gets events says more than once in so long
 AGAIN_S = 20.0  # a kind of thing is said this often at most
@@ -87,7 +87,7 @@ class EngineMonitor:
         now = self._clock()
         try:
             new = self.report.read()
-            for _, letter in parse_records(self._letters.records(), read_dead_letter, self.report.left_out):
+            for _, letter in parse_records(self._letters.records(), parse_dead_letter, self.report.left_out):
                 kind = error_kind(letter["reason"])
                 self._bad.setdefault(kind, letter)
                 self._counts[kind] += 1
@@ -96,12 +96,12 @@ class EngineMonitor:
             self._away = since, str(error)
             if self._clock() - since >= self._give_up_s:
                 raise GaveUp(
-                    f"gave up after {rounded_duration(1000 * (self._clock() - since))}: {error}; started again, it continues"
+                    f"gave up after {rounded_duration_words(1000 * (self._clock() - since))}: {error}; started again, it continues"
                 ) from None
             return Counter()
         if self._away:
             away_ms = 1000 * (self._clock() - self._away[0])  # the answer itself may have been long in coming
-            self._back = f"Kafka answers again after {rounded_duration(away_ms)}"
+            self._back = f"Kafka answers again after {rounded_duration_words(away_ms)}"
             self._away = None
         self._counts.update({name: new[name] for name in MEANINGS if new[name]})
         for stats in self._others(self.report.engines.values()):
@@ -121,7 +121,7 @@ class EngineMonitor:
             return
         log = self._logs.log("stats")
         newest = [Record(0, "", line, f"{log}, its newest line") for line in log.newest(1)]
-        said = [stats for _, stats in parse_records(newest, read_stats, self.report.left_out)]
+        said = [stats for _, stats in parse_records(newest, parse_stats, self.report.left_out)]
         for stats in self._others(said):
             if stats["times"].get("end", 0) > self._started - JUST_NOW_MS:
                 raise TwoEngines(log, stats)
@@ -131,7 +131,7 @@ class EngineMonitor:
         if self._away:
             since, error = self._away
             if self._due("away"):
-                yield f"waiting for Kafka for {rounded_duration(1000 * (self._clock() - since))}, nothing is lost: {error}"
+                yield f"waiting for Kafka for {rounded_duration_words(1000 * (self._clock() - since))}, nothing is lost: {error}"
             return
         if self._back:
             yield self._back
@@ -177,7 +177,7 @@ class EngineMonitor:
             what, _, meaning = MEANINGS[kind].partition(" ")
             return f"{count:,} {what if count > 1 else what[:-1]} {meaning}"
         letter = self._bad.pop(kind)
-        reason = letter["reason"] if self._show_values else without_value(letter["reason"])
+        reason = letter["reason"] if self._show_values else reason_without_value(letter["reason"])
         reason = reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
         first = "the first at" if count > 1 else "at"
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
@@ -186,7 +186,7 @@ class EngineMonitor:
         """What to say of a log whose time runs ahead of this computer's, by the last cut."""
         ahead_ms = done["cut"] - done["at"] if done else 0
         if ahead_ms >= FAR_AHEAD_MS and self._due("ahead"):
-            ahead = rounded_duration(ahead_ms)
+            ahead = rounded_duration_words(ahead_ms)
             yield f"log times are {ahead} ahead of this computer's clock; a producer's or broker's clock may be wrong: see docs/kafka.md"
 
     def _stale(self, done: dict | None) -> Iterator[str]:
@@ -200,7 +200,7 @@ class EngineMonitor:
                 ends = self._logs.feed("events").ends()
                 if any(end > done["events"].get(str(number), 0) for number, end in ends.items()):
                     yield (
-                        f"no cut for {rounded_duration(1000 * waited_s)} although events wait; if none comes, stop this engine and "
+                        f"no cut for {rounded_duration_words(1000 * waited_s)} although events wait; if none comes, stop this engine and "
                         "start it again: it continues, and nothing is lost (what Spark says is in spark.log)"
                     )
 

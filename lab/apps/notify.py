@@ -29,7 +29,7 @@ from lab.logs.config import BadConfig, Config, Receiver
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, parse_alert_line
+from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.standing import Withdrawals
 from lab.model.words import escape_control_characters
 
@@ -70,7 +70,7 @@ class SignedMessage:
     def full(self) -> bool:
         return self.count >= READ_AT_ONCE
 
-    def add(self, told: Alert | Withdrawn) -> None:
+    def add(self, told: Alert | Withdrawal) -> None:
         line = told.to_json()
         self._alerts.append((told.alert_id if isinstance(told, Alert) else line, told.log_time, line))
 
@@ -162,14 +162,14 @@ class TextMessage:
     def __init__(self, receiver: Receiver):
         self._receiver, self.count, self.left_out = receiver, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
-        self._named: dict[bytes, tuple[int, Alert | Withdrawn]] = {}
+        self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
         self._others: dict[bytes, int] = {}
 
     @property
     def full(self) -> bool:
         return self.count >= MAX_COUNTED
 
-    def add(self, told: Alert | Withdrawn) -> None:
+    def add(self, told: Alert | Withdrawal) -> None:
         self.count += 1
         rule = told.rule_id if isinstance(told, Alert) else "withdrawn"
         group = blake2b(f"{rule} {told.key}".encode(), digest_size=16).digest()
@@ -299,7 +299,7 @@ def _collected(
             continue
         for _, told in parse_records(records, parse_alert_line, left_out):
             stands = withdrawals.still_stands(told)
-            if stands and (isinstance(told, Withdrawn) or not rules or told.rule_id in rules):
+            if stands and (isinstance(told, Withdrawal) or not rules or told.rule_id in rules):
                 message.add(told)
         if not records or message.full:
             return True

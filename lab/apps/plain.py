@@ -14,7 +14,7 @@ from lab.engine.loop.ends import READ, WRITTEN, FileLogs
 from lab.logs.positions import Record
 from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
-from lab.model.tallies import COUNTS, Tallies
+from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.times import now_ms
 from lab.stream.background import Background
 
@@ -67,7 +67,7 @@ class Plain(Background):
         if not taken and not any(wait.until < start for wait in reference.waits):
             return 0
         self._waiting = self._waiting[len(taken) :]
-        nan_before, reference.tallies = reference.nan_as_null.total(), Tallies()
+        nan_before, reference.tallies = reference.nan_as_null.total(), RouteTallies()
         reference.suppressed.clear()
         out: dict[str, list[str]] = {name: [] for name in WRITTEN}
         by_rule: Counter[str] = Counter()

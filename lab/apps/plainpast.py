@@ -112,7 +112,7 @@ class Past:
 
     def aggregates(self, rule: Rule) -> Aggregates:
         """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
-        if rule.has_curve:
+        if rule.can_count_alerts_at_other_limits:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
         reference = InOrder(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}

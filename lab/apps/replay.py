@@ -33,7 +33,7 @@ from lab.model.longlines import line_batches as batches_of
 from lab.model.reference import Reference
 from lab.model.rules import BadRule, RuleBook
 from lab.model.schema import Schema
-from lab.model.tallies import COUNTS, Tallies
+from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.words import html_table
 
 ENGINES = ("spark", "reference")
@@ -53,7 +53,7 @@ class Replayed:
     acks: list[dict]
     dead_letters: list[dict]
     counts: dict[str, int]
-    routes: Tallies
+    routes: RouteTallies
     batches: int
     seconds: float
     nan_as_null: int = 0  # values
@@ -224,7 +224,7 @@ def _on_spark(
         done, seconds = _run(engine, logs, source, progress)
         letters = [json.loads(line) for line in logs.log("deadLetters").read()]
         letters = [_original(letter, source, places, long_lines) for letter in letters]
-        counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), Tallies()
+        counts, routes = Counter(dict.fromkeys((*COUNTS, "suppressed", "nanAsNull"), 0)), RouteTallies()
         for stats in map(json.loads, logs.log("stats").read()):
             counts.update({name: n for name, n in stats.items() if name in counts})
             routes.add_stats(stats)

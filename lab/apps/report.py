@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from lab.logs.reading import SkippedLines, parse_records
-from lab.model.answers import read_stats
+from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
-from lab.model.tallies import COUNTS, Tallies
+from lab.model.tallies import COUNTS, RouteTallies
 
 RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}
 FATE_WORDS = {
@@ -27,7 +27,7 @@ def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
     return ", ".join(f"{counts.get(name, 0):,} {word}" for name, word in words.items())
 
 
-def report_sentences(records: str, counts: Mapping[str, int], routes: Tallies) -> Iterator[str]:
+def report_sentences(records: str, counts: Mapping[str, int], routes: RouteTallies) -> Iterator[str]:
     """Sentences about the records, then about the events on all routes, then the warnings."""
     yield f"{records} {in_words(counts, RECORD_WORDS)}."
     if counts.get("routed"):
@@ -52,7 +52,7 @@ class Report:
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
-        self.routes = Tallies()
+        self.routes = RouteTallies()
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
 
     @property
@@ -77,7 +77,7 @@ class Report:
     def read(self) -> Counter[str]:
         """Reads the lines since the last call."""
         new: Counter[str] = Counter()
-        for _, stats in parse_records(self._tail.records(), read_stats, self.left_out):
+        for _, stats in parse_records(self._tail.records(), parse_stats, self.left_out):
             if engine := stats.get("engine"):
                 self.engines[engine["id"]] = stats
             low = stats["keyGroups"][0]

@@ -12,7 +12,7 @@ from lab.apps.inorder import InOrder
 from lab.model.field import Id
 from lab.model.messages import parse_message
 from lab.model.rule import Rule
-from lab.model.times import MINUTE_MS, rounded_duration
+from lab.model.times import MINUTE_MS, rounded_duration_words
 from lab.stream.accounts import ACCOUNT_EVENTS, CASES
 from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_events
 
@@ -46,7 +46,7 @@ class DetectionCounts(NamedTuple):
 
     def __str__(self) -> str:
         precision = "–" if self.precision is None else f"{self.precision:.2f}"
-        delay = rounded_duration(self.delay_ms) if self.cases else "–"
+        delay = rounded_duration_words(self.delay_ms) if self.cases else "–"
         alerts = f"{self.right:,} right, {self.wrong:,} wrong, {self.others:,} at other patterns"
         return f"precision {precision}, recall {self.recall:.2f}, delay {delay} (alerts: {alerts})"
 

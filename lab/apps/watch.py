@@ -24,9 +24,9 @@ from lab.apps.target import Target, open_existing_log
 from lab.logs.positions import Positions, position_text
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
-from lab.model.alerts import Alert, Withdrawn, id_text, parse_alert_line, utc_text
+from lab.model.alerts import Alert, Withdrawal, event_id_text, parse_alert_line, utc_text
 from lab.model.answers import STAGES as TIMES
-from lab.model.answers import read_stats
+from lab.model.answers import parse_stats
 from lab.model.quantiles import percentile_texts
 from lab.model.standing import Withdrawals
 from lab.model.words import escape_control_characters, plain_text
@@ -55,7 +55,7 @@ class Latencies:
             if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
         ]
         self._alerted.extend(live)
-        for _, stats in parse_records(self._stats.records(), read_stats, self.left_out):
+        for _, stats in parse_records(self._stats.records(), parse_stats, self.left_out):
             if "start" in stats["times"]:
                 self._batches[stats["batch"]] = stats["times"]
         for batch in list(self._batches)[: -self._at_most]:
@@ -134,15 +134,15 @@ def print_alerts(
         )
 
 
-def describe_alert(alert: Alert | Withdrawn) -> str:
+def describe_alert(alert: Alert | Withdrawal) -> str:
     """An alert in a line of text, or that alerts are withdrawn."""
-    if isinstance(alert, Withdrawn):
-        event = f"event {id_text(alert.event_id)}"
+    if isinstance(alert, Withdrawal):
+        event = f"event {event_id_text(alert.event_id)}"
         return f"{utc_text(alert.event_time)}  withdrawn: the alerts of {alert.key} at {event}, which was taken back"
     took = "" if alert.log_to_alert_ms is None else f"  {alert.log_to_alert_ms:5} ms"
     held = f"{plain_text(alert.aggregate)} {alert.operator} {plain_text(alert.limit)}"
     said = "".join(f"  {text}" for text in (alert.severity, alert.title) if text)
-    return f"{utc_text(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {id_text(alert.event_id)}{took}"
+    return f"{utc_text(alert.event_time)}  rule {alert.rule_id} v{alert.rule_version}{said}  {alert.key}  {held}  event {event_id_text(alert.event_id)}{took}"
 
 
 def print_latency(target: Target, seconds: int = 30) -> None:

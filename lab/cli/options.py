@@ -13,7 +13,7 @@ from lab.logs.places import kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
-from lab.model.times import duration_ms
+from lab.model.times import parse_duration_ms
 
 SETTINGS = Settings()
 LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
@@ -244,7 +244,7 @@ def parse_schema_argument(text: str) -> Schema:
 def parse_duration(text: str) -> int:
     """The type of an argument that is a time, in ms."""
     try:
-        return duration_ms(text)
+        return parse_duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -18,7 +18,7 @@ from lab.cli.options import (
     parse_log_place,
     settings_from_options,
 )
-from lab.model.alerts import AlertTable, id_text, utc_text
+from lab.model.alerts import AlertTable, event_id_text, utc_text
 from lab.model.deadletters import error_kind
 from lab.model.rules import operator_symbol
 from lab.model.schema import PAYMENTS, SCHEMAS
@@ -111,7 +111,7 @@ def show_alerts(alerts: AlertTable) -> None:
     table = Table("event time (UTC)", "rule", "group", "held", "event", title=title)
     for alert in alerts[:ALERTS_SHOWN]:
         held = f"{plain_text(alert.aggregate)} {operator_symbol(alert.operator)} {plain_text(alert.limit)}"
-        cells = (utc_text(alert.event_time), alert.rule_id, alert.key, held, id_text(alert.event_id))
+        cells = (utc_text(alert.event_time), alert.rule_id, alert.key, held, event_id_text(alert.event_id))
         table.add_row(*(Text(escape_control_characters(str(value))) for value in cells))
     Console(highlight=False).print(table)
 
@@ -206,5 +206,5 @@ def backtest(options: argparse.Namespace) -> None:
         print("first:")
     for alert in alerts[: options.top]:
         aggregate = plain_text(alert.aggregate)
-        who = escape_control_characters(f"{alert.key}  {aggregate}  event {id_text(alert.event_id)}")
+        who = escape_control_characters(f"{alert.key}  {aggregate}  event {event_id_text(alert.event_id)}")
         print(f"  {utc_text(alert.event_time)}  rule {alert.rule_id}  {who}")

@@ -31,7 +31,7 @@ from lab.engine.loop.ends import FileLogs
 from lab.engine.spark.pipeline import start
 from lab.logs.files import FileLog
 from lab.model.alerts import Alert
-from lab.model.answers import read_stats
+from lab.model.answers import parse_stats
 from lab.model.rules import rule_message
 from lab.model.times import now_ms
 from lab.stream.player import Player
@@ -138,7 +138,7 @@ def _batch_ms(query: StreamingQuery) -> float:
 
 def _cut_ms(logs: FileLogs) -> float:
     """The median of the engine's newest cuts, at least 1. Raises TimeoutError if none was done."""
-    times = [read_stats(line)["times"] for line in logs.log("stats").newest(NEWEST_KIB)]
+    times = [parse_stats(line)["times"] for line in logs.log("stats").newest(NEWEST_KIB)]
     return _median([max(of["end"] - of["start"], 1) for of in times if "start" in of])
 
 

@@ -24,7 +24,7 @@ from lab.model.alerts import Alert
 from lab.model.group import group_for_alert, group_key
 from lab.model.rules import BadRule, Rule
 from lab.model.schema import PAYMENTS, Schema
-from lab.model.stored import StoredEvent, aggregate_of
+from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 
 OUTPUT = "alert string"
 SECOND_MS = 1000
@@ -52,7 +52,7 @@ class MapStateWindow(StatefulProcessor):
                 continue  # a duplicate
             self.window.updateValue((row.time,), ([*same_time[0], (row.id, row.value)],))
             # (2) walk the window [t − W, t] and compute the aggregate
-            aggregate, holds = aggregate_of(self.rule, self._window(row.time))
+            aggregate, holds = compute_aggregate_and_holds(self.rule, self._window(row.time))
             # (3) alert if the rule is violated
             if holds:
                 yield Row(alert=self._alert(key, row, aggregate).to_json())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.model.keygroups import mixed
+from lab.model.keygroups import hash_rows
 from lab.model.language import say
 from lab.model.words import html_table
 
@@ -74,7 +74,7 @@ class Keys:
     @classmethod
     def from_arrays(cls, keys: np.ndarray, sizes: np.ndarray, key_groups: int = 128) -> "Keys":
         """Keys given as int64 (or uint64 hashes) with the bytes of state that each has."""
-        hashed = mixed([np.ascontiguousarray(keys).view(np.int64)], len(keys))
+        hashed = hash_rows([np.ascontiguousarray(keys).view(np.int64)], len(keys))
         group = (hashed % np.uint64(key_groups)).astype(np.int64)
         return cls(group, np.asarray(sizes, np.int64), np.argsort(hashed, kind="stable"), key_groups)
 

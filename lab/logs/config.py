@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.places import checked_address
-from lab.model.times import duration_ms
+from lab.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from lab.logs.cluster import Cluster
@@ -140,7 +140,7 @@ def _notify(name: str, table: object, folder: Path) -> Receiver:
     given: dict[str, Any] = {}
     if "every" in table:
         try:
-            given["every_ms"] = duration_ms(_text(f"{where}.every", table["every"], folder))
+            given["every_ms"] = parse_duration_ms(_text(f"{where}.every", table["every"], folder))
         except ValueError as error:
             raise BadConfig(f"{where}.every: {error}") from None
         if secret:
@@ -175,7 +175,7 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
     try:
         address = ",".join(checked_address(each.strip()) for named in addresses for each in named.split(","))
         given: dict[str, Any] = (
-            {"keep_ms": duration_ms(_text("kafka.retention", kafka["retention"], folder))}
+            {"keep_ms": parse_duration_ms(_text("kafka.retention", kafka["retention"], folder))}
             if "retention" in kafka
             else {}
         )

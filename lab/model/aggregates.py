@@ -42,26 +42,26 @@ def variance(values: Sequence[Exact]) -> Fraction:
     return mean([Fraction(value) ** 2 for value in values]) - mean(values) ** 2
 
 
-def round_half_even(value: Exact) -> Decimal:
+def round_to_6_places(value: Exact) -> Decimal:
     """Half-even to 6 places.
 
-    >>> round_half_even(Fraction(1, 3)), round_half_even(Fraction(5, 10**7)), round_half_even(Fraction(15, 10**7))
+    >>> round_to_6_places(Fraction(1, 3)), round_to_6_places(Fraction(5, 10**7)), round_to_6_places(Fraction(15, 10**7))
     (Decimal('0.333333'), Decimal('0.000000'), Decimal('0.000002'))
     """
     return Decimal(f"{round(Fraction(value) * 10**PLACES)}E-{PLACES}")
 
 
-def exact_square_root(value: Exact) -> Decimal:
+def square_root_to_6_places(value: Exact) -> Decimal:
     """The square root, half-even to 6 places, without a float.
 
-    >>> exact_square_root(Fraction(2)), exact_square_root(Fraction(25, 10**14)), exact_square_root(Fraction(225, 10**14))
+    >>> square_root_to_6_places(Fraction(2)), square_root_to_6_places(Fraction(25, 10**14)), square_root_to_6_places(Fraction(225, 10**14))
     (Decimal('1.414214'), Decimal('0.000000'), Decimal('0.000002'))
     """
-    return Decimal(f"{millionths_of_root(*Fraction(value).as_integer_ratio())}E-{PLACES}")
+    return Decimal(f"{square_root_in_millionths(*Fraction(value).as_integer_ratio())}E-{PLACES}")
 
 
-def millionths_of_root(numerator: int, denominator: int) -> int:
-    """`exact_square_root` of a fraction, not necessarily reduced, in units of its last place."""
+def square_root_in_millionths(numerator: int, denominator: int) -> int:
+    """`square_root_to_6_places` of a fraction, not necessarily reduced, in units of its last place."""
     numerator *= 100**PLACES
     below = isqrt(numerator // denominator)
     above_middle = 4 * numerator - (2 * below + 1) ** 2 * denominator
@@ -77,11 +77,11 @@ AGGREGATES = {
     row.name: row
     for row in (
         Aggregate("SUM", "field", 1, sum),
-        Aggregate("AVG", "field", 1, mean, round_half_even),
+        Aggregate("AVG", "field", 1, mean, round_to_6_places),
         Aggregate("MIN", "field", 1, min),
         Aggregate("MAX", "field", 1, max),
-        Aggregate("VARIANCE", "field", 2, variance, round_half_even),
-        Aggregate("STDDEV", "field", 2, variance, exact_square_root, signed_square),
+        Aggregate("VARIANCE", "field", 2, variance, round_to_6_places),
+        Aggregate("STDDEV", "field", 2, variance, square_root_to_6_places, signed_square),
         Aggregate("COUNT", "events", 0, len),
         Aggregate("COUNT_WITH_RESET", "events", 0, len),
         Aggregate("UNIQUE_COUNT", "unique", 0, lambda values: len(set(values))),

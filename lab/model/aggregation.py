@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lab.model.aggregates import AGGREGATES, Exact, round_half_even
+from lab.model.aggregates import AGGREGATES, Exact, round_to_6_places
 from lab.model.conditions import quote_text
-from lab.model.filters import json_value
+from lab.model.filters import exact_json_value
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, is_true, when_text
 from lab.model.words import plain_text
@@ -48,18 +48,18 @@ class Aggregation:
     @cached_property
     def needs(self) -> tuple[str, ...]:
         """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
-        return tuple(sorted(filter(None, {*self.unique, self.field, self.where_name})))
+        return tuple(sorted(filter(None, {*self.unique, self.field, self.where_result_name})))
 
     @cached_property
-    def where_name(self) -> str | None:
+    def where_result_name(self) -> str | None:
         """The name under which an event keeps whether `where` is true of it."""
         return WHERE + when_text(self.where) if self.where else None
 
     def kept(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where `where` is not true, as of a null, does not count."""
-        fields = {name: event[name] for name in self.needs if name != self.where_name}
-        if self.where and self.where_name:
-            fields[self.where_name] = is_true(self.where, event) or None
+        fields = {name: event[name] for name in self.needs if name != self.where_result_name}
+        if self.where and self.where_result_name:
+            fields[self.where_result_name] = is_true(self.where, event) or None
         return fields
 
     def counts(self, event: dict[str, Any]) -> bool:
@@ -88,9 +88,11 @@ class Aggregation:
 
     def describe(self, per: str = "") -> str:
         without = " without the current event" if self.exclude_current else ""
-        return f"{self.function}{self.describe_of()}{per} over {duration_words(self.window_ms)}{without}"
+        return (
+            f"{self.function}{self.describe_arguments()}{per} over {duration_words(self.window_ms)}{without}"
+        )
 
-    def describe_of(self) -> str:
+    def describe_arguments(self) -> str:
         """What it is of, in brackets; a field of that name in quotes, as without them COUNT(events) counts every event."""
         field = self.field and (quote_text(self.field) if self.field.lower() == "events" else self.field)
         of = ", ".join(self.unique) or field or "events"
@@ -115,7 +117,7 @@ class Condition:
     divided_by: int = 1
     plus: Decimal = Decimal(0)
 
-    def limit_at(self, base: Exact | None) -> Fraction | None:
+    def limit_for_base(self, base: Exact | None) -> Fraction | None:
         """The limit where `limit_of` measures `base`."""
         if self.limit_of is None:
             return Fraction(self.limit)
@@ -125,7 +127,7 @@ class Condition:
 
     def holds(self, measure: Exact | None, base: Exact | None = None) -> bool:
         """Whether it is true, exactly, of what its aggregation measures and what `limit_of` does; not if either has no value."""
-        limit = self.limit_at(base)
+        limit = self.limit_for_base(base)
         if measure is None or limit is None:
             return False
         compared = AGGREGATES[self.aggregation.function].compared(limit)
@@ -134,10 +136,10 @@ class Condition:
     def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
         """What an alert tells of it."""
         aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
-        limit = self.limit_at(base)
+        limit = self.limit_for_base(base)
         if limit is None or self.limit_of:
             return MeasuredCondition(
-                aggregate, self.operator, None if limit is None else round_half_even(limit)
+                aggregate, self.operator, None if limit is None else round_to_6_places(limit)
             )
         return MeasuredCondition(aggregate, self.operator, self.limit)
 
@@ -147,11 +149,11 @@ class Condition:
         if base and self.divided_by > 1:
             base |= {"dividedBy": self.divided_by}
         if base and self.plus:
-            base |= {"plus": json_value(self.plus)}
+            base |= {"plus": exact_json_value(self.plus)}
         return self.aggregation.to_dict() | {
             "limitOperatorType": self.operator,
-            "limit": json_value(self.limit),
-            "limitOf": base and given_only(base),
+            "limit": exact_json_value(self.limit),
+            "limitOf": base and without_none(base),
         }
 
     def describe(self, per: str = "", limit: str | None = None) -> str:
@@ -178,7 +180,7 @@ class MeasuredCondition(NamedTuple):
     limit: Decimal | None
 
 
-def given_only(attributes: dict[str, Any]) -> dict[str, Any]:
+def without_none(attributes: dict[str, Any]) -> dict[str, Any]:
     """Those that are given."""
     return {name: value for name, value in attributes.items() if value is not None}
 

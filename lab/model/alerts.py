@@ -10,8 +10,8 @@ from decimal import Decimal
 
 from lab.model.aggregation import MeasuredCondition, operator_symbol
 from lab.model.field import Id, Value
-from lab.model.group import Group, group_hash, group_json, short_hash
-from lab.model.jsontext import compact_json, is_text
+from lab.model.group import Group, group_hash, group_json, legacy_group_hash
+from lab.model.jsontext import compact_json, is_valid_unicode
 from lab.model.language import say
 from lab.model.rule import Rule
 from lab.model.schema import MAX_TIME
@@ -65,8 +65,8 @@ class Alert:
     @property
     def alert_id(self) -> str:
         """The same for the same rule version, group, event id and time, whichever run computes it; another for any other."""
-        group = short_hash(self.key) if self.group is None else group_hash(group_json(self.group))
-        return f"{self.rule_id}.{self.rule_version}.{id_text(self.event_id)}.{self.event_time}.{group}"
+        group = legacy_group_hash(self.key) if self.group is None else group_hash(group_json(self.group))
+        return f"{self.rule_id}.{self.rule_version}.{event_id_text(self.event_id)}.{self.event_time}.{group}"
 
     def to_json(self) -> str:
         """One line of ASCII JSON; decimals as strings in plain notation, the log's times only when set."""
@@ -76,7 +76,7 @@ class Alert:
         return (
             f'{{"alertId":{json.dumps(self.alert_id)},"ruleId":{self.rule_id},"ruleVersion":{self.rule_version},'
             f'"key":{json.dumps(self.key)},{group}"aggregate":"{plain_text(self.aggregate)}","operator":{json.dumps(self.operator)},'
-            f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{description_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
+            f'"limit":"{plain_text(self.limit)}"{conditions_member(self.conditions)}{severity_title_labels_members(self)}{event_member(self.event)},"eventId":{compact_json(self.event_id)},"eventTime":{self.event_time}'
             f"{log_time}{alert_time}}}"
         )
 
@@ -149,13 +149,13 @@ class Alert:
 
 
 @dataclass(frozen=True)
-class Withdrawn:
+class Withdrawal:
     """The event at which alerts were given was taken back: those with its `eventId`, `eventTime` and `group`.
 
     A line of the log of alerts, after them; an alert after this line stands. `log_time` and `alert_time` of the record that
     took it back, as of an alert.
 
-    >>> Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()
+    >>> Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()
     '{"withdrawn":true,"key":"{payeeId=25}","group":{"payeeId":25},"eventId":7,"eventTime":1356998400000}'
     """
 
@@ -177,10 +177,10 @@ class Withdrawn:
 WITHDRAWN_LINE = '{"withdrawn":true,'
 
 
-def parse_alert_line(text: str) -> Alert | Withdrawn:
+def parse_alert_line(text: str) -> Alert | Withdrawal:
     """A line of the log of alerts, as the engine wrote it. Raises ValueError, also for the line of somebody else.
 
-    >>> parse_alert_line(Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
+    >>> parse_alert_line(Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000).to_json()).event_id
     7
     """
     if not text.startswith(WITHDRAWN_LINE):
@@ -193,7 +193,7 @@ def parse_alert_line(text: str) -> Alert | Withdrawn:
                 given | {"ruleId": 1, "ruleVersion": 1, "aggregate": "0", "operator": "", "limit": "0"}
             )
         )
-        told = Withdrawn(
+        told = Withdrawal(
             alert.key, alert.group or (), alert.event_id, alert.event_time, alert.log_time, alert.alert_time
         )
     except (ValueError, TypeError, RecursionError) as error:
@@ -220,7 +220,7 @@ class AlertTable(list[Alert]):
                 alert.rule_version,
                 alert.key,
                 f"{alert.aggregate:,f} {operator_symbol(alert.operator)} {alert.limit:,f}",
-                id_text(alert.event_id),
+                event_id_text(alert.event_id),
                 utc_text(alert.event_time),
             )
             for alert in self[-MAX_ROWS_SHOWN:]
@@ -260,10 +260,10 @@ def event_member(event: Iterable[tuple[str, int | str | None]]) -> str:
     return f',"event":{compact_json(fields)}' if fields else ""
 
 
-def description_members(of: "Alert | Rule") -> str:
+def severity_title_labels_members(of: "Alert | Rule") -> str:
     """The members `severity`, `title` and `labels` of an alert's JSON, with a comma before each; "" if its rule has none.
 
-    >>> description_members(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
+    >>> severity_title_labels_members(Alert(1, 1, "{}", Decimal(4), "GREATER", Decimal(3), 7, 0, severity="high", labels=(("team", "fraud"),)))
     ',"severity":"high","labels":{"team":"fraud"}'
     """
     said = {"severity": of.severity, "title": of.title, "labels": dict(of.labels)}
@@ -287,10 +287,10 @@ def conditions_member(conditions: Iterable[MeasuredCondition]) -> str:
     return f',"conditions":{compact_json(told)}' if told else ""
 
 
-def id_text(event_id: Id) -> str:
+def event_id_text(event_id: Id) -> str:
     """An event's id for people: itself, or of several fields a JSON array.
 
-    >>> id_text("A-1"), id_text(("meter-7", 12))
+    >>> event_id_text("A-1"), event_id_text(("meter-7", 12))
     ('A-1', '["meter-7",12]')
     """
     return compact_json(event_id) if isinstance(event_id, tuple) else str(event_id)
@@ -311,7 +311,7 @@ def _is_value(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and is_text(value)
+    return isinstance(value, str) and is_valid_unicode(value)
 
 
 def utc_text(time: int) -> str:

@@ -18,10 +18,10 @@ ANY = re.compile(".*", re.DOTALL)
 Check = Callable[[Any], bool]
 
 
-def read_ack(text: str) -> dict[str, Any]:
+def parse_ack(text: str) -> dict[str, Any]:
     """An acknowledgement as `RuleBook.apply` makes it, with its place. Raises ValueError.
 
-    >>> read_ack('{"status": "accepted", "ruleId": 1, "version": 2, "ruleState": "ACTIVE", "place": "control/0:7"}')["version"]
+    >>> parse_ack('{"status": "accepted", "ruleId": 1, "version": 2, "ruleState": "ACTIVE", "place": "control/0:7"}')["version"]
     2
     """
     ack = _object(text, "an acknowledgement", {"status": _is_text, "place": _is_text})
@@ -36,17 +36,17 @@ def read_ack(text: str) -> dict[str, Any]:
     return _checked(ack, times | {"ruleId": _is_count, "version": _is_count, "ruleState": _is_text})
 
 
-def read_dead_letter(text: str) -> dict[str, Any]:
+def parse_dead_letter(text: str) -> dict[str, Any]:
     """A dead letter with its reason and place. Raises ValueError."""
     return _object(text, "a dead letter", {"reason": _is_text, "place": _is_text})
 
 
-def read_stats(text: str) -> dict[str, Any]:
+def parse_stats(text: str) -> dict[str, Any]:
     """What an engine's task says of a micro-batch. Raises ValueError.
 
-    >>> read_stats('{"batch": 3, "keyGroups": [0, 15], "times": {"end": 17}}')["batch"]
+    >>> parse_stats('{"batch": 3, "keyGroups": [0, 15], "times": {"end": 17}}')["batch"]
     3
-    >>> read_stats('{"batch": 3, "keyGroups": [0, 15], "times": {"end": "now"}}')
+    >>> parse_stats('{"batch": 3, "keyGroups": [0, 15], "times": {"end": "now"}}')
     Traceback (most recent call last):
     ValueError: times: an object, which is not what an engine writes there
     """

@@ -11,7 +11,7 @@ from lab.model.filters import Filter
 from lab.model.jsontext import BadRecord
 from lab.model.rule import UNIT_SECONDS
 from lab.model.schema import Schema
-from lab.model.times import duration_ms
+from lab.model.times import parse_duration_ms
 from lab.model.when import When
 from lab.model.whenreader import parse_filter, parse_when
 from lab.model.words import expected_message, plain_text, short_json
@@ -31,7 +31,7 @@ class BadRule(ValueError):
     """A control message that is refused; its text names the attribute, its value and what is allowed."""
 
 
-def one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
+def read_one_of(given: dict, name: str, words: tuple[str, ...], aliases: dict[str, str] | None = None) -> str:
     """The attribute as one of the words, whatever its case."""
     known = {word: word for word in words} | (aliases or {})
     word = given.get(name)
@@ -90,7 +90,7 @@ def _is_said(value: object) -> bool:
         isinstance(value, str)
         and len(value) <= MAX_SAID
         and value == value.strip(" ")
-        and jsontext.is_text(value)
+        and jsontext.is_valid_unicode(value)
     )
 
 
@@ -174,16 +174,16 @@ def read_window_ms(given: dict) -> int:
     names = [name for name in ("windowMinutes", "window") if given.get(name) is not None]
     if not names:
         raise BadRule(expected_message("window", None, _WINDOW_ALLOWED))
-    if len(seconds := {read_seconds(name, given[name]) for name in names}) > 1:
+    if len(seconds := {read_duration_seconds(name, given[name]) for name in names}) > 1:
         windows = " and ".join(f"{name}: {short_json(given[name])}" for name in names)
         raise BadRule(f"{windows} differ, expected one of them or the same in both")
     return 1000 * seconds.pop()
 
 
-def read_seconds(name: str, window: object) -> int:
+def read_duration_seconds(name: str, window: object) -> int:
     text = str(window) if isinstance(window, int | str) else ""
     try:
-        seconds = duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
+        seconds = parse_duration_ms(text + "m" * text.isdecimal(), UNIT_SECONDS) // 1000
     except ValueError:
         seconds = 0
     if not 0 < seconds <= MAX_WINDOW_SECONDS:

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from lab.model.conditions import quote_value
+from lab.model.conditions import quote_if_needed
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
 from lab.model.words import short_json
 
@@ -42,11 +42,11 @@ class LocalTimePart:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        if self.fixed_ms is None:
+        if self.fixed_offset_ms is None:
             _zone(self.zone)
 
     @property
-    def fixed_ms(self) -> int | None:
+    def fixed_offset_ms(self) -> int | None:
         """The difference to UTC, None if it changes."""
         if self.zone == "UTC":
             return 0
@@ -58,7 +58,7 @@ class LocalTimePart:
 
     def offset_ms(self, time_ms: int) -> int:
         """The difference to UTC at a time in ms since the epoch."""
-        fixed = self.fixed_ms
+        fixed = self.fixed_offset_ms
         return _offset_ms(self.zone, time_ms // 1000) if fixed is None else fixed
 
     def at(self, time_ms: int) -> int:
@@ -73,7 +73,7 @@ class LocalTimePart:
 
     def text(self, field: str) -> str:
         """How a condition names what it shows at the time in a field."""
-        zone = "" if self.zone == "UTC" else f", {quote_value(self.zone)}"
+        zone = "" if self.zone == "UTC" else f", {quote_if_needed(self.zone)}"
         return f"{self.shows}({field}{zone})"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import SYMBOLS
 from lab.model.conditions import BadConditions, Token
-from lab.model.filters import filter_value
+from lab.model.filters import filter_json_value
 from lab.model.when import when_text
 from lab.model.whenreader import WhenReader
 
@@ -46,9 +46,9 @@ class ConditionReader(WhenReader):
         of: dict[str, Any] = {}
         if self.next.is_word("where"):
             self.take()
-            of["filter"] = filter_value(self.filter())
+            of["filter"] = filter_json_value(self.filter())
             if not self.next.is_word("per", "over", "within"):
-                self.refuse_rest()
+                self.raise_for_rest()
         if self.next.is_word("per"):
             self.take()
             of["groupingKeyNames"] = self._names()
@@ -99,7 +99,7 @@ class ConditionReader(WhenReader):
         return names
 
     def _name(self) -> str:
-        if not self.next.is_value:
+        if not self.next.is_word_or_quoted:
             raise self.refuse("expected the name of a field")
         return self._field(self.take()).name
 

@@ -51,7 +51,7 @@ class Token(NamedTuple):
         return self.kind == "sign" and self.text in signs
 
     @property
-    def is_value(self) -> bool:
+    def is_word_or_quoted(self) -> bool:
         return self.kind in ("word", "quoted")
 
 
@@ -87,10 +87,10 @@ def tokenize(text: str) -> Iterator[Token]:
     yield Token("end", "", len(text), len(text))
 
 
-def parse_value(text: str, field: Field, token: Token) -> str | int | Decimal:
+def parse_token_value(text: str, field: Field, token: Token) -> str | int | Decimal:
     """The value of a field that a token of a text means. Raises BadConditions."""
     try:
-        value = field.parse_text(token.text) if field.numeric else field.parse(token.text)
+        value = field.parse_csv_cell(token.text) if field.numeric else field.parse(token.text)
     except BadRecord as error:
         raise BadConditions(str(error), text, token.start, token.end) from None
     if value is None:
@@ -122,7 +122,7 @@ class Reader:
         return BadConditions(reason, self.text, token.start, token.end)
 
 
-def quote_value(value: str | int | Decimal) -> str:
+def quote_if_needed(value: str | int | Decimal) -> str:
     """A value as it is when that cannot be misread, else in quotes."""
     text = plain_text(value)
     return text if re.fullmatch(r"[\w.-]+", text) else quote_text(text)
@@ -143,11 +143,13 @@ def example_conditions(schema: Schema) -> str:
     roles = (*schema.id_fields, schema.time_field)
     texts = [field for field in schema.fields if field.name not in roles and not field.numeric]
     known = [field for field in texts if field.examples]
-    parts = [f"{field.name} = {quote_value(field.examples[0])}" for field in known[:1]]
+    parts = [f"{field.name} = {quote_if_needed(field.examples[0])}" for field in known[:1]]
     parts += [
-        f"{f.name} in ({', '.join(map(quote_value, f.examples[:2]))})" for f in known[1:] if f.examples[1:]
+        f"{f.name} in ({', '.join(map(quote_if_needed, f.examples[:2]))})"
+        for f in known[1:]
+        if f.examples[1:]
     ]
     if not parts:
         field = next(iter(texts), schema.field(schema.id_fields[0]))
-        parts = [f"{field.name} = {7 if field.numeric else quote_value('some text')}"]
+        parts = [f"{field.name} = {7 if field.numeric else quote_if_needed('some text')}"]
     return " and ".join(parts[:2])

@@ -31,25 +31,25 @@ def dead_letter(reason: str, place: str, raw: bytes) -> str:
     except UnicodeDecodeError:
         shown = {"rawBase64": base64.b64encode(raw[:SHOWN]).decode()}
     if len(raw) > SHOWN:
-        shown |= length_and_digest(raw)
+        shown |= length_and_sha256(raw)
     return json.dumps({"reason": reason, "place": place, **shown})
 
 
-def length_and_digest(raw: bytes) -> dict[str, int | str]:
+def length_and_sha256(raw: bytes) -> dict[str, int | str]:
     """How long it is, and which one: for what is not shown whole.
 
-    >>> length_and_digest(b"x")["sha256"][:8]
+    >>> length_and_sha256(b"x")["sha256"][:8]
     '2d711642'
     """
     return {"bytes": len(raw), "sha256": sha256(raw).hexdigest()}
 
 
-def without_value(reason: str) -> str:
+def reason_without_value(reason: str) -> str:
     """A reason for a screen or a service's journal: what is wrong and what would be right, and no value of the record.
 
-    >>> without_value('paymentAmount (order.amount): "4111-1111", expected a number')
+    >>> reason_without_value('paymentAmount (order.amount): "4111-1111", expected a number')
     'paymentAmount (order.amount): expected a number'
-    >>> without_value("not one JSON object: Expecting value"), without_value("line of 9 bytes, at most 8 are allowed")
+    >>> reason_without_value("not one JSON object: Expecting value"), reason_without_value("line of 9 bytes, at most 8 are allowed")
     ('not one JSON object', 'line of 9 bytes, at most 8 are allowed')
     """
     what, _, rest = reason.partition(": ")

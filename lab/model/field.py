@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from lab.model.jsontext import BadRecord, exact_decimal, is_text, parse_integer
+from lab.model.jsontext import BadRecord, exact_decimal, is_valid_unicode, parse_integer
 from lab.model.times import UNITS, expected_time, time_ms
 from lab.model.words import escape_control_characters, expected_message, short_json
 
@@ -99,7 +99,7 @@ class Field:
         return self.type not in ("string", "boolean")
 
     def read(self, record: dict[str, Any]) -> Value | float:
-        """Its value in a record (of `read_object`); None if that is null or not there. Raises BadRecord.
+        """Its value in a record (of `parse_json_object`); None if that is null or not there. Raises BadRecord.
 
         A float is NaN, Infinity or -Infinity, at its path or around it.
         """
@@ -116,7 +116,7 @@ class Field:
         return value if isinstance(value, float) else self.parse(value)
 
     def parse(self, value: object) -> Value:
-        """One JSON value (of `read_object`) in this field's type; None stays None. Raises BadRecord."""
+        """One JSON value (of `parse_json_object`) in this field's type; None stays None. Raises BadRecord."""
         if value is None:
             return None
         parsed, allowed = self._parsed(value)
@@ -135,7 +135,7 @@ class Field:
                     raise BadRecord(
                         f"{self.label}: {short_json(value)}, {len(value):,} characters, expected at most {MAX_TEXT:,}"
                     )
-                fits = isinstance(value, str) and is_text(value)
+                fits = isinstance(value, str) and is_valid_unicode(value)
                 return value if fits else None, "a string of valid Unicode"
             case "boolean":
                 return _BOOLEANS.get(value) if isinstance(value, bool | str) else None, "true or false"
@@ -146,7 +146,7 @@ class Field:
                 allowed = f"a number with at most {whole} digits before the point and {self.scale} after it"
                 return exact_decimal(value, self.precision, self.scale), allowed
 
-    def parse_text(self, cell: str) -> Value:
+    def parse_csv_cell(self, cell: str) -> Value:
         """One CSV cell; an empty one is null. Raises BadRecord."""
         if not cell:
             return None
@@ -154,12 +154,12 @@ class Field:
         return self.parse(parse_integer(cell) if is_integer else cell)
 
 
-def time_or_ms(field: Field, cell: str) -> Value:
+def parse_time_text_or_ms(field: Field, cell: str) -> Value:
     """`yyyy-MM-dd HH:mm:ss[.SSS]` in UTC, or an integer, as ms since the epoch. Raises BadRecord."""
     try:
         if _TIME_TEXT.fullmatch(cell):
             return (datetime.fromisoformat(cell + "+00:00") - _EPOCH) // timedelta(milliseconds=1)
-        return field.parse_text(cell)
+        return field.parse_csv_cell(cell)
     except ValueError:
         allowed = "yyyy-MM-dd HH:mm:ss[.SSS] (UTC) or an integer of ms"
         raise BadRecord(expected_message(field.name, cell, allowed)) from None

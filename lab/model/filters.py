@@ -81,7 +81,7 @@ def required_values(filter: Filter) -> FieldValues:
     return tuple((name, values) for name, values in pairs if values)
 
 
-def filter_condition(filter: Filter) -> When | None:
+def filter_to_condition(filter: Filter) -> When | None:
     """The filter as a condition; None: every event passes."""
     if not isinstance(filter, tuple):
         return filter
@@ -109,23 +109,23 @@ def filter_text(filter: Filter) -> str:
     >>> filter_text((("action", ("login",)), ("country", ("CN", "New York")), ("userId", (7,))))
     'action = "login" and country in (CN, "New York") and userId = 7'
     """
-    condition = filter_condition(filter)
+    condition = filter_to_condition(filter)
     return when_text(condition) if condition else ""
 
 
-def filter_value(filter: Filter) -> dict[str, Any] | str | None:
+def filter_json_value(filter: Filter) -> dict[str, Any] | str | None:
     """A filter as a message gives it: an object if it says which values fields must have, else in words.
 
-    >>> filter_value((("action", ("login",)), ("userId", (7, 8))))
+    >>> filter_json_value((("action", ("login",)), ("userId", (7, 8))))
     {'action': 'login', 'userId': [7, 8]}
     """
     if not isinstance(filter, tuple):
         return when_text(filter)
-    lists = {name: [json_value(value) for value in values] for name, values in filter}
+    lists = {name: [exact_json_value(value) for value in values] for name, values in filter}
     return {name: values if len(values) > 1 else values[0] for name, values in lists.items()} or None
 
 
-def json_value(value: str | int | Decimal) -> str | int:
+def exact_json_value(value: str | int | Decimal) -> str | int:
     """Ready for `json.dumps`, exactly: a whole number as int, another decimal as text."""
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else plain_text(value)

@@ -38,7 +38,7 @@ def group_hash(json_text: str) -> str:
     return blake2b(json_text.encode(), digest_size=16).hexdigest()
 
 
-def short_hash(key: str) -> str:
+def legacy_group_hash(key: str) -> str:
     """Of a group's text, in the alert ids of versions that had only that."""
     return blake2b(key.encode(), digest_size=4).hexdigest()
 
@@ -50,13 +50,13 @@ def group_key(names: Iterable[str], values: Iterable[Value]) -> str:
     '{payeeId=25;beneficiaryId=12}'
     """
     pairs = zip(names, values, strict=True)
-    return cut_key("{" + ";".join(f"{name}={plain_text(value)}" for name, value in pairs) + "}")
+    return shorten_key("{" + ";".join(f"{name}={plain_text(value)}" for name, value in pairs) + "}")
 
 
-def cut_key(text: str) -> str:
+def shorten_key(text: str) -> str:
     """A group's text as alerts carry it: of more than 2,000 characters the first, and a hash that tells it from others.
 
-    >>> cut_key("{ip=" + "1" * 3_000 + "}")[1_997:]
+    >>> shorten_key("{ip=" + "1" * 3_000 + "}")[1_997:]
     '111…f009b0548fba57f0c1d18163090e7cf8}'
     """
     if len(text) <= MAX_KEY:

@@ -6,10 +6,10 @@ from lab.model.jsonschema import (
     LONG,
     TEXT,
     Json,
+    any_case_words_schema,
     closed_object,
-    label_properties,
-    nullable_object,
-    word_schema,
+    object_of_nullable_attributes,
+    severity_title_labels_schemas,
 )
 from lab.model.messages import CONDITION, JOINED, LIMIT_OF, MAX_ALERTS, MAX_CONDITIONS, MAX_DIVIDED_BY
 from lab.model.rules import (
@@ -27,7 +27,7 @@ from lab.model.schema import MAX_ID, Schema
 from lab.model.times import NUMBERS, PATTERNS, expected_time
 
 
-def event_schema(schema: Schema) -> Json:
+def event_json_schema(schema: Schema) -> Json:
     """Objects inside each other, as the paths say; id and time are required, and all around them."""
     top: Json = {"type": "object", "properties": {}, "required": []}
     for field in schema.fields:
@@ -70,7 +70,7 @@ def _value(field: Field, schema: Schema, required: bool) -> Json:
     return {"description": said, **made}
 
 
-def message_schema(schema: Schema) -> Json:
+def control_message_json_schema(schema: Schema) -> Json:
     names: Json = {"type": "array", "items": {"enum": list(schema.names)}, "uniqueItems": True}
     keys = names | {"maxItems": MAX_KEYS}
     window: Json = {"type": ["integer", "string"], "pattern": "^[0-9]{1,12}[smhd]?$"}
@@ -79,12 +79,12 @@ def message_schema(schema: Schema) -> Json:
         "ruleId": {
             "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]{1,19}$"}]
         },
-        "ruleState": word_schema(STATES),
+        "ruleState": any_case_words_schema(STATES),
         "groupingKeyNames": keys,
         "unique": names,
         "aggregateFieldName": {"enum": [*schema.names, *COUNT_WORDS]},
-        "aggregatorFunctionType": word_schema((*FUNCTIONS, *COUNT_WORDS)),
-        "limitOperatorType": word_schema((*OPERATORS, *OPERATOR_ALIASES)),
+        "aggregatorFunctionType": any_case_words_schema((*FUNCTIONS, *COUNT_WORDS)),
+        "limitOperatorType": any_case_words_schema((*OPERATORS, *OPERATOR_ALIASES)),
         "limit": {"type": ["number", "string"]},
         "window": window,
         "windowMinutes": window,
@@ -103,11 +103,11 @@ def message_schema(schema: Schema) -> Json:
         "where": TEXT | {"description": "which events count for the aggregate, in the language of when"},
         "excludeCurrent": {"type": "boolean"},
         "when": TEXT | {"description": "which event may alert: amount > 500 and country not in (KR, CN)"},
-        "controlType": word_schema(CONTROLS),
+        "controlType": any_case_words_schema(CONTROLS),
         "version": {"type": "integer"},
-        "action": word_schema(ACTIONS),
+        "action": any_case_words_schema(ACTIONS),
         "ttl": window,
-        **label_properties(),
+        **severity_title_labels_schemas(),
         "eventFields": names
         | {
             "maxItems": MAX_EVENT_FIELDS,
@@ -117,10 +117,14 @@ def message_schema(schema: Schema) -> Json:
     }
     attributes["dividedBy"] = {"type": "integer", "minimum": 1, "maximum": MAX_DIVIDED_BY}
     attributes["plus"] = attributes["limit"]
-    attributes["limitOf"] = nullable_object(attributes, LIMIT_OF) | {
+    attributes["limitOf"] = object_of_nullable_attributes(attributes, LIMIT_OF) | {
         "description": "the limit is a multiple of this aggregate, divided by `dividedBy`, and `plus` more"
     }
-    conditions = {"type": "array", "items": nullable_object(attributes, CONDITION), "minItems": 1}
+    conditions = {
+        "type": "array",
+        "items": object_of_nullable_attributes(attributes, CONDITION),
+        "minItems": 1,
+    }
     attributes |= dict.fromkeys(JOINED, conditions | {"maxItems": MAX_CONDITIONS - 1})
     most: Json = {"type": "integer", "minimum": 1, "maximum": MAX_ALERTS}
     attributes["atMost"] = {"type": "object", **closed_object({"alerts": most, "per": window}, {})}
@@ -128,6 +132,6 @@ def message_schema(schema: Schema) -> Json:
         "type": "boolean",
         "description": "alert at an event after which none that counts is logged within the window",
     }
-    made = nullable_object(attributes, ATTRIBUTES)
+    made = object_of_nullable_attributes(attributes, ATTRIBUTES)
     made["properties"]["ruleState"] = attributes["ruleState"]
     return made | {"required": ["ruleState"]}

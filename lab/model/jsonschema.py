@@ -14,7 +14,7 @@ COUNT: Json = {"type": "integer", "minimum": 0}
 DECIMAL_TEXT: Json = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
 
-def word_schema(words: Iterable[str]) -> Json:
+def any_case_words_schema(words: Iterable[str]) -> Json:
     """Any of the words, in capitals or not."""
     return {"enum": list(dict.fromkeys(each for word in words for each in (word, word.lower())))}
 
@@ -25,13 +25,13 @@ def closed_object(required: dict[str, Json], optional: dict[str, Json]) -> Json:
     return {"properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def nullable_object(attributes: dict[str, Json], names: Iterable[str]) -> Json:
+def object_of_nullable_attributes(attributes: dict[str, Json], names: Iterable[str]) -> Json:
     """An object of some attributes, each of which may be null."""
     properties = {name: {"anyOf": [attributes[name], {"type": "null"}]} for name in names}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def label_properties() -> dict[str, Json]:
+def severity_title_labels_schemas() -> dict[str, Json]:
     """What a rule says for readers of its alerts, and they carry."""
     text: Json = {"type": "string", "maxLength": MAX_SAID}
     return {

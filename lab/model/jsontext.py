@@ -19,15 +19,15 @@ class BadRecord(ValueError):
     """A record that cannot be read; its text names the field, the value and what is allowed."""
 
 
-def not_json(literal: str) -> None:
+def refuse_non_json_number(literal: str) -> None:
     """Refuses NaN and the like."""
     raise BadRecord(f"not one JSON object: {literal} is not a JSON number")
 
 
-def read_text(raw: bytes, what: str, at_most: int) -> str:
+def decode_text(raw: bytes, what: str, max_bytes: int) -> str:
     """The bytes as text, without a byte order mark; raises BadRecord when too long or not UTF-8."""
-    if len(raw) > at_most:
-        raise BadRecord(f"{what} of {len(raw)} bytes, at most {at_most} are allowed")
+    if len(raw) > max_bytes:
+        raise BadRecord(f"{what} of {len(raw)} bytes, at most {max_bytes} are allowed")
     if raw[:2] == b"\x1f\x8b":
         raise BadRecord(
             "gzip inside a record, expected JSON: compression.type of a producer packs records on their way"
@@ -38,20 +38,22 @@ def read_text(raw: bytes, what: str, at_most: int) -> str:
         raise BadRecord(f"not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
 
 
-def is_object(text: str) -> bool:
+def looks_like_json_object(text: str) -> bool:
     """Whether the text is meant as a JSON object: its first character that is not blank is `{`."""
     return text.lstrip(" \t\r\n").startswith("{")
 
 
-def read_object(text: str, constant: Callable[[str], Any] = not_json) -> dict[str, Any]:
+def parse_json_object(
+    text: str, parse_constant: Callable[[str], Any] = refuse_non_json_number
+) -> dict[str, Any]:
     """The text as exactly one JSON object, its numbers int or Decimal, never float. Raises BadRecord.
 
-    `constant` is what becomes of NaN, Infinity and -Infinity, which are no JSON: refused, unless it returns a value.
+    `parse_constant` returns what becomes of NaN, Infinity and -Infinity, which are no JSON: refused, unless it returns a value.
     """
     if text.count("{") + text.count("[") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
         raise BadRecord(f"not readable: JSON nested too deeply, more than {MAX_DEPTH} levels")
     try:
-        return json.loads(text, parse_int=parse_integer, parse_float=_decimal, parse_constant=constant)
+        return json.loads(text, parse_int=parse_integer, parse_float=_decimal, parse_constant=parse_constant)
     except json.JSONDecodeError as error:
         raise BadRecord(f"not one JSON object: {error}") from None
 
@@ -99,7 +101,7 @@ def _decimal(literal: str) -> Decimal | bytes:
         return literal.encode()
 
 
-def is_text(text: str) -> bool:
+def is_valid_unicode(text: str) -> bool:
     """Whether it can be written as UTF-8; a lone surrogate cannot."""
     try:
         return text.encode() is not None

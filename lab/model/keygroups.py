@@ -31,7 +31,7 @@ def digest(text: str) -> tuple[int, int]:
     return int.from_bytes(raw[:8], "little", signed=True), int.from_bytes(raw[8:], "little", signed=True)
 
 
-def mixed_one(numbers: Iterable[int]) -> int:
+def hash_numbers(numbers: Iterable[int]) -> int:
     """A 64-bit hash of one key's int64 numbers: the finaliser of MurmurHash3 (Austin Appleby), 64 bits wide."""
     hashed = 0
     for number in numbers:
@@ -48,11 +48,11 @@ def key_group_of_one(numbers: Iterable[int], key_groups: int) -> int:
     >>> key_group_of_one([25, 12], 16), key_group_of_one([26, 12], 16)
     (6, 3)
     """
-    return mixed_one(numbers) % key_groups
+    return hash_numbers(numbers) % key_groups
 
 
-def mixed(columns: "list[np.ndarray]", rows: int) -> "np.ndarray":
-    """`mixed_one` of each row of a key's int64 columns."""
+def hash_rows(columns: "list[np.ndarray]", rows: int) -> "np.ndarray":
+    """`hash_numbers` of each row of a key's int64 columns."""
     import numpy as np
 
     hashed = np.zeros(rows, np.uint64)
@@ -73,7 +73,7 @@ def key_groups_of(columns: "list[np.ndarray]", rows: int, key_groups: int) -> "n
     """
     import numpy as np
 
-    return (mixed(columns, rows) % np.uint64(key_groups)).astype(np.int16)
+    return (hash_rows(columns, rows) % np.uint64(key_groups)).astype(np.int16)
 
 
 def key_group_of(group: tuple, key_groups: int) -> int:

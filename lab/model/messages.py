@@ -17,16 +17,16 @@ from lab.model.attributes import (
     MAX_EVENT_FIELDS,
     MAX_KEYS,
     BadRule,
-    one_of,
     read_action,
     read_condition,
     read_decimal,
+    read_duration_seconds,
     read_field,
     read_fields,
     read_filter,
     read_flag,
     read_labels,
-    read_seconds,
+    read_one_of,
     read_severity,
     read_title,
     read_window_ms,
@@ -36,7 +36,7 @@ from lab.model.conditions import BadConditions
 from lab.model.jsontext import BadRecord
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.sentence import read_sentence
+from lab.model.sentence import parse_rule_sentence
 from lab.model.when import When
 from lab.model.words import expected_message, short_json, unknown_name_message
 
@@ -101,9 +101,9 @@ def parse_message(text: str | bytes, schema: Schema) -> Message:
     lab.model.attributes.BadRule: unknown attribute "windowMinuts", did you mean windowMinutes?...
     """
     try:
-        text = jsontext.read_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
-        if jsontext.is_object(text):
-            given = jsontext.read_object(text)
+        text = jsontext.decode_text(as_bytes(text), "message", MAX_MESSAGE_BYTES)
+        if jsontext.looks_like_json_object(text):
+            given = jsontext.parse_json_object(text)
         elif sentence := SENTENCE.match(text):
             given = _read_words(sentence, schema)
         else:
@@ -122,7 +122,7 @@ def _check_reads_back(rule: Rule) -> None:
         (json.dumps(rule.to_dict()), "JSON"),
         (f"{rule.rule_id}: {rule.describe()}", "a sentence"),
     ):
-        jsontext.read_text(text.encode(), f"rule as {form}", MAX_MESSAGE_BYTES)
+        jsontext.decode_text(text.encode(), f"rule as {form}", MAX_MESSAGE_BYTES)
 
 
 def as_bytes(text: str | bytes) -> bytes:
@@ -133,7 +133,7 @@ def _read_words(sentence: re.Match, schema: Schema) -> dict[str, Any]:
     """The attributes of `7: SUM(amount) over 1 h > 500`, or of `7 PAUSE: …`."""
     rule_id, state = sentence["id"], sentence["state"]
     in_place = " " * sentence.start("rule") + sentence["rule"]  # so that mistakes are told with their places
-    return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | read_sentence(in_place, schema)
+    return {"ruleId": int(rule_id), "ruleState": state or "ACTIVE"} | parse_rule_sentence(in_place, schema)
 
 
 def _read_plain(text: str) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def build_message(given: dict, schema: Schema) -> Message:
     for name in given:
         if name not in ATTRIBUTES:
             raise BadRule(unknown_name_message("attribute", name, ATTRIBUTES))
-    state = one_of(given, "ruleState", STATES)
+    state = read_one_of(given, "ruleState", STATES)
     if state == "CONTROL":
-        return Message("control", state=state, control=one_of(given, "controlType", CONTROLS))
+        return Message("control", state=state, control=read_one_of(given, "controlType", CONTROLS))
     rule_id = given.get("ruleId")
     if isinstance(rule_id, str) and re.fullmatch("[0-9]{1,19}", rule_id):  # as the demo's backend sends it
         rule_id = int(rule_id)
@@ -211,7 +211,9 @@ def build_message(given: dict, schema: Schema) -> Message:
         rule = replace(rule, at_most=at_most, per_ms=per_ms)
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(
-            rule, action=read_action(given, keys), ttl_ms=1000 * read_seconds("ttl", given.get("ttl"))
+            rule,
+            action=read_action(given, keys),
+            ttl_ms=1000 * read_duration_seconds("ttl", given.get("ttl")),
         )
     rule = replace(rule, severity=read_severity(given), title=read_title(given), labels=read_labels(given))
     rule = replace(rule, event_fields=read_fields(given, "eventFields", schema))
@@ -226,7 +228,7 @@ def build_message(given: dict, schema: Schema) -> Message:
 def _condition(given: dict, schema: Schema) -> Condition:
     """The condition that a rule has itself, or one of those in `and` or `or`."""
     function, field, unique = _aggregation(given, schema)
-    operator = one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    operator = read_one_of(given, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     limit, window_ms = read_decimal("limit", given), read_window_ms(given)
     of = Aggregation(function, field, unique, window_ms, *_which_events(given, schema))
     if given.get("limitOf") is None:
@@ -252,8 +254,8 @@ def _of_absence(given: dict) -> dict:
                 f"{name}: not beside absence, which is about the events after one, and has no other condition"
             )
     said = ABSENCE | {name: value for name, value in given.items() if value is not None}
-    function = one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
-    operator = one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
+    function = read_one_of(said, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+    operator = read_one_of(said, "limitOperatorType", OPERATORS, OPERATOR_ALIASES)
     counts_all = said.get("aggregateFieldName") in (None, "COUNT", "COUNT_FLINK")
     if (function, operator, counts_all, read_decimal("limit", said)) != ("COUNT", "EQUAL", True, 0):
         raise BadRule(
@@ -283,7 +285,7 @@ def _at_most(given: dict, schema: Schema) -> tuple[int, int]:
     alerts = given.get("alerts")
     if type(alerts) is not int or not 0 < alerts <= MAX_ALERTS:
         raise BadRule(expected_message("alerts", alerts, f"a whole number from 1 to {MAX_ALERTS:,}"))
-    return alerts, 1000 * read_seconds("per", given.get("per"))
+    return alerts, 1000 * read_duration_seconds("per", given.get("per"))
 
 
 def _more(given: dict, joined: str, schema: Schema) -> tuple[Condition, ...]:
@@ -325,7 +327,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     counts = COUNT_WORDS.get(name, "") if isinstance(name, str) else ""
     function = counts
     if not counts or given.get("aggregatorFunctionType") is not None:
-        function = one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
+        function = read_one_of(given, "aggregatorFunctionType", FUNCTIONS, COUNT_WORDS)
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
     field = None if name is None else read_field("aggregateFieldName", name, schema)

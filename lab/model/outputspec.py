@@ -14,9 +14,9 @@ from lab.model.jsonschema import (
     MS,
     TEXT,
     Json,
+    any_case_words_schema,
     closed_object,
-    label_properties,
-    word_schema,
+    severity_title_labels_schemas,
 )
 from lab.model.reference import LATE_POLICIES
 from lab.model.rules import CONTROLS, MAX_KEYS, OPERATORS, STATES
@@ -24,7 +24,7 @@ from lab.model.schema import Schema
 from lab.model.tallies import COUNTS, FATES, ROUTES_TOLD
 
 
-def alert_schema(schema: Schema) -> Json:
+def alert_json_schema(schema: Schema) -> Json:
     of_type: dict[Any, Json] = {int: LONG, Decimal: DECIMAL_TEXT, str: TEXT}
     properties: dict[str, Json] = {
         "alertId": {
@@ -56,13 +56,15 @@ def alert_schema(schema: Schema) -> Json:
         "description": "when the alert was made, ms since the epoch; live logs only"
     }
     either: Json = {"anyOf": [DECIMAL_TEXT, {"type": "null"}]}
-    told = closed_object({"aggregate": either, "operator": word_schema(OPERATORS), "limit": either}, {})
+    told = closed_object(
+        {"aggregate": either, "operator": any_case_words_schema(OPERATORS), "limit": either}, {}
+    )
     properties["conditions"] = {
         "type": "array",
         "items": {"type": "object", **told},
         "description": "of a rule with several conditions all; aggregate, operator and limit are those of the first that holds",
     }
-    of_rule = label_properties()
+    of_rule = severity_title_labels_schemas()
     properties |= {name: of | {"description": "the rule's, if it has one"} for name, of in of_rule.items()}
     properties["event"] = {
         "type": "object",
@@ -83,7 +85,7 @@ def alert_schema(schema: Schema) -> Json:
     return {"oneOf": [alert, withdrawn | {"description": says}]}
 
 
-def acknowledgement_schema() -> Json:
+def acknowledgement_json_schema() -> Json:
     place = {"place": TEXT, "logTime": MS}
     long = {"bytes": COUNT, "sha256": TEXT}
     about_rule = {"ruleId": LONG, "version": COUNT, "ruleState": {"enum": list(STATES)}}
@@ -119,7 +121,7 @@ def dead_letter() -> Json:
     }
 
 
-def statistics_schema() -> Json:
+def statistics_json_schema() -> Json:
     counts = dict.fromkeys(
         (
             *COUNTS,

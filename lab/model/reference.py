@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from lab.model.aggregates import Exact
 from lab.model.aggregation import Aggregation
-from lab.model.alerts import Alert, AlertTable, Withdrawn, event_for_alert
+from lab.model.alerts import Alert, AlertTable, Withdrawal, event_for_alert
 from lab.model.field import Id
 from lab.model.filters import passes_filter
 from lab.model.group import group_for_alert, group_key
@@ -22,7 +22,7 @@ from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
 from lab.model.stored import StoredEvent, Wait
 from lab.model.takenback import takes_back
-from lab.model.tallies import COUNTS, Tallies, record_example
+from lab.model.tallies import COUNTS, RouteTallies, make_duplicate_example
 from lab.model.when import is_true
 
 Compared = tuple[Decimal, str, Decimal]  # aggregate, operator, limit
@@ -57,10 +57,10 @@ class Reference:
         self.schema, self.late_policy, self.key_groups = schema, late_policy, key_groups
         self.max_out_of_orderness_ms, self.max_future_ms = max_out_of_orderness_ms, max_future_ms
         self.book, self.routes = RuleBook(schema), {}
-        self.told: list[Alert | Withdrawn] = []  # the lines of the alerts' log
+        self.told: list[Alert | Withdrawal] = []  # the lines of the alerts' log
         self.acks, self.dead_letters = [], []
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
-        self.tallies = Tallies(at_most=MAX_RULES)
+        self.tallies = RouteTallies(at_most=MAX_RULES)
         self.newest_of_log: int | None = None  # newest event time of all records, on any route or none
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
@@ -175,7 +175,7 @@ class Reference:
     def _example(self, event: dict[str, Any], route: Route, twin: StoredEvent) -> dict[str, Any]:
         key = group_key(route.keys, (event[name] for name in route.keys))
         fields = {name: value for name, value in twin.fields.items() if name in event}
-        return record_example(twin.id, twin.time, key, fields, {name: event[name] for name in fields})
+        return make_duplicate_example(twin.id, twin.time, key, fields, {name: event[name] for name in fields})
 
     def _on_route(
         self, event: dict[str, Any], route: Route, rules: tuple[Rule, ...]
@@ -218,11 +218,13 @@ class Reference:
         for held in self.held[route, group]:
             if held.id == event_id and held.time == time and not held.taken_back:
                 held.taken_back = True
-                self.waits = [wait for wait in self.waits if not wait.is_after(route, event, event_id, time)]
+                self.waits = [
+                    wait for wait in self.waits if not wait.was_started_by(route, event, event_id, time)
+                ]
                 for keys in dict.fromkeys(rule.keys for rule in self.routes[route] if held.alerted):
                     values = [event[name] for name in keys]
                     of = group_key(keys, values), group_for_alert(keys, values)
-                    self.told.append(Withdrawn(*of, event_id, time, log_time or None))
+                    self.told.append(Withdrawal(*of, event_id, time, log_time or None))
                 return "takenBack"
         return "notHeld"
 

@@ -18,11 +18,11 @@ from lab.model.aggregation import (
     Aggregation,
     Condition,
     MeasuredCondition,
-    given_only,
     operator_symbol,
+    without_none,
 )
-from lab.model.conditions import quote_text, quote_value
-from lab.model.filters import Filter, filter_text, filter_value
+from lab.model.conditions import quote_if_needed, quote_text
+from lab.model.filters import Filter, filter_json_value, filter_text
 from lab.model.language import say
 from lab.model.times import duration_text, duration_words
 from lab.model.when import RELATIONS, When, when_text
@@ -48,7 +48,7 @@ class Route:
         keys = ",".join(self.keys) or "{}"
         if not isinstance(self.filter, tuple):
             return f"{keys}|{when_text(self.filter)}"
-        parts = (f"{name}={','.join(map(quote_value, values))}" for name, values in self.filter)
+        parts = (f"{name}={','.join(map(quote_if_needed, values))}" for name, values in self.filter)
         return f"{keys}|{'&'.join(parts)}" if self.filter else keys
 
 
@@ -129,7 +129,7 @@ class Rule:
         return not (self.where or self.exclude_current or self.limit_of or self.more or self.absence)
 
     @property
-    def has_curve(self) -> bool:
+    def can_count_alerts_at_other_limits(self) -> bool:
         """Whether its aggregate at each event tells how often it would alert at any other limit."""
         return self.is_plain and self.function != "COUNT_WITH_RESET" and not self.at_most
 
@@ -178,9 +178,9 @@ class Rule:
             "ruleId": self.rule_id,
             "ruleState": self.state,
             "groupingKeyNames": list(self.keys),
-            "filter": filter_value(self.filter),
+            "filter": filter_json_value(self.filter),
             **self.conditions[0].to_dict(),
-            self.joined or "and": [given_only(each.to_dict()) for each in self.more] or None,
+            self.joined or "and": [without_none(each.to_dict()) for each in self.more] or None,
             "when": when_text(self.when) if self.when else None,
             "atMost": {"alerts": self.at_most, "per": duration_text(self.per_ms)} if self.at_most else None,
             "absence": self.absence or None,
@@ -192,7 +192,7 @@ class Rule:
             "eventFields": list(self.event_fields) or None,
             "version": self.version or None,
         }
-        return given_only(attributes)
+        return without_none(attributes)
 
     def describe(self, limit: str | None = None) -> str:
         """The rule as one sentence, which `lab.model.sentence` reads back; `limit`: how its limit is written there."""
@@ -209,7 +209,7 @@ class Rule:
         first, *more = self.conditions
         said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         if self.absence:
-            said = f"NO{first.aggregation.describe_of()}{per} within {duration_words(self.window_ms)} after"
+            said = f"NO{first.aggregation.describe_arguments()}{per} within {duration_words(self.window_ms)} after"
         when = f", when {when_text(self.when)}" if self.when else ""
         then = f", then {self.action} for {duration_words(self.ttl_ms)}" if self.action else ""
         most = f", at most {self.describe_at_most()}" if self.at_most else ""
@@ -224,7 +224,7 @@ class Rule:
         return ", ".join(f"{name} = {quote_text(value)}" for name, value in self.labels)
 
     def _repr_html_(self) -> str:
-        return rules_table([self])
+        return rules_html_table([self])
 
 
 def alerted_marker(rule_id: int, joined: int) -> str:
@@ -232,18 +232,18 @@ def alerted_marker(rule_id: int, joined: int) -> str:
     return f"{SPOKE}{rule_id}.{joined}"
 
 
-def rule_in_english(rule: Rule) -> str:
+def readable_rule_sentence(rule: Rule) -> str:
     """A rule as one sentence, its limit as people write numbers.
 
     >>> of = (1, "ACTIVE", ("payeeId",), (), "SUM", "paymentAmount", (), "GREATER", Decimal("20000000.5"), 60_000)
-    >>> rule_in_english(Rule(*of, severity="high"))
+    >>> readable_rule_sentence(Rule(*of, severity="high"))
     'SUM(paymentAmount) per payeeId over 1 min > 20,000,000.5, severity high'
     """
     return rule.describe(_limit_in_english(rule))
 
 
-def summary_in_english(rule: Rule) -> str:
-    """`rule_in_english` without what its alerts carry, for tables and where an alert is explained."""
+def readable_rule_summary(rule: Rule) -> str:
+    """`readable_rule_sentence` without what its alerts carry, for tables and where an alert is explained."""
     return rule.summarize(_limit_in_english(rule))
 
 
@@ -251,7 +251,7 @@ def _limit_in_english(rule: Rule) -> str:
     return f"{Decimal(plain_text(rule.limit)):,f}"
 
 
-def rules_table(rules: list[Rule]) -> str:
+def rules_html_table(rules: list[Rule]) -> str:
     """Rules for a notebook."""
-    rows = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in rules]
+    rows = [(rule.rule_id, rule.version, rule.state, readable_rule_summary(rule)) for rule in rules]
     return html_table(say("Rules"), (say("rule"), say("version"), say("state"), say("alerts when")), rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.model.aggregation import FUNCTIONS, OPERATORS, operator_symbol
 from lab.model.attributes import ACTIONS, MAX_KEYS, MAX_WINDOW_SECONDS, BadRule
-from lab.model.deadletters import SHOWN, length_and_digest
+from lab.model.deadletters import SHOWN, length_and_sha256
 from lab.model.filters import Filter
 from lab.model.hints import condition_hints
 from lab.model.messages import (
@@ -26,7 +26,7 @@ from lab.model.messages import (
     build_message,
     parse_message,
 )
-from lab.model.rule import Route, Rule, rule_in_english, rules_table, summary_in_english
+from lab.model.rule import Route, Rule, readable_rule_sentence, readable_rule_summary, rules_html_table
 from lab.model.schema import Schema
 from lab.model.words import expected_message
 
@@ -51,8 +51,8 @@ __all__ = [
     "RuleBook",
     "operator_symbol",
     "parse_message",
-    "rule_in_english",
-    "summary_in_english",
+    "readable_rule_sentence",
+    "readable_rule_summary",
 ]
 MAX_RULES = 20_000
 MAX_EXPORT = 800_000  # characters of the rules in one acknowledgement
@@ -114,7 +114,7 @@ class RuleBook:
             raw = as_bytes(text)
             as_it_came = raw.decode(errors="backslashreplace")
             answer = {"status": "rejected", "reason": str(error), "message": as_it_came[:SHOWN]}
-            return answer | (length_and_digest(raw) if len(as_it_came) > SHOWN else {})
+            return answer | (length_and_sha256(raw) if len(as_it_came) > SHOWN else {})
 
     def _carry_out(self, message: Message) -> dict[str, Any]:
         if message.kind == "control":
@@ -180,4 +180,4 @@ class RuleBook:
         return cls(schema, {rule.rule_id: rule for rule in rules}, dict(book["versions"]))
 
     def _repr_html_(self) -> str:
-        return rules_table(self.sorted())
+        return rules_html_table(self.sorted())

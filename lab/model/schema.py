@@ -15,8 +15,15 @@ from itertools import pairwise
 from typing import Any
 
 from lab.model.envelope import check_not_deleted, unwrap_envelope
-from lab.model.field import Field, Id, Value, time_or_ms
-from lab.model.jsontext import MAX_LINE_BYTES, BadRecord, is_object, not_json, read_object, read_text
+from lab.model.field import Field, Id, Value, parse_time_text_or_ms
+from lab.model.jsontext import (
+    MAX_LINE_BYTES,
+    BadRecord,
+    decode_text,
+    looks_like_json_object,
+    parse_json_object,
+    refuse_non_json_number,
+)
 from lab.model.language import say, translated
 from lab.model.times import DAY_MS
 from lab.model.words import expected_message, html_table, short_json, unknown_name_message
@@ -119,11 +126,11 @@ class Schema:
         >>> rows.events(b'{"op": "u", "before": {"id": 1, "at": 5}, "after": {"id": 1, "at": 6}}')
         [{'id': 1, 'at': 5, 'op': 'd'}, {'id': 1, 'at': 6, 'op': 'u'}]
         """
-        text = read_text(line, "line", MAX_LINE_BYTES)
-        if is_object(text):
+        text = decode_text(line, "line", MAX_LINE_BYTES)
+        if looks_like_json_object(text):
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {short_json(text)}")
-            record = read_object(text, float if self.nan == "null" else not_json)
+            record = parse_json_object(text, float if self.nan == "null" else refuse_non_json_number)
             records = unwrap_envelope(record, self.operation)
             found: list[dict[str, Any]] = [
                 {field.name: field.read(each) for field in self.fields} for each in records
@@ -172,7 +179,7 @@ class Schema:
         return ids if len(ids) > 1 else ids[0]
 
     @cached_property
-    def numeric_id(self) -> bool:
+    def has_numeric_id(self) -> bool:
         """Whether the id is one number."""
         return len(self.id_fields) == 1 and self.field(self.id_fields[0]).numeric
 
@@ -216,7 +223,7 @@ class Schema:
         """One CSV cell in a field's type, a float for NaN and the like. Raises BadRecord."""
         if cell in CONSTANTS and field.numeric and self.nan == "null":
             return float(cell)
-        return time_or_ms(field, cell) if field is self._long_time else field.parse_text(cell)
+        return parse_time_text_or_ms(field, cell) if field is self._long_time else field.parse_csv_cell(cell)
 
     @cached_property
     def _long_time(self) -> Field | None:

@@ -56,12 +56,12 @@ def schema(name: str | Path) -> Schema:
         raise ValueError(f"{unknown_name_message('schema', str(name), SCHEMAS)}, and there is no such file")
     try:
         with path.open("rb") as file:
-            return from_toml(file.read(MAX_BYTES + 1).decode())
+            return schema_from_toml(file.read(MAX_BYTES + 1).decode())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def from_toml(text: str) -> Schema:
+def schema_from_toml(text: str) -> Schema:
     """The schema that the text describes. Raises ValueError."""
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise ValueError(f"a schema of more than {MAX_BYTES:,} bytes, expected at most that")
@@ -124,10 +124,10 @@ def _text_at(table: dict, key: str, where: str = "") -> str:
     return value
 
 
-def to_toml(
+def schema_to_toml(
     schema: Schema, head: Sequence[str] = (), notes: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """The text of a file that `from_toml` reads as this schema.
+    """The text of a file that `schema_from_toml` reads as this schema.
 
     `head` and, for a field, `notes` become comments.
     """

@@ -1,4 +1,4 @@
-"""A rule as one sentence that people read and type: `read_sentence` reads back what `Rule.describe` writes.
+"""A rule as one sentence that people read and type: `parse_rule_sentence` reads back what `Rule.describe` writes.
 
     COUNT(events where action = "failed") per userId over 10 min >= 5, when action = "login"
     SUM(amount) per payer over 1 h > 5 × SUM(amount) over 30 d ÷ 30 and COUNT(events) over 30 d >= 10
@@ -29,13 +29,13 @@ from lab.model.when import when_text
 OF_CLAUSES = "when, at most, then, severity, title, labels or with"
 
 
-def read_sentence(text: str, schema: Schema) -> dict[str, Any]:
+def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
     """The attributes of a rule, without id and state. Raises BadConditions, which says where, and what would be right.
 
     >>> from lab.model.schema import LOGINS
-    >>> read_sentence("COUNT(events) per userId over 10 min >= 5", LOGINS)["window"]
+    >>> parse_rule_sentence("COUNT(events) per userId over 10 min >= 5", LOGINS)["window"]
     '10m'
-    >>> read_sentence("COUNT(events) per userId for 10 min >= 5", LOGINS)
+    >>> parse_rule_sentence("COUNT(events) per userId for 10 min >= 5", LOGINS)
     Traceback (most recent call last):
     lab.model.conditions.BadConditions: expected over and a window, such as over 10 min (at "for", character 26)
     """
@@ -52,41 +52,41 @@ def read_sentence(text: str, schema: Schema) -> dict[str, Any]:
     return rule
 
 
-def read_more(text: str, schema: Schema) -> dict[str, Any]:
+def parse_further_conditions(text: str, schema: Schema) -> dict[str, Any]:
     """The attribute `and` or `or` that further conditions in words mean; {} for none.
 
     >>> from lab.model.schema import LOGINS
-    >>> read_more("and UNIQUE_COUNT(ip) over 1 d >= 3", LOGINS)["and"][0]["unique"]
+    >>> parse_further_conditions("and UNIQUE_COUNT(ip) over 1 d >= 3", LOGINS)["and"][0]["unique"]
     ['ip']
     """
     return _read_part(_SentenceReader.more, text, schema)
 
 
-def read_at_most(text: str, schema: Schema) -> dict[str, Any]:
+def parse_at_most(text: str, schema: Schema) -> dict[str, Any]:
     """The attribute `atMost` that `1 per 10 min` means.
 
     >>> from lab.model.schema import LOGINS
-    >>> read_at_most("1 per 10 min", LOGINS)
+    >>> parse_at_most("1 per 10 min", LOGINS)
     {'atMost': {'alerts': 1, 'per': '10m'}}
     """
     return _read_part(_SentenceReader.at_most, text, schema)
 
 
-def read_limit(text: str, schema: Schema) -> dict[str, Any]:
+def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
     """The attributes `limit` and perhaps `limitOf` of a limit in words.
 
     >>> from lab.model.schema import LOGINS
-    >>> read_limit("5 × SUM(amount) over 30 d ÷ 30", LOGINS)["limitOf"]["dividedBy"]
+    >>> parse_limit("5 × SUM(amount) over 30 d ÷ 30", LOGINS)["limitOf"]["dividedBy"]
     30
     """
     return _read_part(_SentenceReader.limit, text, schema)
 
 
-def read_labels_text(text: str, schema: Schema) -> dict[str, Any]:
+def parse_labels(text: str, schema: Schema) -> dict[str, Any]:
     """The attribute `labels` that `team = fraud, desk = "2, left"` means.
 
     >>> from lab.model.schema import LOGINS
-    >>> read_labels_text('team = fraud, desk = "2, left"', LOGINS)
+    >>> parse_labels('team = fraud, desk = "2, left"', LOGINS)
     {'labels': {'team': 'fraud', 'desk': '2, left'}}
     """
     return _read_part(_SentenceReader.labels, text, schema)
@@ -184,7 +184,7 @@ class _SentenceReader(ConditionReader):
             self._check(name, read_labels, {"labels": labels | {name.text: ""}})
             self._check(text, read_labels, {"labels": {name.text: text.text}})
             labels[name.text] = text.text
-        if self.next.is_value:
+        if self.next.is_word_or_quoted:
             raise self.refuse("expected a comma or the end; a text with blanks goes in quotes")
         return {"labels": labels}
 

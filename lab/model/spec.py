@@ -3,10 +3,15 @@
 `lab spec` prints the page for a schema of events, docs/asyncapi.yaml is that of payments.
 """
 
-from lab.model.inputspec import event_schema, message_schema
+from lab.model.inputspec import control_message_json_schema, event_json_schema
 from lab.model.jsonschema import Json
 from lab.model.jsontext import MAX_LINE_BYTES
-from lab.model.outputspec import acknowledgement_schema, alert_schema, dead_letter, statistics_schema
+from lab.model.outputspec import (
+    acknowledgement_json_schema,
+    alert_json_schema,
+    dead_letter,
+    statistics_json_schema,
+)
 from lab.model.schema import Schema
 
 LOGS = {  # name -> (does the engine send or receive it, what it is)
@@ -25,27 +30,27 @@ LOGS = {  # name -> (does the engine send or receive it, what it is)
 }
 
 
-def json_schemas(schema: Schema) -> dict[str, Json]:
+def json_schemas_by_log(schema: Schema) -> dict[str, Json]:
     """The JSON Schema of each log's records, for events of a schema.
 
     >>> from lab.model.schema import PAYMENTS
-    >>> json_schemas(PAYMENTS)["events"]["required"]
+    >>> json_schemas_by_log(PAYMENTS)["events"]["required"]
     ['transactionId', 'eventTime']
     """
     made = {
-        "events": event_schema(schema),
-        "control": message_schema(schema),
-        "alerts": alert_schema(schema),
-        "acks": acknowledgement_schema(),
+        "events": event_json_schema(schema),
+        "control": control_message_json_schema(schema),
+        "alerts": alert_json_schema(schema),
+        "acks": acknowledgement_json_schema(),
         "deadLetters": dead_letter(),
-        "stats": statistics_schema(),
+        "stats": statistics_json_schema(),
     }
     return {name: {"description": LOGS[name][1], **of} for name, of in made.items()}
 
 
 def asyncapi_document(schema: Schema, version: str) -> Json:
     """An AsyncAPI 3 document of the engine for events of a schema, as data; `version`: of the kit."""
-    payloads = json_schemas(schema)
+    payloads = json_schemas_by_log(schema)
     return {
         "asyncapi": "3.0.0",
         "info": {

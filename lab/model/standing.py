@@ -1,6 +1,6 @@
 """Which alerts of a log stand: those whose event was not taken back after it was logged."""
 
-from lab.model.alerts import Alert, Withdrawn
+from lab.model.alerts import Alert, Withdrawal
 
 AT_MOST = 100_000  # events that were taken back
 
@@ -9,7 +9,7 @@ class Withdrawals:
     """The events that were taken back, as far as the lines of an alerts log that were read tell: the newest `at_most`.
 
     >>> from decimal import Decimal
-    >>> withdrawn = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, log_time=20)
+    >>> withdrawn = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, log_time=20)
     >>> first, again = (Alert(1, 1, withdrawn.key, Decimal(51), "GREATER", Decimal(50), 7, withdrawn.event_time, at, group=withdrawn.group) for at in (10, 30))
     >>> withdrawals = Withdrawals()
     >>> [withdrawals.still_stands(line) for line in (first, withdrawn, first, again)]
@@ -22,7 +22,7 @@ class Withdrawals:
         ] = {}  # the event and its group -> the log time of the newest such record
         self._at_most = at_most
 
-    def still_stands(self, line: Alert | Withdrawn) -> bool:
+    def still_stands(self, line: Alert | Withdrawal) -> bool:
         """Takes in a line. False for an alert that an earlier line withdrew: its event was logged before it was taken back.
 
         So an attempt that was taken for dead, and delivers an alert after its successor delivered what withdraws it, changes

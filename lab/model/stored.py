@@ -36,7 +36,7 @@ class Wait:
     live: bool
     event: tuple
 
-    def is_after(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
+    def was_started_by(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
         """Whether it is after the event of a route with this id and time, in the group of `event`."""
         group = tuple(event[name] for name in self.rule.keys)
         return (self.rule.route, self.group, self.id, self.time) == (route, group, event_id, time)
@@ -47,7 +47,7 @@ class Wait:
         return self.heard + self.rule.window_ms
 
 
-def aggregate_of(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
+def compute_aggregate_and_holds(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:
     """The aggregate of a plain rule over the events of a window, as an alert tells it, and whether it holds against the limit."""
     own = rule.conditions[0]
     with localcontext(prec=100):

@@ -30,7 +30,7 @@ NAME_CHARS, WARNINGS = 200, 5
 EXAMPLES, FIELDS_SHOWN, VALUE_CHARS = 3, 10, 60  # in a line; of a record; of a value
 
 
-def worth_telling(lost: int, routed: int) -> bool:
+def is_loss_worth_reporting(lost: int, routed: int) -> bool:
     """Whether people should know: more than 1 %."""
     return 100 * lost > routed
 
@@ -45,10 +45,10 @@ def route_name(route: Route | str) -> str:
     return f"{text[:NAME_CHARS]}…{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-def largest_counts(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
+def largest_counts_and_other(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[str]:
     """The largest counts, and the sum of the others as `other`.
 
-    >>> largest_counts(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
+    >>> largest_counts_and_other(Counter({"1.1": 5, "2.1": 2, "3.1": 1}), at_most=1)
     Counter({'1.1': 5, 'other': 3})
     """
     if len(counts) <= at_most:
@@ -59,7 +59,7 @@ def largest_counts(counts: Counter[str], at_most: int = RULES_TOLD) -> Counter[s
 
 
 @dataclass
-class Tally:
+class RouteTally:
     """What became of the events of one route. `rule`: the lowest id of its `rules`; `example`: two records that are duplicates."""
 
     rule: int
@@ -79,7 +79,7 @@ class Tally:
     @property
     def loses(self) -> bool:
         """Whether that is worth telling."""
-        return worth_telling(self.lost, self.routed)
+        return is_loss_worth_reporting(self.lost, self.routed)
 
     def warning(self, name: str) -> str:
         """What the route of this name lost, with an example where duplicates are many."""
@@ -89,8 +89,8 @@ class Tally:
         route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
         text = f"{route} lost {share} % of {self.routed:,} events: {again}, {late:,} dropped late"
-        if self.example and worth_telling(duplicates, self.routed):
-            return f"{text}; {example_text(self.example)}"
+        if self.example and is_loss_worth_reporting(duplicates, self.routed):
+            return f"{text}; {duplicate_example_text(self.example)}"
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,10 +99,10 @@ class Tally:
         return told | ({"example": self.example} if self.example else {})
 
 
-class Tallies:
+class RouteTallies:
     """The tallies of routes, each under its name (or the route itself), of at most so many; the others are summed up.
 
-    >>> tallies = Tallies()
+    >>> tallies = RouteTallies()
     >>> tallies.add("payeeId", 1, 2, {"evaluated": 97, "duplicates": 3})
     >>> tallies.to_stats()
     {'routes': {'payeeId': {'rule': 1, 'rules': 2, 'routed': 100, 'evaluated': 97, 'duplicates': 3}}}
@@ -112,7 +112,7 @@ class Tallies:
 
     def __init__(self, at_most: int = ROUTES_KEPT):
         self.at_most = at_most
-        self.by_route: dict[Route | str, Tally] = {}
+        self.by_route: dict[Route | str, RouteTally] = {}
         self.others: Counter[str] = Counter()
 
     def add(
@@ -129,7 +129,7 @@ class Tallies:
             if len(self.by_route) >= self.at_most:
                 self.others.update(counts)
                 return
-            tally = self.by_route[route] = Tally(rule)
+            tally = self.by_route[route] = RouteTally(rule)
         tally.rule, tally.rules, tally.example = rule, rules, tally.example or example
         tally.counts.update(counts)
 
@@ -153,7 +153,7 @@ class Tallies:
             {"otherRoutes": dict(others)} if others.total() else {}
         )
 
-    def losing(self) -> list[tuple[str, Tally]]:
+    def losing(self) -> list[tuple[str, RouteTally]]:
         """The routes that lost many of their events, those that lost most first."""
         many = [(route_name(route), tally) for route, tally in self.by_route.items() if tally.loses]
         return sorted(many, key=lambda each: -each[1].lost)
@@ -167,7 +167,7 @@ class Tallies:
             yield f"{len(losing) - WARNINGS:,} more routes lost more than 1 % of their events"
 
 
-def record_example(
+def make_duplicate_example(
     event_id: Id, time: int, key: str, first: Mapping[str, Any], again: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Two records that are duplicates: what they share, and some of the fields that rules need of each; all bounded in length."""
@@ -181,7 +181,7 @@ def record_example(
     return {"id": event_id, "time": time, "key": key[:NAME_CHARS], "records": records}
 
 
-def example_text(example: Mapping[str, Any]) -> str:
+def duplicate_example_text(example: Mapping[str, Any]) -> str:
     """Two records that are duplicates, for people."""
     first, again = (
         ", ".join(f"{name} {value}" for name, value in record.items()) for record in example["records"]

@@ -33,10 +33,10 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
+def parse_duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
     """`500ms`, `10s`, `5m`, `24h`, `7d` in ms. Raises ValueError, also for a unit that is not among `units`.
 
-    >>> duration_ms("7d")
+    >>> parse_duration_ms("7d")
     604800000
     """
     match = re.fullmatch(f"([0-9]{{1,12}})({'|'.join(units)})", text)
@@ -46,7 +46,7 @@ def duration_ms(text: str, units: Iterable[str] = DURATION_MS) -> int:
 
 
 def duration_text(ms: int) -> str:
-    """A duration in the largest unit that divides it, so that `duration_ms` reads it back.
+    """A duration in the largest unit that divides it, so that `parse_duration_ms` reads it back.
 
     >>> duration_text(604_800_000), duration_text(5_400_000)
     ('7d', '90m')
@@ -69,10 +69,10 @@ def _parts(ms: int) -> tuple[str, str]:
     return str(ms // size), unit
 
 
-def rounded_duration(ms: float) -> str:
+def rounded_duration_words(ms: float) -> str:
     """A duration for people, to three digits, in a unit of which it is one or at least two.
 
-    >>> rounded_duration(450), rounded_duration(1_500), rounded_duration(5_400_000), rounded_duration(3_456_123_000)
+    >>> rounded_duration_words(450), rounded_duration_words(1_500), rounded_duration_words(5_400_000), rounded_duration_words(3_456_123_000)
     ('450 ms', '1.5 s', '90 min', '40 d')
     """
     for unit, size in _LARGEST_FIRST:

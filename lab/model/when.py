@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 from lab.model.clock import LocalTimePart
-from lab.model.conditions import quote_text, quote_value
+from lab.model.conditions import quote_if_needed, quote_text
 from lab.model.field import Value
 from lab.model.words import plain_text
 
@@ -121,7 +121,7 @@ def _compares(operator: str, value: Any, operand: Any) -> bool:
 def _is_in(value: Any, operand: tuple) -> bool:
     if not are_networks(operand):
         return value in operand
-    address = parse_address(value)
+    address = parse_ip_address(value)
     return address is not None and any(address in network for network in operand)
 
 
@@ -130,10 +130,10 @@ def are_networks(values: tuple) -> bool:
     return isinstance(values[0], IPv4Network | IPv6Network)
 
 
-def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+def parse_ip_address(text: str) -> IPv4Address | IPv6Address | None:
     """The IP address that a text is, or None: such a text lies in no network.
 
-    >>> parse_address("10.1.2.3"), parse_address("010.1.2.3"), parse_address("::1")
+    >>> parse_ip_address("10.1.2.3"), parse_ip_address("010.1.2.3"), parse_ip_address("::1")
     (IPv4Address('10.1.2.3'), None, IPv6Address('::1'))
     """
     try:
@@ -192,4 +192,4 @@ def when_text(when: When) -> str:
 
 
 def _in_list(value: int | str | Decimal) -> str:
-    return quote_text(value) if isinstance(value, str) and value.lower() == "null" else quote_value(value)
+    return quote_text(value) if isinstance(value, str) and value.lower() == "null" else quote_if_needed(value)

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from typing import NoReturn
 
 from lab.model.clock import SHOWS, LocalTimePart
-from lab.model.conditions import BadConditions, Reader, Token, parse_value, quote_value
+from lab.model.conditions import BadConditions, Reader, Token, parse_token_value, quote_if_needed
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
 from lab.model.schema import Schema
@@ -38,7 +38,7 @@ def parse_when(text: str, schema: Schema) -> When:
     reader = WhenReader(text, schema)
     when = reader.event_condition()
     if reader.next.kind != "end":
-        reader.refuse_rest()
+        reader.raise_for_rest()
     return when
 
 
@@ -54,7 +54,7 @@ def parse_filter(text: str, schema: Schema) -> Filter:
     reader = WhenReader(text, schema)
     filter = reader.filter()
     if reader.next.kind != "end":
-        reader.refuse_rest()
+        reader.raise_for_rest()
     return filter
 
 
@@ -111,7 +111,7 @@ class WhenReader(Reader):
         if not self.next.is_sign(")"):
             if self.next.kind == "end":
                 raise self.refuse("this bracket is not closed", opened)
-            self.refuse_rest()
+            self.raise_for_rest()
         self.take()
         return when
 
@@ -167,7 +167,7 @@ class WhenReader(Reader):
             if field.type != "string":
                 raise self.refuse(f"{field.name} is no text: startsWith is for texts", sign)
             return Comparison(
-                field.name, f"{prefix}startsWith", parse_value(self.text, field, self._one(name))
+                field.name, f"{prefix}startsWith", parse_token_value(self.text, field, self._one(name))
             )
         if sign.is_word("is") and not negated:
             return self._null(field)
@@ -200,7 +200,7 @@ class WhenReader(Reader):
         return Comparison(field.name, "is not null" if negated else "is null")
 
     def _one(self, name: Token) -> Token:
-        if not self.next.is_value:
+        if not self.next.is_word_or_quoted:
             raise self.refuse(f"expected a value for {name.text}; one with signs goes in quotes")
         if self.next.is_word("null"):
             raise self.refuse(f"nothing equals null: write {name.text} is null or {name.text} is not null")
@@ -218,7 +218,7 @@ class WhenReader(Reader):
         if token.kind == "word" and field.type == "string" and _network(token.text):
             within = "not in" if sign.text == "!=" else "in"
             raise self.refuse(f"a network is compared with in: {field.name} {within} {token.text}", token)
-        return parse_value(self.text, field, token)
+        return parse_token_value(self.text, field, token)
 
     def _other(self, field: Field, token: Token) -> OtherField | None:
         """The field that a word names, if it does not read as a number where a number is expected."""
@@ -226,7 +226,7 @@ class WhenReader(Reader):
             return None
         if field.numeric and field.type != "time":
             try:
-                parse_value(self.text, field, token)
+                parse_token_value(self.text, field, token)
                 return None
             except BadConditions:
                 pass
@@ -261,7 +261,7 @@ class WhenReader(Reader):
         if field.type == "string" and any(_network(token.text) for token in bare):
             networks = {self._exact_network(token) for token in tokens}
             return tuple(sorted(networks, key=lambda each: (each.version, each)))
-        return tuple(sorted({parse_value(self.text, field, token) for token in tokens}))
+        return tuple(sorted({parse_token_value(self.text, field, token) for token in tokens}))
 
     def _exact_network(self, token: Token) -> Network:
         try:
@@ -271,7 +271,7 @@ class WhenReader(Reader):
         right = f"write {network}" if network else "networks and other texts do not go into one list"
         raise self.refuse(f"expected a network such as 10.0.0.0/8: {right}", token)
 
-    def refuse_rest(self) -> NoReturn:
+    def raise_for_rest(self) -> NoReturn:
         """Says what is wrong with the token after a complete condition, and what is probably meant."""
         sign, compares = self.next, self.after(2)
         if sign.is_sign(")"):
@@ -286,7 +286,7 @@ class WhenReader(Reader):
             raise self.refuse("expected and or or")
         name, value = self.last
         if sign.is_sign(",", ";", "|", "||", "&", "&&"):
-            several = f"{name.text} in ({quote_value(value.text)}, …)"
+            several = f"{name.text} in ({quote_if_needed(value.text)}, …)"
             raise self.refuse(f"write and or or between two conditions; one of several values: {several}")
         both = short_json(self.text[value.start :].strip())
         raise self.refuse(

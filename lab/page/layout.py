@@ -52,7 +52,7 @@ def page_layout() -> dict[str, Any]:
 
 def _aggregate(name: str) -> dict[str, Any]:
     row, running = AGGREGATES[name], aggregates.RUNNING[name]
-    reported = {"Decimal": "exact", "round_half_even": "rounded", "exact_square_root": "root"}[
+    reported = {"Decimal": "exact", "round_to_6_places": "rounded", "square_root_to_6_places": "root"}[
         row.reported.__name__
     ]
     return {

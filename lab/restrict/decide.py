@@ -14,8 +14,8 @@ from typing import Self
 
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
-from lab.model.alerts import Alert, Withdrawn, parse_alert_line
-from lab.model.answers import read_ack, read_dead_letter
+from lab.model.alerts import Alert, Withdrawal, parse_alert_line
+from lab.model.answers import parse_ack, parse_dead_letter
 from lab.model.deadletters import dead_letter
 from lab.model.group import MAX_KEY
 from lab.model.rules import BadRule, Message, Rule, parse_message
@@ -60,7 +60,7 @@ class Decider:
             self._control, self._acks, self._alerts = tails
             self._letters_log.create()
             with closing(self._letters_log.tail()) as letters:
-                written = parse_records(letters.records(), read_dead_letter, lambda record, reason: None)
+                written = parse_records(letters.records(), parse_dead_letter, lambda record, reason: None)
                 self._lettered = {letter["place"] for _, letter in written}
             self._said = fold_log(self._log, self._bad)
             self._open = opened.pop_all()
@@ -77,12 +77,12 @@ class Decider:
         for record in self._control.records():
             self._take_message(record)
         decided: dict[str, Restriction] = {}
-        for _, ack in parse_records(acks, read_ack, self._bad):
+        for _, ack in parse_records(acks, parse_ack, self._bad):
             if named := self._take_ack(ack):
                 for record, alert in self._waiting.pop(named, ()):
                     self._decide(record, alert, decided)
         for record, told in parse_records(alerts, parse_alert_line, self._bad):
-            if isinstance(told, Withdrawn):  # the restriction stays until somebody lifts it
+            if isinstance(told, Withdrawal):  # the restriction stays until somebody lifts it
                 continue
             named = told.rule_id, told.rule_version
             if named in self._rules:

@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.logs.positions import Record
 from lab.logs.reading import parse_records
-from lab.model.jsontext import is_text
+from lab.model.jsontext import is_valid_unicode
 from lab.model.rules import ACTIONS
 from lab.model.schema import MAX_TIME, Value
 from lab.model.words import plain_text, short_json
@@ -92,7 +92,9 @@ def read_message(text: str) -> Restriction:
         texts = [each for pair in subject for each in pair] + [
             said.get(name, "") for name in ("by", "alertId")
         ]
-        if action not in ACTIONS or not all(isinstance(each, str) and is_text(each) for each in texts):
+        if action not in ACTIONS or not all(
+            isinstance(each, str) and is_valid_unicode(each) for each in texts
+        ):
             raise ValueError("its action or a text")
         if "lift" in said:
             return Restriction(action, subject, lifted=_time(said["lift"]), by=said["by"])

@@ -24,7 +24,7 @@ from fastapi.responses import JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lab.model.jsontext import BadRecord, is_text, read_object, read_text
+from lab.model.jsontext import BadRecord, decode_text, is_valid_unicode, parse_json_object
 from lab.model.times import now_ms
 from lab.model.words import expected_message
 from lab.model.words import short_json as as_text
@@ -48,7 +48,7 @@ SETTINGS: dict[str, Any] = {
 
 def read_questions(body: bytes) -> list[Any]:
     """The questions of a request, not validated yet. Raises BadRecord."""
-    asked = read_object(read_text(body, "request", MAX_BODY))
+    asked = parse_json_object(decode_text(body, "request", MAX_BODY))
     questions = asked.get("questions") if isinstance(asked, dict) and len(asked) == 1 else None
     if not isinstance(questions, list) or not 1 <= len(questions) <= AT_ONCE:
         raise BadRecord(f'expected {{"questions": [...]}} with 1 to {AT_ONCE} questions, and nothing else')
@@ -62,7 +62,7 @@ def invalid_reason(question: Any) -> str:
     if not isinstance(question.get("action"), str):
         return expected_message("action", question.get("action"), "a text such as login")
     for name, value in question.items():
-        if not (value is None or type(value) is int or isinstance(value, str) and is_text(value)):
+        if not (value is None or type(value) is int or isinstance(value, str) and is_valid_unicode(value)):
             return expected_message(as_text(name), value, "a text of valid Unicode, an integer or null")
     return ""
 

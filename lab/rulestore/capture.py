@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 from lab.logs.cluster import NoBroker
 from lab.logs.places import log_name
 from lab.logs.reading import SkippedLines, parse_records
-from lab.model.answers import read_ack
+from lab.model.answers import parse_ack
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
 from lab.rulestore.feeds import Feed, TableFeed
@@ -118,7 +118,7 @@ class Capture:
 
     def _take_answers(self) -> None:
         answers: dict[tuple[str, int], tuple] = {}  # the newest of each rule
-        for _, ack in parse_records(self._acks.records(), read_ack, self.left_out):
+        for _, ack in parse_records(self._acks.records(), parse_ack, self.left_out):
             if ack.get("controlType") == "DELETE_RULES_ALL":
                 for rule_id in ack.get("ruleIds", ()):
                     answers["accepted", rule_id] = self._delivered.get(rule_id, 0), None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from lab.model.keygroups import mixed_one
+from lab.model.keygroups import hash_numbers
 
 T = TypeVar("T")
 Placement = Callable[[int, int], list[int]]  # (key-groups, parallelism) -> partition of each key-group
@@ -52,7 +52,7 @@ def by_rendezvous(key_groups: int, parallelism: int) -> list[int]:
     """
 
     def winner(key_group: int) -> int:
-        return max(range(parallelism), key=lambda partition: mixed_one((key_group, partition)))
+        return max(range(parallelism), key=lambda partition: hash_numbers((key_group, partition)))
 
     return list(map(winner, range(key_groups)))
 

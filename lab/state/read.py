@@ -24,9 +24,9 @@ from lab.engine.compiled.rulenumbers import STATE, field_columns, shown_value
 from lab.engine.windows.statefiles import FileGone, StateFile, StateFiles, named_files
 from lab.model.aggregation import SPOKE, WHERE
 from lab.model.alerts import utc_text
-from lab.model.keygroups import digest, key_groups_of, mixed
+from lab.model.keygroups import digest, hash_rows, key_groups_of
 from lab.model.language import say
-from lab.model.rules import Rule, summary_in_english
+from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
 from lab.model.words import html_table
 from lab.state.placement import by_range
@@ -110,7 +110,7 @@ class State:
         )
 
     def _repr_html_(self) -> str:
-        rules = [(rule.rule_id, rule.version, rule.state, summary_in_english(rule)) for rule in self.rules]
+        rules = [(rule.rule_id, rule.version, rule.state, readable_rule_summary(rule)) for rule in self.rules]
         tables = (
             html_table(say("Rules"), (say("rule"), say("version"), say("state"), say("meaning")), rules),
             html_table(say("Key-groups"), map(say, COLUMNS), self.table()),
@@ -262,7 +262,7 @@ def _hashes(plan: RoutePlan, held: pa.Table) -> np.ndarray:
         for name in held.column_names
         if name.startswith("key:") and not held[name].null_count
     ]
-    return mixed([np.full(len(held), plan.kept.store), *keys], len(held))
+    return hash_rows([np.full(len(held), plan.kept.store), *keys], len(held))
 
 
 def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[str, int]:
@@ -270,7 +270,7 @@ def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[st
     numbers = {}
     for name in plan.route.keys:
         field = schema.field(name)
-        value: Any = field.parse_text(key[name]) if isinstance(key[name], str) else field.parse(key[name])
+        value: Any = field.parse_csv_cell(key[name]) if isinstance(key[name], str) else field.parse(key[name])
         whole = (
             digest(value) if not field.numeric else [int(value.scaleb(field.scale)) if field.scale else value]
         )
@@ -284,7 +284,7 @@ def _hex(number: int) -> str:
 
 def _shown(schema: Schema, plan: RoutePlan, event: dict[str, int | None]) -> dict:
     """A row of a state file with the names and types of the schema; of texts, text ids too, there are only digests."""
-    event_id = event["id"] if schema.numeric_id else _hex(cast(int, event["id"]))
+    event_id = event["id"] if schema.has_numeric_id else _hex(cast(int, event["id"]))
     shown = {"eventId": event_id, "eventTime": event["time"]}
     for name in plan.kept.fields:
         if name.startswith(SPOKE):

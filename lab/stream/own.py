@@ -18,7 +18,7 @@ from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
-from lab.stream.simulate import Event, Label, Script, json_value, random_generators
+from lab.stream.simulate import Event, Label, Script, json_text, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example
 CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
@@ -155,4 +155,4 @@ def _time(ms: int, unit: str) -> Any:
 def _json(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)}: {_json(each)}" for name, each in value.items()) + "}"
-    return json_value(value)
+    return json_text(value)

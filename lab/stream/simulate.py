@@ -56,10 +56,10 @@ def to_json(event: Event) -> str:
     >>> to_json({"eventId": 1, "action": "payment", "amount": Decimal("3.50")})
     '{"eventId":1,"action":"payment","amount":3.50}'
     """
-    return "{" + ",".join(f'"{name}":{json_value(value)}' for name, value in event.items()) + "}"
+    return "{" + ",".join(f'"{name}":{json_text(value)}' for name, value in event.items()) + "}"
 
 
-def json_value(value: int | str | Decimal | None) -> str:
+def json_text(value: int | str | Decimal | None) -> str:
     """A value as JSON."""
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from lab.model.jsontext import BadRecord, is_text, read_object
+from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
 from lab.model.words import escape_control_characters, expected_message
 from lab.teach import exercise_of, titles
 from lab.teach.judge import RIGHT, WRONG
@@ -130,14 +130,14 @@ def _stumble(line: bytes) -> dict[str, Any]:
     """A line as `lab.log_stumbles()` writes it. Raises BadRecord."""
     if len(line) > LONGEST:
         raise BadRecord(f"a line longer than {LONGEST:,} bytes, or a file larger than {LARGEST:,}")
-    found = read_object(line.decode(errors="replace"))
+    found = parse_json_object(line.decode(errors="replace"))
     if not isinstance(found, dict):
         raise BadRecord(expected_message("line", found, "an object"))
     if type(at := found.get("at")) is not int or not 0 <= at < LAST:
         raise BadRecord(expected_message("at", at, "seconds since the epoch"))
     for name in TEXTS:
         value = found.get(name, "")
-        if not isinstance(value, str) or not is_text(value):
+        if not isinstance(value, str) or not is_valid_unicode(value):
             raise BadRecord(expected_message(name, value, "a text"))
     for name in ("learner", "state"):
         if not found.get(name):

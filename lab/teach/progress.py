@@ -20,7 +20,7 @@ from typing import Any
 from weakref import WeakSet
 
 from lab.model.datafolder import data_folder as folder
-from lab.model.jsontext import BadRecord, read_object
+from lab.model.jsontext import BadRecord, parse_json_object
 from lab.model.language import say
 from lab.teach.judge import RIGHT, WRONG, Verdict
 from lab.teach.replay import answer_to_text
@@ -64,7 +64,7 @@ def load_progress(content: bytes, known: Container[str]) -> int:
     named = set()
     for line in content[:LARGEST].decode(errors="replace").splitlines():
         with suppress(BadRecord):
-            found = read_object(line)
+            found = parse_json_object(line)
             named.add(str(found.get("exercise")) if isinstance(found, dict) else "")
     new = sorted(name for name in named - solved_exercises() if name in known)
     for exercise in new:

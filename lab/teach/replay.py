@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from lab.model.jsontext import BadRecord, is_text, read_object
+from lab.model.jsontext import BadRecord, is_valid_unicode, parse_json_object
 from lab.teach import judge, learner
 
 LARGEST_EXPONENT = 400  # of a number; to compare larger ones could take a gigabyte
@@ -35,7 +35,7 @@ def read_answer(text: str) -> Any:
     >>> read_answer('[1,{"float":"0.5"},{"tuple":[true,{"dict":[["a",null]]}]}]')
     [1, 0.5, (True, {'a': None})]
     """
-    return _from_json(read_object(text))
+    return _from_json(parse_json_object(text))
 
 
 def is_right(exercise: Any, answer: Any) -> bool | None:
@@ -66,7 +66,7 @@ def _as_json(answer: Any) -> Any:
 
 
 def _from_json(found: Any) -> Any:
-    if found is None or type(found) in (bool, int) or (type(found) is str and is_text(found)):
+    if found is None or type(found) in (bool, int) or (type(found) is str and is_valid_unicode(found)):
         return found
     if type(found) is list:
         return list(map(_from_json, found))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.alerts import Alert, id_text, utc_text
+from lab.model.alerts import Alert, event_id_text, utc_text
 from lab.model.jsontext import compact_json
 from lab.model.language import say
 from lab.model.rule import Rule
@@ -220,7 +220,7 @@ class AlertFeed(Part):
         for alert in self._alerts:
             given = json.loads(alert.to_json())
             given["group"] = given.get("group") and compact_json(given["group"])
-            given["eventId"] = id_text(alert.event_id)
+            given["eventId"] = event_id_text(alert.event_id)
             given["withdrawn"] = None if self._withdrawals.still_stands(alert) else "yes"
             writer.writerow([spreadsheet_cell(given[name]) for name in CSV])
         return file.getvalue()

@@ -8,12 +8,12 @@ import ipywidgets as widgets
 from lab.apps.backtest import Past
 from lab.model.aggregates import AGGREGATES
 from lab.model.aggregation import WHERE, operator_symbol
-from lab.model.alerts import Alert, id_text, utc_text
-from lab.model.filters import filter_condition
+from lab.model.alerts import Alert, event_id_text, utc_text
+from lab.model.filters import filter_to_condition
 from lab.model.language import say
-from lab.model.rules import Rule, summary_in_english
+from lab.model.rules import Rule, readable_rule_summary
 from lab.model.schema import Schema
-from lab.model.stored import StoredEvent, aggregate_of
+from lab.model.stored import StoredEvent, compute_aggregate_and_holds
 from lab.model.times import duration_words
 from lab.model.when import condition_fields
 from lab.model.words import escape_control_characters
@@ -83,13 +83,13 @@ class AlertWindow(widgets.VBox):
 
     def _show_alone(self, alert: Alert, rule: Rule | None, kept: int, alerts: Iterable[Alert]) -> None:
         """An alert whose window cannot be shown: what is known of its group."""
-        of_event = {"event": id_text(alert.event_id), "group": alert.key}
+        of_event = {"event": event_id_text(alert.event_id), "group": alert.key}
         if rule is None:
             gone = say("Rule {id} was deleted, so its windows are unknown.", id=alert.rule_id)
         elif rule.absence:
             gone = say(
                 "{rule}: after event {event} of group {group} none came in time.",
-                rule=summary_in_english(rule),
+                rule=readable_rule_summary(rule),
                 **of_event,
             )
         else:
@@ -107,7 +107,7 @@ class AlertWindow(widgets.VBox):
             self.events.label = say("Alerts of this rule and group, newest first")
             self.events.columns, self.events.numeric = [say("event"), say("value"), say("time (UTC)")], [1]
             self.events.rows = [
-                [str(n), id_text(other.event_id), comparison(other), utc_text(other.event_time)]
+                [str(n), event_id_text(other.event_id), comparison(other), utc_text(other.event_time)]
                 for n, other in enumerate(reversed(of_group[-SHOWN_EVENTS:]))
             ]
 
@@ -140,7 +140,7 @@ class AlertWindow(widgets.VBox):
 
     def _show_events(self, schema: Schema, rule: Rule, events: list[dict]) -> None:
         """The newest events of a window, whole: what the rule looks at comes first."""
-        of_filter = condition_fields(filter_condition(rule.filter))
+        of_filter = condition_fields(filter_to_condition(rule.filter))
         wheres = (name for each in rule.aggregations for name in condition_fields(each.where))
         kept = (name for name in rule.needs if not name.startswith(WHERE))
         looked_at = (*kept, *rule.keys, *of_filter, *wheres, *condition_fields(rule.when))
@@ -156,7 +156,7 @@ class AlertWindow(widgets.VBox):
             self.events.rows = [
                 [
                     str(n),
-                    id_text(schema.id_of(event)),
+                    event_id_text(schema.id_of(event)),
                     utc_text(event[schema.time_field])[11 if same_day else 0 :],
                     *(_text(event[name]) for name in names),
                 ]
@@ -190,11 +190,11 @@ def _text(value: object) -> str:
 def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -> str:
     """Explains the picture and any difference from what the engine saw."""
     of_window = {
-        "rule": summary_in_english(rule),
+        "rule": readable_rule_summary(rule),
         "count": len(events),
         "window": duration_words(rule.window_ms),
     }
-    of_alert = {"event": id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
+    of_alert = {"event": event_id_text(alert.event_id), "group": alert.key, "value": f"{alert.aggregate:,}"}
     said = [say(WINDOW, **of_window, **of_alert)]
     if not rule.is_plain:
         own = rule.aggregations[0].describe()
@@ -219,7 +219,7 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):
         counted = [event for event in held[:n] if rule.aggregations[0].counts(event.fields)]
-        so_far[n - 1] = float(aggregate_of(rule, counted)[0]) if counted else None
+        so_far[n - 1] = float(compute_aggregate_and_holds(rule, counted)[0]) if counted else None
     return so_far
 
 

@@ -14,7 +14,7 @@ from lab.apps.backtest import Aggregates, Past
 from lab.model.language import say
 from lab.model.quantiles import percentiles
 from lab.model.rules import Rule
-from lab.model.times import DAY_MS, duration_words, rounded_duration
+from lab.model.times import DAY_MS, duration_words, rounded_duration_words
 from lab.widgets.look import BLUE, ORANGE, Fit, figure, sentence_html
 from lab.widgets.slider import Slider
 
@@ -137,9 +137,9 @@ class Backtest(widgets.VBox):
             "window": duration_words(rule.window_ms),
             "alerts": f"{alerts:,}",
         }
-        past = {"time": rounded_duration(last - first), "events": f"{events:,}"}
+        past = {"time": rounded_duration_words(last - first), "events": f"{events:,}"}
         self.said.value = sentence_html(say(ONE_ALERT if alerts == 1 else ALERTS, **of_rule, **past), "good")
-        if not rule.has_curve or not len(found.values):
+        if not rule.can_count_alerts_at_other_limits or not len(found.values):
             limits, counts = [float(rule.limit)], [alerts]  # what it counts depends on the limit: no curve
         else:
             values = found.ascending()
@@ -173,7 +173,7 @@ def alerts_at(ascending: Sequence[float], operator: str, limit: float) -> int:
 
 def _essence(rule: Rule) -> tuple:
     """What its aggregates depend on."""
-    if not rule.has_curve:
+    if not rule.can_count_alerts_at_other_limits:
         return (
             rule.keys,
             rule.filter,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import ipywidgets as widgets
 
 from lab.apps.backtest import Past
-from lab.model.conditions import quote_value
+from lab.model.conditions import quote_if_needed
 from lab.model.hints import condition_hints
 from lab.model.language import say, translated
 from lab.model.messages import SENTENCE_EXAMPLE
@@ -24,9 +24,9 @@ from lab.model.rules import (
     Rule,
     RuleBook,
     parse_message,
-    rule_in_english,
+    readable_rule_sentence,
+    readable_rule_summary,
     rule_message,
-    summary_in_english,
 )
 from lab.model.schema import PAYMENTS, Schema
 from lab.widgets.backtest import Backtest
@@ -149,7 +149,7 @@ class RuleDesk(Part):
                 str(r.rule_id),
                 f"{r.rule_id} v{r.version}",
                 r.state,
-                summary_in_english(r),
+                readable_rule_summary(r),
                 self._alerts_of(r.rule_id),
             ]
             for r in self.book.sorted()
@@ -261,8 +261,8 @@ class RuleDesk(Part):
         self._hinted = about
         said = list(map(translated, said))
         for name, value, frequent in absent:
-            there = {"frequent": ", ".join(map(quote_value, frequent)), "events": f"{len(past):,}"}
-            condition = f"{name} = {quote_value(value)}"
+            there = {"frequent": ", ".join(map(quote_if_needed, frequent)), "events": f"{len(past):,}"}
+            condition = f"{name} = {quote_if_needed(value)}"
             said.append(say(ABSENT_FREQUENT if frequent else ABSENT, condition=condition, **there))
         self.hints.value = (
             sentence_html(say("Hint: {hint}.", hint=". ".join(said)), "warning") if said else ""
@@ -272,9 +272,11 @@ class RuleDesk(Part):
         """What the draft says, and which rule it would replace."""
         before = self.book.rules.get(draft.rule_id)
         if before is None:
-            return rule_in_english(draft)
+            return readable_rule_sentence(draft)
         replaced = {"id": before.rule_id, "version": before.version}
-        return say("{rule} · replaces rule {id} version {version}", rule=rule_in_english(draft), **replaced)
+        return say(
+            "{rule} · replaces rule {id} version {version}", rule=readable_rule_sentence(draft), **replaced
+        )
 
     def _publish_draft(self) -> None:
         """Asks before a rule is replaced that was neither chosen nor published here."""
@@ -282,7 +284,8 @@ class RuleDesk(Part):
         before = self.book.rules.get(rule.rule_id) if rule else None
         if rule and before and str(rule.rule_id) != self.table.selected and rule.rule_id not in self._own:
             self._say(
-                say(IN_FORCE, id=rule.rule_id, rule=rule_in_english(before), free=self._free_id()), "bad"
+                say(IN_FORCE, id=rule.rule_id, rule=readable_rule_sentence(before), free=self._free_id()),
+                "bad",
             )
             self._ask(True)
         else:

@@ -13,11 +13,11 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.attributes import SEVERITIES
 from lab.model.conditionreader import TIMES
 from lab.model.conditions import BadConditions, example_conditions
-from lab.model.filters import filter_text, filter_value
+from lab.model.filters import filter_json_value, filter_text
 from lab.model.language import say
 from lab.model.rules import ACTIONS, FUNCTIONS, BadRule, Rule, parse_message
 from lab.model.schema import Schema
-from lab.model.sentence import read_at_most, read_labels_text, read_limit, read_more
+from lab.model.sentence import parse_at_most, parse_further_conditions, parse_labels, parse_limit
 from lab.model.whenreader import EXAMPLES as WHEN_EXAMPLES
 from lab.model.whenreader import parse_filter, parse_when
 
@@ -264,23 +264,23 @@ class RuleForm(widgets.VBox):
         filter = self._read(self.filter, self.filter_said, parse_filter)
         for control, said in ((self.when, self.when_said), (self.where, self.where_said)):
             self._read(control, said, parse_when)
-        more = self._read(self.more, self.more_said, read_more)
+        more = self._read(self.more, self.more_said, parse_further_conditions)
         if more is None:  # for `parse_message` to refuse, unless it is empty
             more = {"and": self.more.value.strip() or None}
-        at_most = self._read(self.at_most, self.at_most_said, read_at_most)
+        at_most = self._read(self.at_most, self.at_most_said, parse_at_most)
         if at_most is None:
             at_most = {"atMost": self.at_most.value.strip() or None}
-        labels = self._read(self.labels, self.labels_said, read_labels_text)
+        labels = self._read(self.labels, self.labels_said, parse_labels)
         if labels is None:
             labels = {"labels": self.labels.value.strip() or None}
         limit: dict = {"limit": _number(self.limit.value)}
         if "(" in self.limit.value or any(sign in self.limit.value.split() for sign in TIMES):
-            limit = self._read(self.limit, self.limit_said, read_limit) or {"limit": self.limit.value}
+            limit = self._read(self.limit, self.limit_said, parse_limit) or {"limit": self.limit.value}
         message = {
             "ruleId": _number(self.rule_id.value),
             "ruleState": self.state.value,
             "groupingKeyNames": list(self.group_by.value),
-            "filter": filter_value(filter) if filter else self.filter.value.strip() or None,
+            "filter": filter_json_value(filter) if filter else self.filter.value.strip() or None,
             "aggregateFieldName": self.field.value or None,
             "aggregatorFunctionType": self.function.value,
             "unique": list(self.unique.value) or None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.model.language import say, translated
-from lab.model.tallies import WARNINGS, Tallies, route_name
+from lab.model.tallies import WARNINGS, RouteTallies, route_name
 from lab.model.words import html_table
 from lab.widgets.look import BLUE, ORANGE, facts_html, figure, sentence_html
 from lab.widgets.part import Part
@@ -134,7 +134,7 @@ class StreamPanel(Part):
             self.rates.layout.xaxis.range = [-min(max(now, 10), KEPT_S), 0]
 
 
-def losses_table(routes: Tallies) -> str:
+def losses_table(routes: RouteTallies) -> str:
     """Lists the losses of routes, largest first, and warnings below."""
     lost = sorted((tally.lost, route_name(route), tally) for route, tally in routes.by_route.items())
     rows = [

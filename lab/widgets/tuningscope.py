@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from lab.apps.typologies import LabelledPast
 from lab.model.language import say
-from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
 from lab.stream.accounts import CASES
 from lab.widgets.figures import Figure
 from lab.widgets.look import BLUE, GREEN, ORANGE, PURPLE, Fit, facts_html, figure
@@ -106,7 +106,7 @@ class TuningScope(widgets.VBox):
         rule, found = self.rules[position], self.found[position]
         self.sentence.value = f"<code>{escape(rule)}</code>"
         precision = "–" if found.precision is None else f"{found.precision:.2f}"
-        delay = rounded_duration(found.delay_ms) if found.cases else "–"
+        delay = rounded_duration_words(found.delay_ms) if found.cases else "–"
         self.facts.value = facts_html(
             {
                 say("precision"): (

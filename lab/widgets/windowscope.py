@@ -10,7 +10,7 @@ import ipywidgets as widgets
 
 from lab.contrast.windows import Event, Window, WindowResults, account_payments, compare, crossing
 from lab.model.language import say
-from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration
+from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS, rounded_duration_words
 from lab.widgets.look import BLUE, FAINT, ORANGE, RED, Fit, figure, sentence_html
 
 UNITS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": 1_000, "ms": 1}
@@ -55,7 +55,9 @@ def describe_results(seen: dict[str, WindowResults]) -> str:
         if what.delay_ms is None:
             words.append(say("{lane}: missed it", lane=say(lane)))
         elif what.delay_ms:
-            words.append(say(SAW if first else AFTER, lane=say(lane), time=rounded_duration(what.delay_ms)))
+            words.append(
+                say(SAW if first else AFTER, lane=say(lane), time=rounded_duration_words(what.delay_ms))
+            )
             first = False
         else:
             words.append(say("{lane}: at once", lane=say(lane)))
@@ -212,7 +214,7 @@ class WindowScope(widgets.VBox):
         words = {
             lane: say("✗ missed")
             if what.delay_ms is None
-            else say("✓ after {time}", time=rounded_duration(what.delay_ms))
+            else say("✓ after {time}", time=rounded_duration_words(what.delay_ms))
             for lane, what in seen.items()
         }
         words |= {lane: say("✓ at once") for lane, what in seen.items() if what.delay_ms == 0}

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from lab.cli.main import FAILED, OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.model.alerts import Alert, Withdrawn, id_text
+from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
 from lab.rulestore.databases import database_url
 from tests.rulestore.conftest import needs_postgres, postgres, url  # noqa: F401
@@ -27,7 +27,7 @@ AT = 1_356_998_400_000
 
 def alert(event_id: Id, rule_id: int = 1, alert_time: int = 1_100) -> str:
     key, limit = f"{{payeeId={event_id}}}", Decimal("50.5")
-    times, group = (AT, 1_000, alert_time), (("payeeId", id_text(event_id)),)
+    times, group = (AT, 1_000, alert_time), (("payeeId", event_id_text(event_id)),)
     return Alert(rule_id, 2, key, Decimal("51.10"), "GREATER", limit, event_id, *times, group).to_json()
 
 
@@ -72,8 +72,8 @@ def test_each_alert_is_a_row_and_a_second_run_adds_what_is_new(logs, url, capsys
 
 def test_a_row_notes_that_its_alert_is_withdrawn_until_it_comes_again(logs, url):  # noqa: F811
     command = ["export", "--logs", str(logs.folder), "--to", url]
-    withdrawn = Withdrawn("{payeeId=7}", (("payeeId", "7"),), 7, AT).to_json()
-    of_another_group = Withdrawn("{payeeId=8}", (("payeeId", "9"),), 8, AT).to_json()
+    withdrawn = Withdrawal("{payeeId=7}", (("payeeId", "7"),), 7, AT).to_json()
+    of_another_group = Withdrawal("{payeeId=8}", (("payeeId", "9"),), 8, AT).to_json()
     again = alert(7, alert_time=1_200)
 
     def noted_after(*lines: str) -> list[tuple]:
@@ -98,9 +98,9 @@ def test_an_alert_that_comes_late_stays_withdrawn_and_does_not_replace_one_that_
     first, again = (replace(Alert.from_json(alert(7)), log_time=time) for time in (1_000, 3_000))
     again = replace(again, aggregate=Decimal(60))
     never = replace(Alert.from_json(alert(8)), log_time=1_000)
-    withdrawn = [Withdrawn(each.key, each.group, each.event_id, AT, 2_000) for each in (first, never)]
+    withdrawn = [Withdrawal(each.key, each.group, each.event_id, AT, 2_000) for each in (first, never)]
 
-    def noted_after(*lines: Alert | Withdrawn) -> list[tuple]:
+    def noted_after(*lines: Alert | Withdrawal) -> list[tuple]:
         logs.log("alerts").append([each.to_json() for each in lines])
         assert main(command) == OK
         return [(row["event_id"], Decimal(row["aggregate"]), row["withdrawn"]) for row in rows(url)]

@@ -11,7 +11,7 @@ from lab.apps.infer import infer, unmatched_field_warnings
 from lab.apps.inferredfields import fits_long
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
-from lab.model.schemafile import from_toml
+from lab.model.schemafile import schema_from_toml
 from tests.examples import examples
 from tests.orders import orders
 
@@ -38,7 +38,7 @@ def field(values: list, name: str = "x"):
 
 def test_nested_orders_are_understood():
     made = infer(ORDERS, "orders")
-    assert from_toml(made.toml()) == made.schema
+    assert schema_from_toml(made.toml()) == made.schema
     assert (made.schema.id_fields, made.schema.time_field) == (("order_id",), "placedAt")
     described = {each.name: (".".join(each.keys), each.type, each.unit) for each in made.schema.fields}
     assert described == {
@@ -166,7 +166,7 @@ def test_names_are_short_and_different():
     made = proposal(records)
     paths = {each.name: each.keys for each in made.schema.fields}
     assert paths["c.d"] == ("c.d",) and ("a", "x y") in paths.values() and ("x/y",) in paths.values()
-    assert len(paths) == 8 and from_toml(made.toml()) == made.schema
+    assert len(paths) == 8 and schema_from_toml(made.toml()) == made.schema
 
 
 def test_an_object_whose_names_are_data_is_left_out():
@@ -217,13 +217,13 @@ def test_whatever_the_records_the_proposal_is_a_schema(records):
         for number, record in enumerate(records)
     ]
     made = proposal(lines)
-    assert from_toml(made.toml()) == made.schema
+    assert schema_from_toml(made.toml()) == made.schema
 
 
 def test_a_path_that_no_record_has_is_named_with_the_one_that_was_meant():
     toml = infer(ORDERS, "orders").toml()
-    schema = from_toml(toml.replace("order.total.amount", "order.totl.amount"))
-    assert unmatched_field_warnings(from_toml(toml), ORDERS) == []
+    schema = schema_from_toml(toml.replace("order.total.amount", "order.totl.amount"))
+    assert unmatched_field_warnings(schema_from_toml(toml), ORDERS) == []
     assert unmatched_field_warnings(schema, ORDERS) == [
         "field amount: none of 500 records has order.totl.amount, did you mean order.total.amount?"
     ]
@@ -281,7 +281,7 @@ def test_without_an_id_or_a_time_the_file_has_the_rest_and_says_how_to_name_them
     with pytest.raises(ValueError, match="no id: .*; no event time: "):
         made.schema  # noqa: B018
     with pytest.raises(ValueError, match='unknown events field ""'):
-        from_toml(text)
+        schema_from_toml(text)
 
 
 def test_id_and_time_can_be_named_by_name_or_path():
@@ -385,7 +385,7 @@ def test_where_no_field_is_unique_a_pair_that_is_is_the_id():
         "doubt: no single field is unique; device and seq together are, in all 400 records "
         "(tried: pairs, then triples, of 3 fields)" in made.toml()
     )
-    assert from_toml(made.toml()) == made.schema
+    assert schema_from_toml(made.toml()) == made.schema
 
 
 def test_or_a_triple_and_the_pair_that_sounds_like_an_id_before_others():
@@ -463,7 +463,7 @@ def test_half_a_character_is_no_value_of_a_field():
     made = proposal(
         [b'{"id": 1, "time": 1714525200000, "x": "\\ud800", "total": 1.5, "currency": "\\ud800"}']
     )
-    assert from_toml(made.toml()) == made.schema and made.schema.names == ("id", "time", "total")
+    assert schema_from_toml(made.toml()) == made.schema and made.schema.names == ("id", "time", "total")
 
 
 def test_a_long_name_is_cut_and_stays_one_of_its_own():
@@ -471,7 +471,7 @@ def test_a_long_name_is_cut_and_stays_one_of_its_own():
         {"id": n, "time": 1714525200000, "y" * 150: 1, "y" * 160: 2, "y" * 90 + "_2": 3} for n in range(3)
     ]
     made = proposal(records)
-    assert from_toml(made.toml()) == made.schema and len(set(made.schema.names)) == 5
+    assert schema_from_toml(made.toml()) == made.schema and len(set(made.schema.names)) == 5
     assert {each.path for each in made.schema.fields} >= {("y" * 150,), ("y" * 160,)}
 
 

@@ -12,7 +12,7 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.cluster import NoBroker
 from lab.model.deadletters import dead_letter
-from lab.model.schemafile import from_toml
+from lab.model.schemafile import schema_from_toml
 from lab.model.times import now_ms
 from tests.orders import orders
 from tests.topics import topics
@@ -204,7 +204,7 @@ def test_a_path_of_ones_own_schema_that_no_record_has_is_said_once(tmp_path, clo
     lines = [line.encode() for line in orders(150)]
     toml = infer(lines, "orders").toml().replace("customer.address.city", "customer.adress.city")
     logs = FileLogs(tmp_path)
-    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, schema=from_toml(toml))
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, schema=schema_from_toml(toml))
     logs.log("events").append(lines)
     told(logs, 0, records=99, evaluated=99)
     notes.read()

@@ -16,7 +16,7 @@ from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signat
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import BadConfig, Receiver, read_config
-from lab.model.alerts import Alert, Withdrawn
+from lab.model.alerts import Alert, Withdrawal
 from tests.waiting import PATIENCE_S, program, wait_until
 
 SECRET = "hush-hush"
@@ -189,7 +189,7 @@ def test_people_get_one_text_for_all_alerts_of_a_time_and_nothing_in_it_is_obeye
 
 
 def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver):
-    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
+    told = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
     place.log("alerts").append([alert(7).to_json(), told.to_json()])
     with notifying("audit", "--from", "0") as process:
         arrived(receiver, 2, process)
@@ -213,7 +213,7 @@ def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(rec
 
 
 def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_first():
-    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
+    told = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
     message = TextMessage(Receiver("oncall", "json://x"))
     for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
         message.add(each)
@@ -224,7 +224,7 @@ def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_firs
 def test_an_alert_that_comes_after_it_was_withdrawn_is_not_sent(place, receiver):
     """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
     first, again = (replace(alert(7), log_time=time) for time in (1_000, 3_000))
-    told = Withdrawn(first.key, (("payeeId", 7),), 7, first.event_time, 2_000)
+    told = Withdrawal(first.key, (("payeeId", 7),), 7, first.event_time, 2_000)
     first, again = (replace(each, group=told.group) for each in (first, again))
     place.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
     with notifying("audit", "--from", "0") as process:

@@ -20,7 +20,7 @@ from lab.engine.checkpoint.lock import FolderLock
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.engine.loop.epochs import Epoch
-from lab.model.alerts import Alert, Withdrawn
+from lab.model.alerts import Alert, Withdrawal
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
 from lab.widgets.alertfeed import AlertFeed
@@ -300,7 +300,7 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(tmp_path):
         Alert(1, 1, "{payeeId=25}", value, "GREATER", Decimal(50), 7, AT, log_time, group=group)
         for value, log_time in ((Decimal(51), AT), (Decimal(60), AT + 20))
     )
-    told = Withdrawn(first.key, group, 7, AT, AT + 10)
+    told = Withdrawal(first.key, group, 7, AT, AT + 10)
     for lines in ([first, told], [first, again, first]):  # some are there when it connects
         logs.log("alerts").append([each.to_json() for each in lines])
         if lines[-1] is told:
@@ -318,7 +318,7 @@ def test_an_alert_that_is_shown_says_that_it_was_withdrawn_since(tmp_path):
     with Studio(engine="elsewhere", logs=logs) as watching:
         for line, value in (
             (alert, "51 > 50"),
-            (Withdrawn(alert.key, group, 7, AT, AT + 10), "51 > 50 (withdrawn)"),
+            (Withdrawal(alert.key, group, 7, AT, AT + 10), "51 > 50 (withdrawn)"),
         ):
             logs.log("alerts").append([line.to_json()])
             watching.read()

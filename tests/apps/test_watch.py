@@ -13,7 +13,7 @@ from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
 from lab.logs.partitions import Partitions
-from lab.model.alerts import Alert, Withdrawn
+from lab.model.alerts import Alert, Withdrawal
 
 
 def alert(event_id: int, log_time: int, alert_time: int) -> str:
@@ -166,7 +166,7 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(logs, capsys):
     """Without transactions an attempt that was taken for dead delivers alerts after its successor has withdrawn them."""
     group = (("payeeId", 25),)
     first, again = (replace(Alert.from_json(alert(7, time, time)), group=group) for time in (1_000, 3_000))
-    told = Withdrawn("{payeeId=25}", group, 7, first.event_time, 2_000)
+    told = Withdrawal("{payeeId=25}", group, 7, first.event_time, 2_000)
     logs.log("alerts").append([each.to_json() for each in (first, told, first, again, first)])
     assert main(["alerts", "--logs", str(logs.folder), "--json"]) == OK
     assert capsys.readouterr().out.splitlines() == [each.to_json() for each in (first, told, again)]
@@ -174,7 +174,7 @@ def test_an_alert_that_comes_after_it_was_withdrawn_is_not_shown(logs, capsys):
 
 def test_a_withdrawn_alert_is_said_and_has_no_latency(logs, capsys):
     latencies = Latencies(logs)
-    told = Withdrawn("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, 1_000, 1_100).to_json()
+    told = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, 1_000, 1_100).to_json()
     odd = '{"withdrawn":true,"key":7}'
     logs.log("alerts").append([alert(7, 1000, 1100), told, odd])
     assert latencies.read() == 1 and latencies.left_out.count == 1

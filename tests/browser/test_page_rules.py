@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lab.model.attributes import BadRule
 from lab.model.messages import parse_message
-from lab.model.rule import rule_in_english
+from lab.model.rule import readable_rule_sentence
 from lab.model.schema import LOGINS, Schema
-from lab.model.when import RELATIONS, is_true, parse_address, when_text
+from lab.model.when import RELATIONS, is_true, parse_ip_address, when_text
 from lab.model.whenreader import parse_when
 from tests.browser.test_page_engine import many
 from tests.engine.test_when import events
@@ -124,7 +124,7 @@ def told(text: str) -> str:
 def described(text: str, schema: Schema = LOGINS) -> str | None:
     """The rule that a message means, in words; None if it is refused."""
     try:
-        return rule_in_english(parse_message(text, schema).rule)
+        return readable_rule_sentence(parse_message(text, schema).rule)
     except BadRule:
         return None
 
@@ -209,6 +209,6 @@ def test_addresses_and_networks_are_those_of_python(opened):
         "networks.map((text) => networkOf(text)?.text ?? null)]",
         given,
     )
-    addresses = [parse_address(text) for text in ADDRESSES]
+    addresses = [parse_ip_address(text) for text in ADDRESSES]
     assert found[0] == [each and [each.version, str(int(each))] for each in addresses]
     assert found[1] == [network(text) for text in NETWORKS]

@@ -29,7 +29,7 @@ from lab.engine.windows.alertlines import alert_lines, first_rows, withdrawal_li
 from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import DueAlert, Waits
 from lab.model.aggregation import WHERE
-from lab.model.alerts import Alert, Withdrawn, id_text
+from lab.model.alerts import Alert, Withdrawal, event_id_text
 from lab.model.field import Id
 from lab.model.filters import passes_filter
 from lab.model.keygroups import digest, key_group_of
@@ -227,9 +227,9 @@ class Direct:
         return pa.array([None if number is None else number[0] for number in numbers], pa.int64())
 
     def _ids(self, ids: list[Id]) -> Columns:
-        if self.schema.numeric_id:
+        if self.schema.has_numeric_id:
             return {"id": np.array(ids, np.int64)}
-        texts = [id_text(each) for each in ids]
+        texts = [event_id_text(each) for each in ids]
         return {"id": np.array([digest(text)[0] for text in texts], np.int64), ID_TEXT: pa.array(texts)}
 
     def _numbers(self, name: str, value: Any) -> tuple[int, ...] | None:
@@ -279,7 +279,7 @@ class Direct:
             shared.forget(each.path)
 
 
-def dated(told: Alert | Withdrawn, log_time: int | None = None) -> Alert | Withdrawn:
+def dated(told: Alert | Withdrawal, log_time: int | None = None) -> Alert | Withdrawal:
     """A line as a live log's has it, if it has a log time of its own or gets one; the time at which it was made is 0."""
     log_time = told.log_time or log_time or None
     return replace(told, log_time=log_time, alert_time=0 if log_time else None)

@@ -15,11 +15,11 @@ from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.stages import Entry, Stages
 from lab.engine.records import parallel
 from lab.engine.windows import arrays, statefiles, waits
-from lab.model.alerts import Alert, Withdrawn, parse_alert_line
+from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.tallies import Tallies, route_name
+from lab.model.tallies import RouteTallies, route_name
 from tests.model.test_taken_back import standing
 from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
 
@@ -41,7 +41,7 @@ def assert_same(stages: Stages, reference: Reference) -> None:
     assert acks == [json.dumps(ack) for ack in reference.acks]
     letters = sorted(json.loads(line)["reason"] for line in stages.out["deadLetters"])
     assert letters == sorted(letter["reason"] for letter in reference.dead_letters)
-    counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), Tallies()
+    counts, tallies = dict.fromkeys((*COUNTS, "nanAsNull"), 0), RouteTallies()
     for stats in map(json.loads, stages.out["stats"]):
         tallies.add_stats(stats)
         for name in counts:
@@ -51,7 +51,7 @@ def assert_same(stages: Stages, reference: Reference) -> None:
     assert counts["records"] == counts["deadLetters"] + counts["unrouted"] + counts["routed"]
 
 
-def told(tallies: Tallies) -> dict[str, tuple]:
+def told(tallies: RouteTallies) -> dict[str, tuple]:
     """Rule, number of rules and fates of each route."""
     return {
         route_name(route): (tally.rule, tally.rules, +tally.counts)
@@ -64,7 +64,7 @@ class Dated:
 
     def __init__(self, stages: Stages, reference: Reference):
         self.stages, self.reference = stages, reference
-        self.told: list[Alert | Withdrawn] = []
+        self.told: list[Alert | Withdrawal] = []
         self.now = MAX_TIME
 
     def take(self, kind: str, text: bytes, gap: int) -> None:

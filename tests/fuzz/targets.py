@@ -100,7 +100,7 @@ def inferred(inputs: Sequence[bytes]) -> None:
             continue
         text = proposal.toml()
         if not proposal.missing:
-            assert schemafile.from_toml(text) == proposal.schema
+            assert schemafile.schema_from_toml(text) == proposal.schema
 
 
 # -- rules ---------------------------------------------------------------------------------------------------------
@@ -184,11 +184,11 @@ def schemas(inputs: Sequence[bytes]) -> None:
     """A schema reads back as the same from its own text, and its records are read or refused."""
     for text in inputs:
         try:
-            found = schemafile.from_toml(text.decode(errors="replace"))
+            found = schemafile.schema_from_toml(text.decode(errors="replace"))
         except ValueError as error:
             assert 0 < len(str(error)) < 20_000
             continue
-        assert schemafile.from_toml(schemafile.to_toml(found)) == found
+        assert schemafile.schema_from_toml(schemafile.schema_to_toml(found)) == found
         assert Schema.from_dict(json.loads(json.dumps(found.to_dict()))) == found
         assert found._repr_html_()
         lines(found)([b'{"id": 1, "time": 5}', b"1,2,3", b"{}"])
@@ -352,7 +352,7 @@ TARGETS = {
         Target("infer", inferred, [PAYMENT, LOGIN, VISIT], [*names(VISITS, LOGINS), *TIMES], at_once=5),
         Target("messages", message, [RULE, RULE.replace(b'"action": "block', b'"when": "amount > 5 and (country not in (KR, \\"a b\\") or ip in 10.0.0.0/8 and ip startsWith 1)", "action": "block'), b"1,(active),(userId&ip),,(amount),(SUM),(>),(50),(20)", b'{"ruleState": "CONTROL", "controlType": "EXPORT_RULES_CURRENT"}', *(make(300) for make in hostile.MESSAGES.values())], RULE_WORDS),
         Target("filters", filters, [b'"filter": {"action": ["login", ""], "amount": "1"}}', b'"groupingKeyNames": ["amount"], "filter": {"userId": [1, -1], "ip": "\\u0000"}}', b'"filter": "amount >= 0 and (ip in (10.0.0.0/8, ::/0) or action not in (login) and ip is not null) or hour(eventTime, \\"+09:00\\") < 6"}'], [*names(LOGINS), *RULE_WORDS[:4]]),
-        Target("schemas", schemas, [ORDERS, schemafile.to_toml(VISITS).encode(), *(schemafile.to_toml(each).encode() for each in SCHEMAS.values()), *(make(300) for make in hostile.SCHEMAS.values())], TOML_WORDS, at_once=10, most=schemafile.MAX_BYTES, line_end=b"\n"),
+        Target("schemas", schemas, [ORDERS, schemafile.schema_to_toml(VISITS).encode(), *(schemafile.schema_to_toml(each).encode() for each in SCHEMAS.values()), *(make(300) for make in hostile.SCHEMAS.values())], TOML_WORDS, at_once=10, most=schemafile.MAX_BYTES, line_end=b"\n"),
         Target("alerts", alerts, [ALERT], [b'"eventId":"', b'"aggregate":"1E+999999"', b'"key":', b'"eventTime":']),
         Target("restrictions", restrictions, [RESTRICTION, LIFT], [b'"lift":', b'"until":', b'"subject":']),
         Target("bodies", bodies, [QUESTIONS], [b'"action":', b'{"action": "login"},', b'"questions":'], at_once=20),

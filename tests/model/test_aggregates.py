@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.engine.compiled.aggregates import RUNNING
-from lab.model.aggregates import AGGREGATES, exact_square_root, mean, round_half_even, signed_square, variance
+from lab.model.aggregates import (
+    AGGREGATES,
+    mean,
+    round_to_6_places,
+    signed_square,
+    square_root_to_6_places,
+    variance,
+)
 
 UNHURRIED = settings(deadline=None)  # other tests may take the machine
 
@@ -32,14 +39,14 @@ def test_the_variance_does_not_change_when_all_values_move(values, by):
 @UNHURRIED
 @given(st.fractions(0, 10**30))
 def test_a_root_is_the_nearest_number_of_six_places(square):
-    told, half = Fraction(exact_square_root(square)), Fraction(1, 2 * 10**6)
+    told, half = Fraction(square_root_to_6_places(square)), Fraction(1, 2 * 10**6)
     assert max(told - half, 0) ** 2 <= square <= (told + half) ** 2
 
 
 @UNHURRIED
 @given(st.fractions(-(10**30), 10**30))
 def test_rounding_moves_a_value_by_at_most_half_of_the_last_place(value):
-    assert abs(Fraction(round_half_even(value)) - value) <= Fraction(1, 2 * 10**6)
+    assert abs(Fraction(round_to_6_places(value)) - value) <= Fraction(1, 2 * 10**6)
 
 
 @UNHURRIED

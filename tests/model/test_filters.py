@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from lab.model.conditions import BadConditions, tokenize
 from lab.model.conditions import example_conditions as example_of
 from lab.model.field import Field
-from lab.model.filters import canonical_filter, filter_condition, filter_text, filter_value, passes_filter
+from lab.model.filters import (
+    canonical_filter,
+    filter_json_value,
+    filter_text,
+    filter_to_condition,
+    passes_filter,
+)
 from lab.model.rules import BadRule, parse_message, rule_message
 from lab.model.schema import FLIGHTS, LOGINS, PAYMENTS, Schema
 from lab.model.when import is_true
@@ -92,7 +98,7 @@ def test_words_mean_what_the_object_of_a_message_means(given_filter):
     ],
 )
 def test_conditions_mean(text, filter):
-    assert filter_value(parse_filter(text, LOGINS)) == filter
+    assert filter_json_value(parse_filter(text, LOGINS)) == filter
 
 
 @pytest.mark.parametrize(
@@ -167,8 +173,10 @@ def test_what_differs_only_in_the_order_of_its_parts_is_one_filter_and_shares_a_
 @given(conditions())
 def test_a_filter_passes_the_events_of_which_its_condition_is_true_and_reads_back(when):
     filter = canonical_filter(when)
-    assert parse_filter(filter_text(filter), LOGINS) == filter == canonical_filter(filter_condition(filter))
-    given_value = filter_value(filter)
+    assert (
+        parse_filter(filter_text(filter), LOGINS) == filter == canonical_filter(filter_to_condition(filter))
+    )
+    given_value = filter_json_value(filter)
     assert rule_of(given_value).filter == filter
     for event in EVENTS:
         assert passes_filter(filter, event) == is_true(when, event)

@@ -30,7 +30,7 @@ for name, text in getattr(hostile, kind).items():
         assert RuleBook(PAYMENTS).apply(text(size))["status"] in ("accepted", "rejected")
     else:
         try:
-            schemafile.from_toml(text(size).decode())
+            schemafile.schema_from_toml(text(size).decode())
         except ValueError:
             pass
 """

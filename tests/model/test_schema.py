@@ -191,7 +191,7 @@ def test_csv_cells_may_be_empty_or_missing_at_the_end_but_not_too_many():
 
 
 def test_csv_leading_zeros_do_not_change_an_integer():
-    assert LONG.parse_text("-" + "0" * 5000 + "12") == -12
+    assert LONG.parse_csv_cell("-" + "0" * 5000 + "12") == -12
 
 
 @pytest.mark.parametrize(

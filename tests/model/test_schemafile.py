@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import lab
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
-from lab.model.schemafile import from_toml, schema, to_toml
+from lab.model.schemafile import schema, schema_from_toml, schema_to_toml
 
 FILE = """
 name = "orders"
@@ -68,28 +68,34 @@ def test_whatever_the_names_paths_and_notes_the_file_reads_as_the_schema(named, 
     except ValueError:
         return  # two fields of one name or at one path
     every = dict.fromkeys(made.names, notes)
-    read = from_toml(to_toml(made, notes, every))
+    read = schema_from_toml(schema_to_toml(made, notes, every))
     assert read == made and [field.examples for field in read.fields] == [
         field.examples for field in made.fields
     ]
 
 
 def test_an_id_may_be_several_fields():
-    made = from_toml(
+    made = schema_from_toml(
         FILE.replace('id = "orderId"', 'id = ["amount", "orderId"]').replace("decimal(18,2)", "long")
     )
     assert made.id_fields == ("amount", "orderId")
-    assert 'id = ["amount", "orderId"]' in to_toml(made) and from_toml(to_toml(made)) == made
+    assert (
+        'id = ["amount", "orderId"]' in schema_to_toml(made)
+        and schema_from_toml(schema_to_toml(made)) == made
+    )
 
 
 def test_the_schemas_that_ship_can_be_files():
     for each in SCHEMAS.values():
-        assert from_toml(to_toml(each)) == each
+        assert schema_from_toml(schema_to_toml(each)) == each
 
 
 def test_a_file_may_say_what_records_and_nan_are():
     other = replace(ORDERS, records="csv", nan="dead letter")
-    assert from_toml(to_toml(other)) == other and from_toml(to_toml(ORDERS)).records == "json"
+    assert (
+        schema_from_toml(schema_to_toml(other)) == other
+        and schema_from_toml(schema_to_toml(ORDERS)).records == "json"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,5 +135,5 @@ def test_an_error_names_the_file_and_what_is_wrong_in_it(old, new, text, tmp_pat
 
 def test_what_is_not_text_in_a_comment_does_not_spoil_the_file():
     fields = tuple(replace(field, examples=('"\x7f\\',)) for field in ORDERS.fields)
-    text = to_toml(replace(ORDERS, fields=fields), ["a\nb\x00"], {"amount": ["doubt: \x1b"]})
+    text = schema_to_toml(replace(ORDERS, fields=fields), ["a\nb\x00"], {"amount": ["doubt: \x1b"]})
     assert tomllib.loads(text)["fields"]["amount"]["example"] == '"\x7f\\'

@@ -11,9 +11,9 @@ from lab.model.attributes import LABEL, BadRule
 from lab.model.conditionreader import CLAUSES, EXAMPLE
 from lab.model.conditions import BadConditions
 from lab.model.messages import build_message, parse_message
-from lab.model.rule import Rule, rule_in_english, summary_in_english
+from lab.model.rule import Rule, readable_rule_sentence, readable_rule_summary
 from lab.model.schema import LOGINS, Field, Schema
-from lab.model.sentence import read_labels_text, read_limit, read_more, read_sentence
+from lab.model.sentence import parse_further_conditions, parse_labels, parse_limit, parse_rule_sentence
 from lab.model.words import UNSEEN
 from tests.strategies import rules
 
@@ -91,7 +91,9 @@ MISTAKES = (
 
 
 def read(text: str, schema: Schema = LOGINS) -> Rule:
-    return build_message(read_sentence(text, schema) | {"ruleId": 1, "ruleState": "ACTIVE"}, schema).rule
+    return build_message(
+        parse_rule_sentence(text, schema) | {"ruleId": 1, "ruleState": "ACTIVE"}, schema
+    ).rule
 
 
 @given(rules(absence=True))
@@ -102,9 +104,9 @@ def test_a_rule_reads_back_as_it_is_described_and_as_it_is_shown(message):
         return
     assert parse_message(f"{rule.rule_id} {rule.state}: {rule.describe()}", LOGINS).rule == rule
     rule = replace(rule, rule_id=1, state="ACTIVE")
-    assert read(rule_in_english(rule)) == rule
+    assert read(readable_rule_sentence(rule)) == rule
     silent = replace(rule, severity=None, title=None, labels=(), event_fields=())
-    assert read(rule.summarize()) == read(summary_in_english(rule)) == silent
+    assert read(rule.summarize()) == read(readable_rule_summary(rule)) == silent
 
 
 def texts(least: int = 0):
@@ -214,7 +216,7 @@ def test_people_write_a_little_otherwise(text):
 @pytest.mark.parametrize(("text", "wrong", "reason"), MISTAKES)
 def test_what_cannot_be_read_says_where(text, wrong, reason):
     with pytest.raises(BadConditions) as error:
-        read_sentence(text, LOGINS)
+        parse_rule_sentence(text, LOGINS)
     assert reason in str(error.value)
     assert text[error.value.start : error.value.end] == wrong
 
@@ -230,15 +232,15 @@ def test_a_message_may_be_a_sentence_after_the_id_and_a_mistake_keeps_its_place(
 
 
 def test_a_text_of_labels_is_read_by_itself():
-    labels = read_labels_text('team = fraud, desk = "2, \\"left\\""', LOGINS)
+    labels = parse_labels('team = fraud, desk = "2, \\"left\\""', LOGINS)
     assert labels == {"labels": {"team": "fraud", "desk": '2, "left"'}}
     with pytest.raises(BadConditions, match='expected a name, = and a text.* \\(at "desk", character 15\\)'):
-        read_labels_text("team = fraud, desk", LOGINS)
+        parse_labels("team = fraud, desk", LOGINS)
 
 
 @given(st.text(alphabet="SUMcount()events,over 1hd>=×÷andor.:'\"\\2 ", max_size=80))
 def test_any_text_is_read_or_refused(text):
-    for reader in (read_sentence, read_more, read_limit, read_labels_text):
+    for reader in (parse_rule_sentence, parse_further_conditions, parse_limit, parse_labels):
         try:
             json.dumps(reader(text, LOGINS))
         except BadConditions:

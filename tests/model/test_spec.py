@@ -16,7 +16,7 @@ from lab.model.deadletters import dead_letter
 from lab.model.reference import evaluate_log
 from lab.model.rules import RuleBook
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
-from lab.model.spec import LOGS, json_schemas
+from lab.model.spec import LOGS, json_schemas_by_log
 from lab.stream.datasets import dataset
 from tests.orders import orders
 
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "asyncapi.yaml"
 
 
 def validators(schema):
-    made = json_schemas(schema)
+    made = json_schemas_by_log(schema)
     for each in made.values():
         Draft202012Validator.check_schema(each)
     return {name: Draft202012Validator(each) for name, each in made.items()}

@@ -7,12 +7,12 @@ from decimal import Decimal
 
 import pytest
 
-from lab.model.alerts import Alert, Withdrawn
+from lab.model.alerts import Alert, Withdrawal
 from lab.model.field import Field
 from lab.model.jsontext import BadRecord
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS, Schema
-from lab.model.schemafile import from_toml, to_toml
+from lab.model.schemafile import schema_from_toml, schema_to_toml
 
 RETURNS = replace(LOGINS, taken_back='action = "returned"')
 SUM = b"1: SUM(amount) per userId over 1 h > 5"
@@ -56,11 +56,11 @@ def alerts(reference: Reference) -> list[tuple]:
     return [(alert.event_id, alert.aggregate) for alert in reference.alerts]
 
 
-def withdrawn(reference: Reference) -> list[Withdrawn]:
-    return [each for each in reference.told if isinstance(each, Withdrawn)]
+def withdrawn(reference: Reference) -> list[Withdrawal]:
+    return [each for each in reference.told if isinstance(each, Withdrawal)]
 
 
-def standing(told: Iterable[Alert | Withdrawn]) -> dict[str, str]:
+def standing(told: Iterable[Alert | Withdrawal]) -> dict[str, str]:
     """The alerts that are not withdrawn, to a reader of the log of alerts for whom the last line about each counts."""
     alerts: dict[str, Alert] = {}
     for each in told:
@@ -144,7 +144,7 @@ def test_an_alert_that_comes_again_has_the_same_id_and_stands():
     given = event(1, "9"), event(1, "9", "returned")
     reference = after(*given, event(1, "8"))
     first, withdrawn, again = reference.told
-    assert isinstance(first, Alert) and isinstance(again, Alert) and isinstance(withdrawn, Withdrawn)
+    assert isinstance(first, Alert) and isinstance(again, Alert) and isinstance(withdrawn, Withdrawal)
     assert (first.alert_id, first.aggregate, again.aggregate) == (again.alert_id, 9, 8)
     assert standing(reference.told) == {again.alert_id: again.to_json()}
     assert standing(after(*given, event(1, "8"), event(1, "8", "returned")).told) == {}
@@ -211,11 +211,11 @@ def test_after_an_event_that_is_taken_back_none_is_awaited():
 @pytest.mark.parametrize("taken_back", ['action = "returned"', "amount < 0 or country is null"])
 def test_a_schema_says_which_records_take_back(taken_back):
     schema = replace(LOGINS, taken_back=taken_back)
-    assert from_toml(to_toml(schema)).taken_back == taken_back
+    assert schema_from_toml(schema_to_toml(schema)).taken_back == taken_back
     assert Schema.from_dict(schema.to_dict()) == schema
-    text = to_toml(schema).replace(json.dumps(taken_back), '"acton = 5"')
+    text = schema_to_toml(schema).replace(json.dumps(taken_back), '"acton = 5"')
     with pytest.raises(ValueError, match='^taken_back: unknown logins field "acton", did you mean action'):
-        from_toml(text)
+        schema_from_toml(text)
 
 
 def test_a_row_that_is_deleted_or_updated_takes_back_the_row_before():

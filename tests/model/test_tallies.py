@@ -9,20 +9,20 @@ from lab.model.tallies import (
     ROUTES_TOLD,
     RULES_TOLD,
     WARNINGS,
-    Tallies,
-    largest_counts,
-    record_example,
+    RouteTallies,
+    largest_counts_and_other,
+    make_duplicate_example,
     route_name,
 )
 from lab.model.words import escape_control_characters
 
-EXAMPLE = record_example(
+EXAMPLE = make_duplicate_example(
     17, 1_356_998_400_000, "{payeeId=25}", {"paymentAmount": "30.00"}, {"paymentAmount": "20.00"}
 )
 
 
 def test_more_than_one_in_a_hundred_is_told_with_two_records():
-    tallies = Tallies()
+    tallies = RouteTallies()
     tallies.add("payeeId", 1, 1, {"evaluated": 99, "duplicates": 1}, EXAMPLE)
     assert list(tallies.warnings()) == []
     tallies.add("payeeId", 1, 1, {"duplicates": 1})
@@ -36,7 +36,7 @@ def test_more_than_one_in_a_hundred_is_told_with_two_records():
 
 
 def test_dropped_late_is_told_without_an_example_of_duplicates():
-    tallies = Tallies()
+    tallies = RouteTallies()
     tallies.add("payeeId", 7, 3, {"evaluated": 100, "duplicates": 1, "droppedLate": 1}, EXAMPLE)
     assert list(tallies.warnings()) == [
         "rule 7 and 2 more (route payeeId) lost 2.0 % of 102 events: 1 duplicate, 1 dropped late"
@@ -44,7 +44,7 @@ def test_dropped_late_is_told_without_an_example_of_duplicates():
 
 
 def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
-    tallies = Tallies(at_most=20_000)
+    tallies = RouteTallies(at_most=20_000)
     long = Route(("payeeId",), (("paymentType", ("x" * 60_000,)),))
     for number in range(10_000):
         tallies.add(
@@ -58,7 +58,7 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
     stats = tallies.to_stats()
     assert len(stats["routes"]) == ROUTES_TOLD and len(json.dumps(stats)) < 60_000
     assert next(iter(stats["routes"])) == route_name(long) and len(route_name(long)) < NAME_CHARS + 20
-    read = Tallies()
+    read = RouteTallies()
     read.add_stats(stats)
     told = sum((tally.counts for tally in read.by_route.values()), Counter()) + read.others
     assert told == {"evaluated": 90_001, "duplicates": 1429, "droppedLate": 50}
@@ -67,7 +67,7 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
 
 
 def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
-    tallies = Tallies(at_most=2)
+    tallies = RouteTallies(at_most=2)
     for name in ("a", "b", "c", "a"):
         tallies.add_stats(
             {"routes": {name: {"rule": 1, "rules": 1, "routed": 2, "evaluated": 1, "duplicates": 1}}}
@@ -77,16 +77,16 @@ def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
 
 
 def test_a_line_from_before_there_were_counts_of_routes_tells_none():
-    tallies = Tallies()
+    tallies = RouteTallies()
     tallies.add_stats({"batch": 0, "records": 5, "evaluated": 4, "duplicates": 1})
     assert tallies.by_route == {} and list(tallies.warnings()) == []
 
 
 def test_an_example_is_bounded_and_does_nothing_to_a_terminal():
     many = {f"field{number}": "\x1b[31m" * 100 for number in range(50)}
-    example = record_example("\x1b" * 10_000, 0, "{ip=" + "\x9b" * 10_000, many, many)
+    example = make_duplicate_example("\x1b" * 10_000, 0, "{ip=" + "\x9b" * 10_000, many, many)
     assert len(json.dumps(example)) < 10_000
-    tallies = Tallies()
+    tallies = RouteTallies()
     tallies.add("ip|country=\x1b[2J", 1, 1, {"duplicates": 1}, example)
     (warning,) = tallies.warnings()
     assert escape_control_characters(warning) == warning and len(warning) < 20_000
@@ -94,5 +94,5 @@ def test_an_example_is_bounded_and_does_nothing_to_a_terminal():
 
 def test_of_many_rules_a_line_names_those_that_alerted_most():
     counts = Counter({f"{number}.1": number + 1 for number in range(10_000)})
-    told = largest_counts(counts)
+    told = largest_counts_and_other(counts)
     assert len(told) == RULES_TOLD + 1 and told.total() == counts.total() and "9999.1" in told

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert
-from lab.model.group import cut_key, group_key
+from lab.model.group import group_key, shorten_key
 from lab.model.schema import LOGINS, MAX_TIME
 from lab.model.times import now_ms
 from lab.restrict import decide
@@ -303,7 +303,7 @@ def test_alerts_of_a_version_without_groups_restrict_where_the_text_says_whom(lo
     attempts(logs, 3)
     engine.step()
     alert = alert_of(logs.log("alerts").read()[0])
-    texts = ["{device=x;ip=1}", "{device=x;ip=1;ip=2}", cut_key("{device=x;ip=" + "1" * 3_000 + "}")]
+    texts = ["{device=x;ip=1}", "{device=x;ip=1;ip=2}", shorten_key("{device=x;ip=" + "1" * 3_000 + "}")]
     logs.log("alerts").append([old(alert, key=text) for text in texts])
     assert decided(logs) == 2
     subjects = [each.subject for each in fold_log(logs.log("restrictions")).all()]

@@ -15,7 +15,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import LOGINS
-from lab.model.tallies import Tallies, route_name
+from lab.model.tallies import RouteTallies, route_name
 from lab.state.read import Reader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED
@@ -172,7 +172,7 @@ def _delivered(shop: Shop, log: str) -> Counter:
 
 
 def _counts(shop: Shop, reference: Reference) -> list[str]:
-    got, tallies = dict.fromkeys(COUNTS, 0), Tallies()
+    got, tallies = dict.fromkeys(COUNTS, 0), RouteTallies()
     for line in _lines(shop, "stats"):
         stats = json.loads(line)
         tallies.add_stats(stats)

@@ -78,7 +78,7 @@ def test_rules_and_key_groups_are_those_of_the_engine(spark, checkpoint):
 )
 def test_the_events_of_one_key_come_back(checkpoint, name, value):
     found = state.events_of(checkpoint, {name: value})
-    expected = events_by_key().get((name, PAYMENTS.field(name).parse_text(str(value))), [])
+    expected = events_by_key().get((name, PAYMENTS.field(name).parse_csv_cell(str(value))), [])
     expected = sorted(expected, key=lambda event: (event["eventTime"], event["transactionId"]))
     assert [event["eventId"] for event in found] == [event["transactionId"] for event in expected]
     assert [event["eventTime"] for event in found] == [event["eventTime"] for event in expected]

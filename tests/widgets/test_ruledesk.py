@@ -12,7 +12,7 @@ from lab.apps.backtest import Past
 from lab.apps.replay import read_rules
 from lab.model.field import Field
 from lab.model.reference import Reference
-from lab.model.rules import BadRule, RuleBook, parse_message, rule_in_english
+from lab.model.rules import BadRule, RuleBook, parse_message, readable_rule_sentence
 from lab.model.schema import LOGINS, PAYMENTS, Schema
 from lab.stream.datasets import dataset
 from lab.widgets.ruledesk import RuleDesk
@@ -51,7 +51,10 @@ def test_a_chosen_rule_is_loaded_into_form_and_text_and_tried_on_the_past(past):
     for number, alerts in ((1, 2), (2, 1197), (3, 4), (4, 279)):
         desk.table.selected = str(number)
         assert desk.form.rule_id.value == str(number)
-        assert rule_in_english(parse_message(desk.text.value, PAYMENTS).rule) in desk.table.rows[number - 1]
+        assert (
+            readable_rule_sentence(parse_message(desk.text.value, PAYMENTS).rule)
+            in desk.table.rows[number - 1]
+        )
         assert f" {alerts:,} alerts" in desk.backtest.said.value
 
 

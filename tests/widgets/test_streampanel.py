@@ -1,15 +1,15 @@
 """What the stream panel shows of events that routes lost."""
 
-from lab.model.tallies import Tallies, record_example
+from lab.model.tallies import RouteTallies, make_duplicate_example
 from lab.widgets.streampanel import losses_table
 
 
 def test_what_each_route_lost_is_a_table_and_much_of_it_a_warning():
-    routes = Tallies()
+    routes = RouteTallies()
     routes.add("payeeId", 1, 1, {"evaluated": 1000, "droppedLate": 1})
     assert "<td>1,000</td>" not in losses_table(routes) and "lost" not in losses_table(routes)
     assert '<td style="text-align:left">payeeId</td>' in losses_table(routes)
-    example = record_example("<b>", 0, "{ip=<i>}", {}, {})
+    example = make_duplicate_example("<b>", 0, "{ip=<i>}", {}, {})
     routes.add("ip|country=<script>", 2, 1, {"evaluated": 1, "duplicates": 9}, example)
     shown = losses_table(routes)
     assert shown.index("ip|country") < shown.index("payeeId")
@@ -18,6 +18,6 @@ def test_what_each_route_lost_is_a_table_and_much_of_it_a_warning():
 
 
 def test_where_nothing_is_lost_nothing_is_shown():
-    routes = Tallies()
+    routes = RouteTallies()
     routes.add("payeeId", 1, 1, {"evaluated": 1000, "storedLate": 5})
-    assert losses_table(routes) == losses_table(Tallies()) == ""
+    assert losses_table(routes) == losses_table(RouteTallies()) == ""

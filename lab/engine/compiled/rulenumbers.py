@@ -46,7 +46,7 @@ class AggregateKey(NamedTuple):
         running = RUNNING[of.function]
         own = rule_id if running.kind == COUNT_SINCE else None
         unique = tuple(sorted(of.unique))
-        return cls(running, of.field, unique, of.window_ms, of.where_name, of.exclude_current, own)
+        return cls(running, of.field, unique, of.window_ms, of.where_result_name, of.exclude_current, own)
 
     @classmethod
     def for_alert_count(cls, rule: Rule, fields: Sequence[str]) -> "AggregateKey | None":

@@ -13,7 +13,7 @@ from lab.logs.access import make_folder
 from lab.logs.files import WEEK_MS, FileLog
 from lab.logs.index import Batch, writer_id
 from lab.logs.positions import Positions
-from lab.model.answers import read_stats
+from lab.model.answers import parse_stats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -262,7 +262,7 @@ def _readable(lines: list[str]) -> Iterator[dict]:
     """The lines of a stats log that an engine can have written."""
     for line in lines:
         with suppress(ValueError):
-            yield read_stats(line)
+            yield parse_stats(line)
 
 
 def check_reach(logs: FileLogs | KafkaLogs, master: str) -> None:

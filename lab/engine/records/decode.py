@@ -108,7 +108,7 @@ def decode_records(
         rows = rows[order]
         table = pa.concat_tables([table, pa.Table.from_pylist(good, table.schema)]).take(pa.array(order))
     columns = {name: table[name].combine_chunks() for name in schema.names}
-    if not schema.numeric_id:
+    if not schema.has_numeric_id:
         columns[ID_TEXT] = _id_texts([columns[name] for name in schema.id_fields])
         columns[ID] = pa.array(_digests(columns[ID_TEXT]))
     places = records.places([row for _, row in bad])

@@ -25,13 +25,13 @@ from lab.model.aggregates import (
     PLACES,
     Aggregate,
     Exact,
-    exact_square_root,
-    millionths_of_root,
-    round_half_even,
+    round_to_6_places,
+    square_root_in_millionths,
+    square_root_to_6_places,
 )
 from lab.model.aggregation import Aggregation, MeasuredCondition
-from lab.model.alerts import conditions_member, description_members
-from lab.model.group import cut_key, group_hash
+from lab.model.alerts import conditions_member, severity_title_labels_members
+from lab.model.group import group_hash, shorten_key
 from lab.model.rule import Rule
 from lab.model.words import plain_text
 
@@ -98,7 +98,7 @@ def withdrawal_lines(
     orders = dict.fromkeys(rule.keys for rule in store.rules)
     for names in orders:
         texts, groups = group_texts(store, record_columns, names, rows)
-        keys += (mine := [cut_key(text) for text in texts.to_pylist()])
+        keys += (mine := [shorten_key(text) for text in texts.to_pylist()])
         lines += [
             f'{{"withdrawn":true,"key":{json.dumps(key)},"group":{group},"eventId":{event_id},"eventTime":{time}'
             + (f',"logTime":{log_time},"alertTime":{alert_time_ms}}}' if log_time else "}")
@@ -121,7 +121,7 @@ def first_rows(store: RouteStore, found: np.ndarray) -> np.ndarray:
 def _after_aggregate(
     operator: str, limit: str, rule: Rule, conditions: Iterable[MeasuredCondition] = ()
 ) -> str:
-    said = f"{conditions_member(conditions)}{description_members(rule)}"
+    said = f"{conditions_member(conditions)}{severity_title_labels_members(rule)}"
     return f'","operator":"{operator}","limit":"{limit}"{said}'
 
 
@@ -182,7 +182,7 @@ def _text(values: np.ndarray) -> pa.Array:
 def event_ids(store: RouteStore, columns: Columns, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
     """The ids of events as they stand inside a JSON string, and as JSON."""
     schema = store.schema
-    if schema.numeric_id:
+    if schema.has_numeric_id:
         ids = _text(columns["id"][rows])
         return ids, ids
     texts = take_rows(columns[ID_TEXT], rows).cast(TEXT)
@@ -240,7 +240,7 @@ def _groups(
     for number, names in enumerate(orders):
         mine = np.flatnonzero(order[first] == number)
         texts, jsons = group_texts(store, columns, names, alerts[first[mine], layout.ROW])
-        keys[mine] = [cut_key(text) for text in texts.to_pylist()]
+        keys[mine] = [shorten_key(text) for text in texts.to_pylist()]
         groups[mine] = jsons.to_pylist()
     hashes = pa.array([f".{group_hash(group)}" for group in groups], TEXT)
     told = _joined(
@@ -295,16 +295,18 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     low, numerator, denominator = (
         alerts[:, column] for column in (layout.LOW_PART, layout.NUMERATOR, layout.DENOMINATOR)
     )
-    if aggregate.reported is exact_square_root:
+    if aggregate.reported is square_root_to_6_places:
         measures = alerts[:, layout.HIGH_PART :].tolist()
-        roots = [millionths_of_root(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures]
+        roots = [
+            square_root_in_millionths(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures
+        ]
         if max(roots, default=0) < SAFE:
             whole = np.array(roots, np.int64)
             return _decimals(whole >> 63, whole, PLACES)
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
     safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
-    if aggregate.reported is not round_half_even or scale > PLACES or not safe.all():
+    if aggregate.reported is not round_to_6_places or scale > PLACES or not safe.all():
         fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
         return pa.array([plain_text(aggregate.reported(value)) for value in fractions], TEXT)
     whole, rest = np.divmod(numerator * factor, denominator)

@@ -16,7 +16,7 @@ from lab.engine.windows.store import RouteStore
 from lab.engine.windows.waits import Waits
 from lab.model.alerts import Alert
 from lab.model.rules import MAX_RULES
-from lab.model.tallies import EXAMPLES, FATES, Tallies, largest_counts, worth_telling
+from lab.model.tallies import EXAMPLES, FATES, RouteTallies, is_loss_worth_reporting, largest_counts_and_other
 from lab.model.times import now_ms
 
 
@@ -42,7 +42,7 @@ class BatchStats:
         self._by_key_group = np.zeros(key_groups, np.int64)
         self._by_rule: Counter[str] = Counter()
         self._suppressed: Counter[str] = Counter()
-        self._routes, self._examples_left = Tallies(at_most=MAX_RULES), EXAMPLES
+        self._routes, self._examples_left = RouteTallies(at_most=MAX_RULES), EXAMPLES
 
     @property
     def stored(self) -> int:
@@ -56,7 +56,7 @@ class BatchStats:
         stored = columns["keyGroup"][fates <= window.STORED_LATE]
         counts, example = np.bincount(fates, minlength=window.WITHDRAWN + 1), None
         counts[window.TAKEN_BACK] += counts[window.WITHDRAWN]
-        if self._examples_left > 0 and worth_telling(int(counts[window.DUPLICATE]), len(fates)):
+        if self._examples_left > 0 and is_loss_worth_reporting(int(counts[window.DUPLICATE]), len(fates)):
             self._examples_left -= 1
             example = duplicate_example(store, columns, int(np.argmax(fates == window.DUPLICATE)))
         by_key_group = np.bincount(stored, minlength=len(self._by_key_group))
@@ -96,8 +96,8 @@ class BatchStats:
         stats["heldEvents"] = sum(store.events for store in stores)
         stats["groups"] = sum(store.groups for store in stores)
         by_name = {
-            "alertsByRule": largest_counts(self._by_rule),
-            "suppressedByRule": largest_counts(self._suppressed),
+            "alertsByRule": largest_counts_and_other(self._by_rule),
+            "suppressedByRule": largest_counts_and_other(self._suppressed),
             "deadLettersBy": self.extra.get("deadLettersBy", {}),
         }
         stats |= {name: dict(counts) for name, counts in by_name.items() if counts}

@@ -10,7 +10,7 @@ from lab.engine.records.columns import ID_TEXT, Columns, take_rows
 from lab.engine.windows.alertlines import group_texts
 from lab.engine.windows.store import RouteStore
 from lab.model.aggregation import ONE_BIT
-from lab.model.tallies import record_example
+from lab.model.tallies import make_duplicate_example
 
 
 def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def duplicate_example(store: RouteStore, columns: Columns, row: int) -> dict[str
     event_id = one[ID_TEXT][0].as_py() if ID_TEXT in one else int(batch.id[0])
     texts, _ = group_texts(store, one, store.route.keys, np.array([0]))
     records = [_needed(store, values) for values in (event[held, layout.VALUES :], batch.value[0])]
-    return record_example(event_id, int(batch.time[0]), texts[0].as_py(), *records)
+    return make_duplicate_example(event_id, int(batch.time[0]), texts[0].as_py(), *records)
 
 
 def _needed(store: RouteStore, values: np.ndarray) -> dict[str, Any]:

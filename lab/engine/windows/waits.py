@@ -82,7 +82,7 @@ class Waits:
         column, bit = store.numbers.when[store.rules.index(self.rule)].tolist()
         if column != NOTHING:
             starts = columns[f"when:{column}"] & bit != 0
-        where, ends = self.rule.aggregations[0].where_name, np.ones(count, bool)
+        where, ends = self.rule.aggregations[0].where_result_name, np.ones(count, bool)
         if where:
             found = columns.get(f"value:{where}")
             ends = np.zeros(count, bool)
@@ -220,7 +220,7 @@ def _texts(store: RouteStore, columns: Columns, rule: Rule, rows: np.ndarray) ->
     """What is kept of events to tell of them later: group, id and fields, each as JSON or empty."""
     _, groups = group_texts(store, columns, rule.keys, rows)
     empty = pa.array([""] * len(rows), groups.type)
-    ids = empty if store.schema.numeric_id else event_ids(store, columns, rows)[1]
+    ids = empty if store.schema.has_numeric_id else event_ids(store, columns, rows)[1]
     told = event_texts(store, columns, rule.event_fields, rows) if rule.event_fields else empty
     return pc.binary_join_element_wise(groups, ids, told, pa.scalar("\n", groups.type))
 

@@ -31,7 +31,7 @@ from lab.model.when import (
     OtherField,
     When,
     are_networks,
-    parse_address,
+    parse_ip_address,
 )
 from lab.model.whenreader import parse_when
 
@@ -151,8 +151,8 @@ class ConditionEvaluator:
 
 def _offsets(clock: LocalTimePart, times: np.ndarray) -> np.ndarray | int:
     """The difference to UTC at each time, ms. It is looked up once for an hour, unless it changes within."""
-    if clock.fixed_ms is not None:
-        return clock.fixed_ms
+    if clock.fixed_offset_ms is not None:
+        return clock.fixed_offset_ms
     hours, which = np.unique(times // HOUR_MS, return_inverse=True)
     first = [clock.offset_ms(hour * HOUR_MS) for hour in hours.tolist()]
     last = [clock.offset_ms((hour + 1) * HOUR_MS - 1) for hour in hours.tolist()]
@@ -205,7 +205,7 @@ def _masks(networks: tuple[Network, ...]) -> Masks:
 
 
 def _is_inside(text: str, masks: Masks) -> bool:
-    address = parse_address(text)
+    address = parse_ip_address(text)
     return address is not None and any(
         int(address) >> shift in found for shift, found in masks[address.version]
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lab.model.field import Id
 from lab.model.language import say
 from lab.model.reference import Reference
-from lab.model.rules import rule_in_english
+from lab.model.rules import readable_rule_sentence
 from lab.model.schema import PAYMENTS
 from lab.teach.exercises.given import control_message_text, rule_from_message
 from lab.teach.judge import Mistake, Refused, ValueExercise
@@ -25,8 +25,8 @@ def alerting(rule: object) -> list[Id]:
         raise Refused(
             say(
                 "more than one number has changed. The rule above is {given}, rule_1 is {answer}",
-                given=rule_in_english(GIVEN),
-                answer=rule_in_english(said),
+                given=readable_rule_sentence(GIVEN),
+                answer=readable_rule_sentence(said),
             )
         )
     engine = Reference(PAYMENTS)
