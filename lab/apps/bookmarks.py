@@ -5,7 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from lab.logs.access import make_folder
-from lab.logs.places import log_name
+from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 
 
@@ -16,7 +16,7 @@ def bookmark_file(log: object, reader: str = "") -> Path:
         state
         / "lab"
         / "read"
-        / blake2b(f"{log_name(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
+        / blake2b(f"{absolute_log_name(log)}{reader and chr(10)}{reader}".encode(), digest_size=8).hexdigest()
     )
 
 
@@ -37,5 +37,5 @@ def set_bookmark(log: object, positions: Positions, reader: str = "") -> None:
     file = bookmark_file(log, reader)
     make_folder(file.parent)
     aside = file.with_suffix(f".{os.getpid()}")
-    aside.write_text(f"{log_name(log)}\n{position_text(positions)}\n")
+    aside.write_text(f"{absolute_log_name(log)}\n{position_text(positions)}\n")
     aside.replace(file)

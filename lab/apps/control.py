@@ -100,7 +100,7 @@ def publish_messages(
         print(f"queued in {where}: no answer within {timeout_s:g} s; the next `lab run` will read it")
     elif alerts:
         _wait_for_alert(alerts, answers, started + timeout_s, left_out)
-    left_out.say_total()
+    left_out.print_total()
     if rejected := [ack["reason"] for ack in answers if ack["status"] == "rejected"]:
         raise BadRule(rejected[0])
 

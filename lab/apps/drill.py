@@ -27,7 +27,7 @@ from lab.engine.records.keyedlines import JoinedLines, KeyedLines
 from lab.engine.windows import shared
 from lab.engine.windows.evaluate import TaskOutput
 from lab.logs.files import FileLog
-from lab.logs.index import OtherBatch
+from lab.logs.index import BatchConflict
 from lab.model.language import say
 from lab.model.reference import Reference
 from lab.model.schema import PAYMENTS
@@ -173,7 +173,7 @@ class Drill(ScenarioLogs):
             keys, lines = self.lines.get(name, NO_LINES)
             try:
                 log.put(self.job.checkpoint, self.number, lines.data, batch_fingerprint(self.end))
-            except OtherBatch:
+            except BatchConflict:
                 self.story.append(say(REFUSED, number=self.number))
                 return False
             if name == "alerts":

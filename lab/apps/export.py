@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
-from lab.logs.places import log_name
+from lab.logs.places import absolute_log_name
 from lab.logs.positions import Positions, parse_positions, position_text
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
@@ -95,7 +95,7 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     log, database = open_existing_log(target.logs, "alerts"), open_database(url)
     METADATA.create_all(database)
     _add_columns(database)
-    place, exported, left_out = log_name(log), 0, SkippedLines()
+    place, exported, left_out = absolute_log_name(log), 0, SkippedLines()
     with database.connect() as connection:
         at = start or _exported(connection, place)
     with stop_signals() as stopped, closing(log.tail(at=at)) as tail:

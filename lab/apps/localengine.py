@@ -18,12 +18,12 @@ from lab.engine.loop.epochs import epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.stages import compile_kernels
 from lab.engine.windows import shared
-from lab.stream.background import Background
+from lab.stream.background import BackgroundTask
 
 EPOCH_S = 1.0  # how often state is saved, and with that shown
 
 
-class LocalEngine(Background):
+class LocalEngine(BackgroundTask):
     """The engine's loop on file logs in a thread of this process: without Spark, hence without Java.
 
     State and checkpoint live as long as the thread.

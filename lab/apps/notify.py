@@ -25,7 +25,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import describe_alert
 from lab.logs.access import file_lock, make_folder
-from lab.logs.config import BadConfig, Config, Receiver
+from lab.logs.config import BadConfig, Config, AlertReceiver
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
@@ -53,12 +53,12 @@ class SignedMessage:
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", webhook_secret="hush"))
+    >>> message = SignedMessage(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
     >>> message.full, message.count
     (False, 0)
     """
 
-    def __init__(self, receiver: Receiver):
+    def __init__(self, receiver: AlertReceiver):
         self._receiver, self._alerts, self._most = receiver, [], MAX_BODY
         self.left_out = 0  # alerts that are too large for the target
 
@@ -149,7 +149,7 @@ class TextMessage:
     ...     '{"ruleId":1,"ruleVersion":2,"key":"{host=@all http://x}","aggregate":"51","operator":"GREATER","limit":"50",'
     ...     '"eventId":7,"eventTime":0}'
     ... )
-    >>> message = TextMessage(Receiver("oncall", "slack://…"))
+    >>> message = TextMessage(AlertReceiver("oncall", "slack://…"))
     >>> for _ in range(2):
     ...     message.add(alert)
     >>> title, text = message.text()
@@ -159,7 +159,7 @@ class TextMessage:
     2 alerts: 1970-01-01 00:00:00.000  rule 1 v2  {host=@|all http:|//x}  51 GREATER 50  event 7
     """
 
-    def __init__(self, receiver: Receiver):
+    def __init__(self, receiver: AlertReceiver):
         self._receiver, self.count, self.left_out = receiver, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
@@ -221,7 +221,7 @@ def sanitize_text(text: str) -> str:
     return escape_control_characters(re.sub(r"\.(?=[^\W\d_])", ".\u200b", text))
 
 
-def notify(target: Target, receiver: Receiver, start: Positions | None = None) -> None:
+def notify(target: Target, receiver: AlertReceiver, start: Positions | None = None) -> None:
     """Sends the alerts of a log to one receiver until a signal.
 
     `start`: a position in the alerts; without it, where the last call for this receiver ended, and at first the end.
@@ -256,7 +256,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
     )
 
 
-def find_receiver(name: str, config: Config) -> Receiver:
+def find_receiver(name: str, config: Config) -> AlertReceiver:
     """The receiver of a name in lab.toml. Raises Usage if that file lacks it, BadConfig."""
     if name not in config.notify:
         there = f"it has {', '.join(sorted(config.notify))}" if config.notify else "it has none"
@@ -306,7 +306,7 @@ def _collected(
     return False
 
 
-def _delivered(message: "SignedMessage | TextMessage", receiver: Receiver, stopped: Event) -> bool:
+def _delivered(message: "SignedMessage | TextMessage", receiver: AlertReceiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:

@@ -16,12 +16,12 @@ from lab.model.alerts import Alert
 from lab.model.deadletters import dead_letter
 from lab.model.tallies import COUNTS, RouteTallies
 from lab.model.times import now_ms
-from lab.stream.background import Background
+from lab.stream.background import BackgroundTask
 
 AT_ONCE = 200  # records, so that a page goes on in between
 
 
-class Plain(Background):
+class Plain(BackgroundTask):
     """The alerts of the engine, some thousand events a second. Nothing is durable: state lives as long as the object.
 
     >>> import tempfile

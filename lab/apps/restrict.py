@@ -85,7 +85,7 @@ def _folded(target: Target) -> "tuple[FileLog | KafkaLog, Restrictions]":
     log = logs.log("restrictions") if has_none_yet else open_existing_log(logs, "restrictions")
     left_out = SkippedLines()
     found = fold_log(log, left_out)
-    left_out.say_total()
+    left_out.print_total()
     return log, found
 
 

@@ -158,7 +158,7 @@ def _serve(
     total, seconds = notes.report.total, time.monotonic() - started
     for warning in notes.report.routes.warnings():
         say("note", warning)
-    notes.report.left_out.say_total(partial(say, "note"))
+    notes.report.left_out.print_total(partial(say, "note"))
     say(
         "stopped",
         f"stopped after {seconds:.0f} s: {total['records']:,} events, {total['alerts']:,} alerts, "

@@ -29,8 +29,8 @@ def estimate_record_count(log) -> int:
         end = log.end()
         start = max(log.start(), end - COUNTED)
         return sum(log.data(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
-    from lab.logs.partitions import Partitions
+    from lab.logs.partitions import PartitionOffsets
 
-    partitions = Partitions(log.cluster, log.topic)
+    partitions = PartitionOffsets(log.cluster, log.topic)
     starts = partitions.starts()
     return sum(end - starts[number] for number, end in partitions.ends().items())

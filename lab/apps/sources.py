@@ -62,7 +62,7 @@ class EventSource(ABC):
 def source_at(where: Path | str, config: "Config | None" = None, schema: Schema | None = None) -> EventSource:
     """The events at a place, of a schema: a file (also gzip), the folder of a log, or kafka://HOST:PORT/TOPIC.
 
-    Raises ValueError, NoBroker, BadTopic.
+    Raises ValueError, NoBroker, UnusableTopic.
     """
     if str(where).startswith(KAFKA):
         return TopicSource(cast("KafkaLog", open_log(str(where), config)))
@@ -113,10 +113,10 @@ class TopicSource(EventSource):
     """The records of all partitions of a topic that are there when it is made, in the order of the log."""
 
     def __init__(self, log: "KafkaLog"):
-        from lab.logs.partitions import Partitions
+        from lab.logs.partitions import PartitionOffsets
 
         self._log = log
-        partitions = Partitions(log.cluster, log.topic)
+        partitions = PartitionOffsets(log.cluster, log.topic)
         self._starts, self._ends = partitions.starts(), partitions.ends()
         self._partitions, self._offsets = array("q"), array("q")
 

@@ -11,7 +11,7 @@ from lab.machine.signals import stop_signals
 from lab.model.rules import BadRule, parse_message
 from lab.model.words import escape_control_characters
 from lab.rulestore import capture
-from lab.rulestore.store import Change, RuleStore, change_to_message
+from lab.rulestore.store import RuleChange, RuleStore, change_to_message
 
 
 def store_rules(store: RuleStore, messages: Sequence[str], timeout_s: float = ANSWER_S) -> None:
@@ -70,7 +70,7 @@ def print_history(store: RuleStore, rule_id: int) -> None:
 
 
 def _described(store: RuleStore, row: Mapping[str, Any]) -> str:
-    enabled = Change(0, row["rule_id"], {**row, "disabled": False})
+    enabled = RuleChange(0, row["rule_id"], {**row, "disabled": False})
     try:
         rule: Any = parse_message(change_to_message(enabled, ""), store.schema).rule
         return rule.describe()

@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.engine.checkpoint.settings import saved_schema
 from lab.engine.loop.ends import LOGS, READ, FileLogs, KafkaLogs
 from lab.logs.config import load_config
-from lab.logs.places import KAFKA, kafka_place
+from lab.logs.places import KAFKA, split_kafka_place
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.schemafile import schema as schema_named
 
@@ -56,14 +56,14 @@ def locate(
         folder = where or (Path(beside).absolute().parent if beside else "logs")
         logs = FileLogs(Path(folder), {log: Path(place) for log, place in places.items()})
     else:
-        clusters = {config.cluster(kafka_place(place)[0]) for place in in_kafka}
+        clusters = {config.cluster(split_kafka_place(place)[0]) for place in in_kafka}
         if len(in_kafka) < len(named) or len(clusters) > 1:
             raise Usage(
                 f"the logs are in different places ({', '.join(named)}), expected only folders, or topics of one Kafka cluster"
             )
         cluster = clusters.pop()
         topics = dict(config.topics) if cluster == config.kafka else {}
-        logs = KafkaLogs(cluster, topics | {log: kafka_place(place)[1] for log, place in places.items()})
+        logs = KafkaLogs(cluster, topics | {log: split_kafka_place(place)[1] for log, place in places.items()})
     return Target(logs, checkpoint or default_checkpoint(logs), schema)
 
 
@@ -114,7 +114,7 @@ def _folders(where: str) -> FileLogs:
 
 
 def _topics(where: str) -> FileLogs | KafkaLogs:
-    topic = kafka_place(where)[1]
+    topic = split_kafka_place(where)[1]
     if topic:
         raise ValueError(
             f"{where} names a topic, expected only the broker: {where.removesuffix('/' + topic)}"

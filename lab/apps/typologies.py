@@ -14,7 +14,7 @@ from lab.model.messages import parse_message
 from lab.model.rule import Rule
 from lab.model.times import MINUTE_MS, rounded_duration_words
 from lab.stream.accounts import ACCOUNT_EVENTS, CASES
-from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_events
+from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_typology_events
 
 
 class DetectionCounts(NamedTuple):
@@ -63,7 +63,7 @@ class LabelledPast:
     """A month of labelled events, to try rules on."""
 
     def __init__(self, seed: int = 1):
-        self.events = labelled_events(seed)
+        self.events = labelled_typology_events(seed)
         self.past = Past(ACCOUNT_EVENTS, at_most=len(self.events))
         self.past.add(json.dumps(each.event) for each in self.events)
 
@@ -127,7 +127,7 @@ def _found(typology: str, alerts: Iterable[TimedAlert], events: Sequence[Labelle
 
 def typologies_table(seed: int = 1) -> str:
     """The measured figures as Markdown; `seed`: of the events."""
-    events = labelled_events(seed)
+    events = labelled_typology_events(seed)
     found = measure_typologies(events)
     lines = [
         "| typology | what it is | right | wrong | others | precision | recall | delay, min |",

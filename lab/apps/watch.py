@@ -160,5 +160,5 @@ def print_latency(target: Target, seconds: int = 30) -> None:
                 f"{max(end - time.monotonic(), 0):.0f} s left, {len(total):,} alerts, p50 {percentile_texts(total, (50,))[0]} ms"
             )
     console.print(latencies.table())
-    latencies.left_out.say_total()
+    latencies.left_out.print_total()
     latencies.close()

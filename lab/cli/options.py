@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from lab.apps.target import Target, Usage, locate
 from lab.engine.checkpoint.record import read_record
 from lab.engine.checkpoint.settings import Settings
-from lab.logs.places import kafka_place
+from lab.logs.places import split_kafka_place
 from lab.model import schemafile
 from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
@@ -208,7 +208,7 @@ def parse_log_place(text: str) -> str:
     """The type of an argument that names the place of logs."""
     if "://" in text:
         try:
-            kafka_place(text)
+            split_kafka_place(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
     return text

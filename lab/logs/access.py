@@ -31,7 +31,7 @@ def make_folder(folder: Path | str) -> None:
     folder.mkdir(mode=0o700 | _group_permissions(str(folder.parent)), exist_ok=True)
 
 
-def opener(path: str, flags: int) -> int:
+def private_file_opener(path: str, flags: int) -> int:
     """An `opener` for `open`: only the user, or the team, can read and write a new file."""
     return os.open(path, flags, 0o600 | _group_permissions(os.path.dirname(path)) & 0o060)
 
@@ -47,7 +47,7 @@ def file_lock(path: Path, busy: Exception | None = None) -> Iterator[None]:
     Traceback (most recent call last):
     ValueError: taken
     """
-    with open(path, "ab", opener=opener) as lock:
+    with open(path, "ab", opener=private_file_opener) as lock:
         if not hasattr(fcntl, "flock"):  # in a browser, which has one process
             yield
             return

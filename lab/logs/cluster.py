@@ -51,7 +51,7 @@ class NoBroker(ConnectionError):
     """No Kafka broker answers at an address. The message says what to do."""
 
 
-class BadTopic(ValueError):
+class UnusableTopic(ValueError):
     """A topic's settings do not fit its purpose. The message says why."""
 
 
@@ -68,16 +68,16 @@ class Cluster:
     address: str
     client: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     replication: int = -1  # the brokers' own default
-    keep_ms: int = 7 * DAY_MS  # of topics that are made
-    group: str = "lab"
+    retention_ms: int = 7 * DAY_MS  # of topics that are made
+    consumer_group: str = "lab"
 
     @property
-    def librdkafka(self) -> dict[str, str]:
+    def librdkafka_properties(self) -> dict[str, str]:
         """Properties for confluent-kafka."""
         return {"bootstrap.servers": self.address, **dict(self.client)}
 
     @property
-    def java(self) -> dict[str, str]:
+    def java_properties(self) -> dict[str, str]:
         """Properties for Spark's sink. It waits for unavailable brokers instead of failing."""
         given = dict(self.client)
         java = {SPELLINGS[name]: value for name, value in given.items() if SPELLINGS[name]}
@@ -95,7 +95,7 @@ class Cluster:
         return {"bootstrap.servers": self.address, **PATIENT, **java}
 
     @property
-    def admin(self) -> AdminClient:
+    def admin_client(self) -> AdminClient:
         """The admin client, shared within this process."""
         return _admin(self)[0]
 
@@ -118,8 +118,8 @@ class Cluster:
         )
 
     @contextmanager
-    def answering(self, topic: str) -> Iterator[None]:
-        """Raises NoBroker if the brokers do not answer, and BadTopic if the topic does not exist."""
+    def translate_errors(self, topic: str) -> Iterator[None]:
+        """Raises NoBroker if the brokers do not answer, and UnusableTopic if the topic does not exist."""
         try:
             yield
         except KafkaException as failure:
@@ -127,7 +127,7 @@ class Cluster:
             if error.code() in AWAY:
                 raise self.no_broker_error(error.str()) from None
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise BadTopic(
+                raise UnusableTopic(
                     f"there is no topic {topic} on {self.address}; `lab run` makes those it needs"
                 ) from None
             raise

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lab.logs.access import NotTrusted, read_trusted
-from lab.logs.places import checked_address
+from lab.logs.places import check_address
 from lab.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ class BadConfig(ValueError):
 
 
 @dataclass(frozen=True)
-class Receiver:
+class AlertReceiver:
     """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
     `every_ms`: the shortest time between two messages to people. `rules`: the ids whose alerts are sent; empty: all.
 
-    >>> Receiver("audit", "https://example.com/alerts", webhook_secret="hush")
-    Receiver(name='audit', every_ms=60000, rules=())
+    >>> AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush")
+    AlertReceiver(name='audit', every_ms=60000, rules=())
     """
 
     name: str
     url: str = field(repr=False)
     webhook_secret: str = field(default="", repr=False)
-    every_ms: int = 60_000
-    rules: tuple[int, ...] = ()
+    min_interval_ms: int = 60_000
+    rule_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Config:
 
     kafka: "Cluster | None" = None
     topics: Mapping[str, str] = field(default_factory=dict)  # log -> topic
-    notify: Mapping[str, Receiver] = field(default_factory=dict)  # name -> receiver
+    receivers: Mapping[str, AlertReceiver] = field(default_factory=dict)  # name -> receiver
 
     def cluster(self, address: str) -> "Cluster":
         """The cluster at an address: the one in this file if the address is "" or one of its brokers, otherwise one without properties."""
@@ -123,7 +123,7 @@ def read_config(path: Path) -> Config:
         raise BadConfig(f"{path}: {error}") from None
 
 
-def _notify(name: str, table: object, folder: Path) -> Receiver:
+def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
     where = f"notify.{name}"
     if not isinstance(table, dict):
         raise BadConfig(f"{where}: expected a table with url")
@@ -154,7 +154,7 @@ def _notify(name: str, table: object, folder: Path) -> Receiver:
         ):
             raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
         given["rules"] = tuple(rules)
-    return Receiver(name, url, secret, **given)
+    return AlertReceiver(name, url, secret, **given)
 
 
 def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
@@ -173,7 +173,7 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
             'kafka.bootstrap is missing, expected brokers, such as ["b1.example.com:9093", "b2.example.com:9093"]'
         )
     try:
-        address = ",".join(checked_address(each.strip()) for named in addresses for each in named.split(","))
+        address = ",".join(check_address(each.strip()) for named in addresses for each in named.split(","))
         given: dict[str, Any] = (
             {"keep_ms": parse_duration_ms(_text("kafka.retention", kafka["retention"], folder))}
             if "retention" in kafka

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lab.logs.access import make_folder
-from lab.logs.index import Batch, Index, writer_id
-from lab.logs.positions import Positions, Record, checked_positions
-from lab.logs.segments import BY_END, LogExpired, Segments
+from lab.logs.index import Batch, SegmentIndex, writer_id
+from lab.logs.positions import Positions, Record, advance_expired_positions
+from lab.logs.segments import BY_END, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.times import DAY_MS
 
@@ -71,12 +71,12 @@ class FileLog:
         """Appends; returns the place of each line in the form of `place`. Files have no keys."""
         return self.places(self.append(lines), len(lines)) if lines else []
 
-    def places(self, position: int, count: int) -> list[str]:
+    def places_of_lines(self, position: int, count: int) -> list[str]:
         """The places of the lines of an append that begins at a position."""
         name, _, first = self.place(position).rpartition(":")
         return [f"{name}:{number}" for number in range(int(first), int(first) + count)]
 
-    def put(
+    def put_batch_once(
         self,
         writer: str,
         number: int,
@@ -87,7 +87,7 @@ class FileLog:
         """Appends batch `number` (`join_halves` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
         `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
-        OtherBatch if the log has a different batch with this number, or a later one that is not in `since`, the (number,
+        BatchConflict if the log has a different batch with this number, or a later one that is not in `since`, the (number,
         fingerprint) of the batches that the writer puts again.
         """
         if data:
@@ -110,24 +110,24 @@ class FileLog:
         last = self._segments.snapshot().last
         return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
 
-    def settled_end(self) -> int:
+    def end_after_running_appends(self) -> int:
         """The end, after running appends have finished: includes every line that got its log time before the call."""
         self._writer.wait_for_append()
         return self.end()
 
-    def spans(self, start: int, end: int) -> "tuple[np.ndarray, np.ndarray]":
+    def append_ends_and_times_arrays(self, start: int, end: int) -> "tuple[np.ndarray, np.ndarray]":
         """End positions and log times of the appends that overlap a range of positions; the last one may end beyond it.
 
-        Raises LogExpired, or ValueError beyond the end of the log.
+        Raises PositionExpired, or ValueError beyond the end of the log.
         """
         import numpy as np
 
-        tables = [np.empty((0, 4), np.int64), *self._rows(start, end, Index.table)]
+        tables = [np.empty((0, 4), np.int64), *self._rows(start, end, SegmentIndex.table)]
         ends, log_times = np.concatenate(tables)[:, :2].T
         appends = np.diff(ends, prepend=-1) > 0  # without rows that have no lines
         return ends[appends], log_times[appends]
 
-    def appends(self, start: int, end: int) -> list[tuple[int, int]]:
+    def append_ends_and_times(self, start: int, end: int) -> list[tuple[int, int]]:
         """The same as pairs, for readers of a few lines.
 
         >>> import tempfile
@@ -138,20 +138,20 @@ class FileLog:
         [(8, 5), (14, 7)]
         """
         found: dict[int, int] = {}  # found by end: a row without lines has the same end as the row before
-        for rows in self._rows(start, end, Index.rows):
+        for rows in self._rows(start, end, SegmentIndex.rows):
             for row in rows:
                 found.setdefault(row.end, row.log_time)
         return list(found.items())
 
-    def _rows(self, start: int, end: int, get: Callable[[Index, int, int], T]) -> Iterator[T]:
+    def _rows(self, start: int, end: int, get: Callable[[SegmentIndex, int, int], T]) -> Iterator[T]:
         """Applies `get` to the index rows of each segment that overlap a range of positions."""
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), self._segments.index(base) as index:
                 rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
                 yield get(index, *rows)
 
-    def data(self, start: int, end: int) -> bytes:
-        """The bytes between two positions. Raises LogExpired, or ValueError beyond the end of the log."""
+    def read_bytes(self, start: int, end: int) -> bytes:
+        """The bytes between two positions. Raises PositionExpired, or ValueError beyond the end of the log."""
         parts = []
         for base, first, last in self._segments.parts(start, end):
             with self._segments.or_expired(start), open(self._segments.file(base, "jsonl"), "rb") as file:
@@ -164,7 +164,7 @@ class FileLog:
         return b"".join(parts)
 
     def place(self, position: int) -> str:
-        """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises LogExpired."""
+        """The place of the line that begins at a position, for people: `events/00000000000000000000.jsonl:17`. Raises PositionExpired."""
         base = self._segments.snapshot().base_of(position)
         of, at, number = self._counted
         if of != base or at > position:
@@ -200,7 +200,7 @@ class FileLog:
         """A reader that starts at the oldest line; with `new` at the end; with `at` at that position (ValueError if there is none)."""
         position = self.end() if new else self.start()
         if at is not None:
-            position = checked_positions(self, at, {0: self.start()}, {0: self.end()})[0]
+            position = advance_expired_positions(self, at, {0: self.start()}, {0: self.end()})[0]
             if position > self.start() and self.data(position - 1, position) != b"\n":
                 raise ValueError(f"{self}: no line begins at position {position}")
         return Tail(self, position)
@@ -242,7 +242,7 @@ class Tail:
                     upto = min(end, self._position + at_most * BYTES_A_RECORD)
                     end = self._log.appends(self._position, upto)[-1][0]
                 found = get(self._position, end)
-            except LogExpired:
+            except PositionExpired:
                 self._position = self._log.start()
             else:
                 self._position = end

@@ -17,7 +17,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from lab.logs.access import opener
+from lab.logs.access import private_file_opener
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ NUMBER_BITS = 32
 ROWS_AT_ONCE = 64  # that are looked through for a writer's last ones
 
 
-class OtherBatch(ValueError):
+class BatchConflict(ValueError):
     """A log has a different batch with this number, or a later batch."""
 
 
@@ -51,10 +51,10 @@ class Batch(NamedTuple):
     writer: int
     number: int
     fingerprint: int | None = None
-    since: frozenset[tuple[int, int]] = frozenset()
+    repeated_batches: frozenset[tuple[int, int]] = frozenset()
 
     def is_in(self, last: "Batch | None") -> bool:
-        """Whether a log contains this append, given the writer's last one in the log. Raises OtherBatch.
+        """Whether a log contains this append, given the writer's last one in the log. Raises BatchConflict.
 
         >>> Batch(1, 7, 99).is_in(None), Batch(1, 7, 99).is_in(Batch(1, 6, 99)), Batch(1, 7, 99).is_in(Batch(1, 7, 99))
         (False, False, True)
@@ -64,18 +64,18 @@ class Batch(NamedTuple):
         True
         >>> Batch(1, 7, 99).is_in(Batch(1, 8, 99))
         Traceback (most recent call last):
-        lab.logs.index.OtherBatch: has batch 8 of this writer already, so it does not take batch 7
+        lab.logs.index.BatchConflict: has batch 8 of this writer already, so it does not take batch 7
         """
         if last is None or last.number < self.number:
             return False
         if last.number > self.number and (last.number, last.fingerprint) in self.since:
             return True
         if last.number > self.number:
-            raise OtherBatch(
+            raise BatchConflict(
                 f"has batch {last.number} of this writer already, so it does not take batch {self.number}"
             )
         if last.fingerprint not in (None, self.fingerprint):
-            raise OtherBatch(f"has another batch {self.number} of this writer already")
+            raise BatchConflict(f"has another batch {self.number} of this writer already")
         return True
 
     def rows(self, start: int, end: int, log_time: int) -> list[AppendRow]:
@@ -90,15 +90,15 @@ class Batch(NamedTuple):
         return [AppendRow(start, log_time, ~self.writer, self.fingerprint << NUMBER_BITS | self.number), row]
 
 
-class Index:
+class SegmentIndex:
     """The complete rows of an index, as a sequence. A row is read from the file when it is accessed, so `bisect` reads few.
 
     It is not memory-mapped: a writer that repairs a log may truncate the file, and accessing a map would then kill the process.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/0.index"
-    >>> Index.create(path, [AppendRow(0, 5), AppendRow(8, 5)])
-    >>> with Index(path) as index:
+    >>> SegmentIndex.create(path, [AppendRow(0, 5), AppendRow(8, 5)])
+    >>> with SegmentIndex(path) as index:
     ...     len(index), index[-1]
     (2, AppendRow(end=8, log_time=5, writer=0, number=0))
     """
@@ -112,7 +112,7 @@ class Index:
     def create(path: str, rows: Iterable[AppendRow]) -> None:
         """Creates an index with its first rows, atomically. One writer at a time."""
         aside = Path(path).with_name(".next")
-        with open(aside, "wb", opener=opener) as file:
+        with open(aside, "wb", opener=private_file_opener) as file:
             file.write(b"".join(ROW.pack(*row) for row in rows))
         os.rename(aside, path)
 
@@ -129,7 +129,7 @@ class Index:
         at = range(self._rows)[number] * ROW.size
         return AppendRow._make(ROW.unpack(os.pread(self._file, ROW.size, at)))
 
-    def table(self, first: int, end: int) -> "np.ndarray":
+    def rows_array(self, first: int, end: int) -> "np.ndarray":
         """Rows `first` up to, but not including, `end`, as an array with four columns."""
         import numpy as np
 
@@ -142,13 +142,13 @@ class Index:
     def _raw(self, first: int, end: int) -> bytes:
         return os.pread(self._file, (end - first) * ROW.size, first * ROW.size)
 
-    def numbers(self) -> dict[int, int]:
+    def last_number_by_writer(self) -> dict[int, int]:
         """The last number of each numbering writer.
 
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/0.index"
-        >>> Index.create(path, [AppendRow(0, 5, 8, 1), AppendRow(4, 5), AppendRow(8, 5, 7, 3), AppendRow(9, 6, 7, 4)])
-        >>> with Index(path) as index:
+        >>> SegmentIndex.create(path, [AppendRow(0, 5, 8, 1), AppendRow(4, 5), AppendRow(8, 5, 7, 3), AppendRow(9, 6, 7, 4)])
+        >>> with SegmentIndex(path) as index:
         ...     index.numbers()
         {8: 1, 7: 4}
         """

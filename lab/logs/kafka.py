@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, BadTopic, Cluster, to_cluster
-from lab.logs.partitions import Partitions, Reader
+from lab.logs.cluster import AWAY, UnusableTopic, Cluster, to_cluster
+from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
-from lab.logs.positions import Positions, Record, checked_positions
+from lab.logs.positions import Positions, Record, advance_expired_positions
 from lab.model.times import DAY_MS
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -53,10 +53,10 @@ class KafkaLog:
         return f"{KAFKA}{self.cluster.address}/{self.topic}"
 
     def create(self, partitions: int = 1, config: dict[str, str] = KEPT) -> None:
-        """Creates the topic unless it exists. Raises NoBroker, and BadTopic if it does not fit or must not be created."""
+        """Creates the topic unless it exists. Raises NoBroker, and UnusableTopic if it does not fit or must not be created."""
         try:
-            found = len(Partitions(self.cluster, self.topic).numbers())
-        except BadTopic:
+            found = len(PartitionOffsets(self.cluster, self.topic).numbers())
+        except UnusableTopic:
             self._make(partitions, {"retention.ms": str(self.cluster.keep_ms), **config})
         else:
             self._check(found, config)
@@ -71,32 +71,32 @@ class KafkaLog:
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 wanted = ", ".join(f"{name}={value}" for name, value in config.items())
-                raise BadTopic(
+                raise UnusableTopic(
                     f"topic {self.topic} is not on {self.cluster.address} and cannot be made ({failure.args[0].str()}): "
                     f"have it made, with {partitions} partition{'s' * (partitions > 1)} and {wanted}"
                 ) from None
         deadline = time.monotonic() + clusters.ANSWER_S
         while time.monotonic() < deadline:  # until all brokers know it
-            with suppress(BadTopic):
-                Partitions(self.cluster, self.topic).numbers()
+            with suppress(UnusableTopic):
+                PartitionOffsets(self.cluster, self.topic).numbers()
                 return
             time.sleep(ROOM_S)
 
     def _check(self, partitions: int, config: dict[str, str]) -> None:
         if config is COMPACTED and partitions > 1:
-            raise BadTopic(f"topic {self.topic}: has several partitions, expected one: rules have one order")
+            raise UnusableTopic(f"topic {self.topic}: has several partitions, expected one: rules have one order")
         found = self.config()
         # a producer of rules without keys (the Flink demo) needs a topic that is not compacted; one that keeps everything will do
         keeps_all = config is COMPACTED and found.get("retention.ms") == "-1"
         policy, wanted = found.get("cleanup.policy"), config.get("cleanup.policy")
         if wanted and policy and policy != wanted and not keeps_all:
-            raise BadTopic(
+            raise UnusableTopic(
                 f"topic {self.topic}: cleanup.policy is {policy}, expected {wanted}; "
                 f"change it (kafka-configs.sh) or name another topic"
             )
 
-    def config(self) -> dict[str, str]:
-        """The topic's configuration; empty if this user is not allowed to read it. Raises NoBroker, BadTopic."""
+    def topic_config(self) -> dict[str, str]:
+        """The topic's configuration; empty if this user is not allowed to read it. Raises NoBroker, UnusableTopic."""
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
         try:
             with self.cluster.answering(self.topic):
@@ -151,7 +151,7 @@ class KafkaLog:
     @cached_property
     def _producer(self) -> Producer:
         # raises with the reason: a producer would retry for ever
-        Partitions(self.cluster, self.topic).numbers()
+        PartitionOffsets(self.cluster, self.topic).numbers()
         return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:
@@ -165,7 +165,7 @@ class KafkaLog:
 
     def newest_records(self, at_most: int) -> list[Record]:
         """The same with the log time and the place of each line."""
-        partitions = Partitions(self.cluster, self.topic)
+        partitions = PartitionOffsets(self.cluster, self.topic)
         starts, ends = partitions.starts(), partitions.ends()
         share = max(at_most // len(ends), 1)
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
@@ -173,14 +173,14 @@ class KafkaLog:
 
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""
-        partitions = Partitions(self.cluster, self.topic)
+        partitions = PartitionOffsets(self.cluster, self.topic)
         written = partitions.ends(committed=False)
         while any(end < written[number] for number, end in partitions.ends().items()):
             time.sleep(ROOM_S)
 
-    def has_at_most(self, count: int) -> bool:
+    def newest_returns_all(self, count: int) -> bool:
         """Whether `newest` of so many gives all records there are."""
-        partitions = Partitions(self.cluster, self.topic)
+        partitions = PartitionOffsets(self.cluster, self.topic)
         starts, ends = partitions.starts(), partitions.ends()
         return max(end - starts[number] for number, end in ends.items()) <= count // len(ends)
 
@@ -196,14 +196,14 @@ class KafkaLog:
 
 
 class Tail:
-    """Reads a growing topic, each record once. All methods raise NoBroker and BadTopic."""
+    """Reads a growing topic, each record once. All methods raise NoBroker and UnusableTopic."""
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
-        self._partitions = Partitions(log.cluster, log.topic)
+        self._partitions = PartitionOffsets(log.cluster, log.topic)
         self._next = self._partitions.ends() if new else self._partitions.starts()
         if at is not None:
-            self._next = checked_positions(log, at, self._partitions.starts(), self._partitions.ends())
-        self._reader = Reader(log.cluster, log.topic)
+            self._next = advance_expired_positions(log, at, self._partitions.starts(), self._partitions.ends())
+        self._reader = PartitionReader(log.cluster, log.topic)
 
     @property
     def positions(self) -> Positions:
@@ -234,7 +234,7 @@ class Tail:
         """The lines appended since the last call, at most `at_most` of each partition."""
         return [record.line for record in self.records(at_most)]
 
-    def end(self) -> int:
+    def count_appended(self) -> int:
         """The number of records appended so far, read or not."""
         return sum(self._partitions.ends().values())
 

@@ -40,8 +40,8 @@ READING = {
 }
 
 
-class Partitions:
-    """The offsets of a topic's partitions. All methods raise NoBroker, and BadTopic if the topic does not exist."""
+class PartitionOffsets:
+    """The offsets of a topic's partitions. All methods raise NoBroker, and UnusableTopic if the topic does not exist."""
 
     def __init__(self, cluster: Cluster, topic: str):
         self.cluster, self.topic = cluster, topic
@@ -77,26 +77,26 @@ class Partitions:
             raise self.cluster.no_broker_error(f"nobody knows the offsets of {self.topic}")
         return offsets
 
-    def starts(self) -> dict[int, int]:
+    def start_offsets(self) -> dict[int, int]:
         """The offset of the oldest record of each partition."""
         return _answer([self], lambda: self._known(OffsetSpec.earliest()))
 
-    def ends(self, committed: bool = True) -> dict[int, int]:
+    def end_offsets(self, committed: bool = True) -> dict[int, int]:
         """The offset of the next record of each partition; with `committed` only up to the oldest open transaction."""
         if committed:
-            return topic_ends([self])[0]
+            return topic_end_offsets([self])[0]
         return _answer([self], lambda: self._known(OffsetSpec.latest(), committed))
 
-    def since(self, log_time: int) -> dict[int, int]:
+    def offsets_since(self, log_time: int) -> dict[int, int]:
         """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
         return _answer([self], lambda: _asked([self], log_time))[0]
 
-    def newest(self) -> int:
+    def newest_log_time_ms(self) -> int:
         """The newest log time of all partitions, ms; -1 without records."""
         return max(found.timestamp for found in self._offsets(OffsetSpec.max_timestamp()).values())
 
 
-def _answer(topics: Sequence[Partitions], ask: Callable[[], T]) -> T:
+def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
     """The result of a request about topics. Retries it for ANSWER_S if the brokers do not answer, or if a partition has no leader yet."""
     deadline, first = time.monotonic() + clusters.ANSWER_S, topics[0]
     while True:
@@ -113,15 +113,15 @@ def _answer(topics: Sequence[Partitions], ask: Callable[[], T]) -> T:
             time.sleep(AGAIN_S)
 
 
-def _leaders_anew(topic: Partitions) -> None:
+def _leaders_anew(topic: PartitionOffsets) -> None:
     """Refreshes the clients' metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
     for client in (topic.cluster.admin, topic.cluster.metadata_client):
         with suppress(KafkaException):
             client.list_topics(topic.topic, timeout=1.0)
 
 
-def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
-    """`Partitions.ends` of some topics of one cluster, with one request to each broker."""
+def topic_end_offsets(topics: Sequence[PartitionOffsets]) -> list[dict[int, int]]:
+    """`PartitionOffsets.ends` of some topics of one cluster, with one request to each broker."""
     first = topics[0]
 
     def ask() -> list[dict[int, int]]:
@@ -133,7 +133,7 @@ def topic_ends(topics: Sequence[Partitions]) -> list[dict[int, int]]:
     return _answer(topics, ask)
 
 
-def _asked(topics: Sequence[Partitions], log_time: int) -> list[dict[int, int]]:
+def _asked(topics: Sequence[PartitionOffsets], log_time: int) -> list[dict[int, int]]:
     wanted = [TopicPartition(each.topic, number, log_time) for each in topics for number in each.numbers()]
     found = topics[0].cluster.metadata_client.offsets_for_times(wanted, clusters.ANSWER_S)
     for error in filter(None, (partition.error for partition in found)):
@@ -144,7 +144,7 @@ def _asked(topics: Sequence[Partitions], log_time: int) -> list[dict[int, int]]:
     ]
 
 
-class Reader:
+class PartitionReader:
     """Reads ranges of a topic's partitions. Between reads it keeps fetching, at most `queue_kb`, so that the next read finds its records here."""
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
@@ -193,7 +193,7 @@ class Reader:
             self._fill(1, timeout_s)
         return any(self._waiting.values())
 
-    def ends_before(
+    def fetched_ends_before(
         self, log_time: int, starts: Mapping[int, int], ends: Mapping[int, int]
     ) -> dict[int, int] | None:
         """The offset of the first record from `starts` on that was logged at a time (ms) or later, `ends` where there is none.

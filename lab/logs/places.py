@@ -3,13 +3,13 @@
 KAFKA = "kafka://"
 
 
-def log_name(log: object) -> str:
+def absolute_log_name(log: object) -> str:
     """The name of a log, whatever the current folder is: the whole path of its folder, or cluster and topic."""
     folder = getattr(log, "folder", None)
     return str(folder.absolute()) if folder else repr(log)
 
 
-def checked_address(address: str) -> str:
+def check_address(address: str) -> str:
     """Returns `host:port` unchanged. Raises ValueError; the message never shows credentials."""
     if "@" in address:
         raise ValueError(
@@ -22,21 +22,21 @@ def checked_address(address: str) -> str:
     return address
 
 
-def kafka_place(where: str) -> tuple[str, str]:
+def split_kafka_place(where: str) -> tuple[str, str]:
     """Splits `kafka://host:port/topic` into address and topic ("" if there is none). Raises ValueError.
 
     Several addresses are separated by commas. No address, as in `kafka:///topic`, means the cluster of lab.toml.
 
-    >>> kafka_place("kafka://127.0.0.1:9092/transactions")
+    >>> split_kafka_place("kafka://127.0.0.1:9092/transactions")
     ('127.0.0.1:9092', 'transactions')
     """
     address, _, topic = where.removeprefix(KAFKA).partition("/")
     if "@" in where:
-        checked_address(where)
+        check_address(where)
     try:
         if not where.startswith(KAFKA) or "/" in topic:
             raise ValueError
-        return ",".join(checked_address(each) for each in address.split(",") if address), topic
+        return ",".join(check_address(each) for each in address.split(",") if address), topic
     except ValueError:
         raise ValueError(
             f"{where!r}, expected kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/events"

@@ -10,7 +10,7 @@ Positions = dict[int, int]
 class Record:
     """A record: its log time (ms), its key, its value as text, and its place in the log."""
 
-    append_ms: int
+    log_time_ms: int
     key: str
     line: str
     place: str = field(default="", compare=False)  # in the form that `publish` returns
@@ -42,7 +42,7 @@ def parse_positions(text: str) -> Positions:
     return found
 
 
-def checked_positions(log: object, wanted: Positions, starts: Positions, ends: Positions) -> Positions:
+def advance_expired_positions(log: object, wanted: Positions, starts: Positions, ends: Positions) -> Positions:
     """Moves positions of expired records to the oldest one that is kept. Raises ValueError for a position beyond the end."""
     for partition, offset in wanted.items():
         if offset > ends.get(partition, -1):

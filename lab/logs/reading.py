@@ -43,7 +43,7 @@ class SkippedLines:
         elif self.count == NAMED + 1:
             self._say("more lines are left out and counted, but not named")
 
-    def say_total(self, say: Callable[[str], None] | None = None) -> None:
+    def print_total(self, say: Callable[[str], None] | None = None) -> None:
         """Prints the total, if there is any, for commands without a last line of their own. `say` replaces the function that names the lines."""
         if self.count:
             (say or self._say)(str(self).removeprefix(", "))

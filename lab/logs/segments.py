@@ -16,14 +16,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.logs.index import AppendRow, Index
+from lab.logs.index import AppendRow, SegmentIndex
 
 SEGMENT = re.compile(r"(\d{20})\.(jsonl|index)")
 OLD_SEGMENT = re.compile(r"\d{13}-\d{8}\.jsonl")
 BY_END, BY_LOG_TIME = attrgetter("end"), attrgetter("log_time")
 
 
-class LogExpired(ValueError):
+class PositionExpired(ValueError):
     """The record at a position has expired. The message says where the log begins."""
 
 
@@ -56,13 +56,13 @@ class Segments:
     def _forget(self) -> None:
         self._seen = EMPTY._replace(bases=self.listed() or EMPTY.bases)
 
-    def file(self, base: int, kind: str) -> str:
+    def segment_path(self, base: int, kind: str) -> str:
         """The path of a segment's `jsonl` or `index`."""
         return f"{self._prefix}{base:020d}.{kind}"
 
-    def index(self, base: int, writing: bool = False) -> Index:
+    def open_index(self, base: int, writing: bool = False) -> SegmentIndex:
         """A segment's index, open. Raises FileNotFoundError."""
-        return Index(self.file(base, "index"), writing)
+        return SegmentIndex(self.file(base, "index"), writing)
 
     def snapshot(self) -> SegmentsSnapshot:
         """A snapshot of the log. The cost depends on what has been appended since the last one."""
@@ -82,13 +82,13 @@ class Segments:
                 return self._seen
             bases, size = (*bases, last.end), 0
 
-    def kept(self) -> SegmentsSnapshot:
+    def snapshot_without_expired(self) -> SegmentsSnapshot:
         """The same, without expired segments."""
         while (seen := self.snapshot()).size and not os.path.exists(self.file(seen.bases[0], "index")):
             self._forget()
         return seen
 
-    def end(self, before_ms: int) -> int:
+    def end_before(self, before_ms: int) -> int:
         """The end of the lines logged before `before_ms`."""
         while (seen := self.kept()).size:
             try:
@@ -105,7 +105,7 @@ class Segments:
         with self.index(base) as index:
             return index[0].log_time
 
-    def parts(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    def split_by_segment(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Splits a range of positions by segment: (segment, first position, end position). Raises ValueError."""
         if start >= end:
             return
@@ -118,19 +118,19 @@ class Segments:
             yield seen.base_of(first), first, last
 
     @contextmanager
-    def or_expired(self, position: int) -> Iterator[None]:
-        """Turns a missing segment file into LogExpired for the given position."""
+    def missing_file_as_expired(self, position: int) -> Iterator[None]:
+        """Turns a missing segment file into PositionExpired for the given position."""
         try:
             if position < self._seen.bases[0]:
                 raise FileNotFoundError
             yield
         except FileNotFoundError:
             begins = self.kept().bases[0]
-            raise LogExpired(
+            raise PositionExpired(
                 f"{self._folder} no longer has position {position}: it begins at {begins}"
             ) from None
 
-    def listed(self) -> tuple[int, ...]:
+    def list_bases(self) -> tuple[int, ...]:
         """Where the segments begin. Lists a folder again if it changed meanwhile: a listing may miss one of several new files."""
         if not os.path.isdir(self._folder):
             return ()

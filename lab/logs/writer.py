@@ -10,8 +10,8 @@ from bisect import bisect_right
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from lab.logs.access import file_lock, make_folder, opener
-from lab.logs.index import AppendRow, Batch, Index, OtherBatch, write_at
+from lab.logs.access import file_lock, make_folder, private_file_opener
+from lab.logs.index import AppendRow, Batch, SegmentIndex, BatchConflict, write_at
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
 
@@ -25,7 +25,7 @@ class Writer:
         self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
 
     def append_lines(self, lines: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
-        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises OtherBatch.
+        """Appends all lines or none, but not a batch that the log has; returns their first position. Raises BatchConflict.
 
         `lines`: each with its line end, as `join_lines` gives them.
         """
@@ -84,8 +84,8 @@ class Writer:
     def _has(self, batch: Batch) -> bool:
         try:
             return batch.is_in(self.last_batch(batch.writer))
-        except OtherBatch as error:
-            raise OtherBatch(
+        except BatchConflict as error:
+            raise BatchConflict(
                 f"{self._folder} {error}: its checkpoint was put back, see Upgrades in docs/operations.md"
             ) from None
 
@@ -100,9 +100,9 @@ class Writer:
             with self._segments.index(seen.bases[-1]) as index:
                 numbers = index.numbers()
         begins = AppendRow(seen.last.end, max(seen.last.log_time, log_time))
-        open(self._segments.file(begins.end, "jsonl"), "ab", opener=opener).close()
+        open(self._segments.file(begins.end, "jsonl"), "ab", opener=private_file_opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]
-        Index.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists
+        SegmentIndex.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists
         if self._keep_ms is not None:
             self._expire(self._keep_ms)
         return self._segments.snapshot()

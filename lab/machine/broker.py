@@ -31,7 +31,7 @@ from pathlib import Path
 
 import psutil
 
-from lab.logs.access import file_lock, make_folder, opener, read_trusted
+from lab.logs.access import file_lock, make_folder, private_file_opener, read_trusted
 from lab.machine import jars, ports
 from lab.machine.java import find_java
 
@@ -165,7 +165,7 @@ def start(folder: Path | str | None = None, port: int = PORT) -> Broker:
         controller = next(other for other in iter(ports.free_port, None) if other != port)
         filled = properties.format(host=HOST, port=port, controller=controller)
         (folder / "server.properties").unlink(missing_ok=True)
-        with open(folder / "server.properties", "w", opener=opener) as file:
+        with open(folder / "server.properties", "w", opener=private_file_opener) as file:
             file.write(filled)
         (folder / "log4j2.properties").write_text(LOGGING)
         if not (folder / "data" / "meta.properties").exists():
@@ -197,7 +197,7 @@ def only_users(folder: Path | str | None, users: dict[str, str]) -> None:
     login = LOGIN.format(ITSELF, secrets.token_urlsafe(24))
     listed = " ".join(f'user_{name}="{word}"' for name, word in users.items())
     own.unlink(missing_ok=True)
-    with open(own, "w", opener=opener) as file:
+    with open(own, "w", opener=private_file_opener) as file:
         file.write(WITH_USERS.format(login=login, users=listed))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Self
 
-from lab.logs.access import make_folder, opener
+from lab.logs.access import make_folder, private_file_opener
 
 MOST_BYTES = 10 << 20  # then the file becomes FILE.1, and the one before is gone
 
@@ -24,7 +24,7 @@ class JavaLog:
     def __init__(self, path: Path):
         self.path = path
         make_folder(path.parent)
-        open(path, "ab", opener=opener).close()
+        open(path, "ab", opener=private_file_opener).close()
 
     def __enter__(self) -> Self:
         read, write = os.pipe()
@@ -42,7 +42,7 @@ class JavaLog:
     def _keep(self, data: bytes) -> None:
         if self.path.exists() and self.path.stat().st_size > MOST_BYTES:
             os.replace(self.path, f"{self.path}.1")
-        with open(self.path, "ab", opener=opener) as file:
+        with open(self.path, "ab", opener=private_file_opener) as file:
             file.write(data)
 
     def __exit__(self, *_) -> None:

@@ -22,11 +22,11 @@ class Aggregate(NamedTuple):
     """
 
     name: str
-    of: str
-    power: int
+    argument_kind: str
+    unit_power: int
     measure: Callable[[Sequence], Exact]
-    reported: Callable[[Any], Decimal] = Decimal
-    compared: Callable[[Fraction], Fraction] = lambda limit: limit
+    to_reported: Callable[[Any], Decimal] = Decimal
+    to_compared_limit: Callable[[Fraction], Fraction] = lambda limit: limit
 
 
 def mean(values: Sequence[Exact]) -> Fraction:

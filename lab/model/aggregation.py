@@ -46,7 +46,7 @@ class Aggregation:
     exclude_current: bool = False
 
     @cached_property
-    def needs(self) -> tuple[str, ...]:
+    def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for it, sorted: fields, and under its own name whether `where` is true."""
         return tuple(sorted(filter(None, {*self.unique, self.field, self.where_result_name})))
 
@@ -55,14 +55,14 @@ class Aggregation:
         """The name under which an event keeps whether `where` is true of it."""
         return WHERE + when_text(self.where) if self.where else None
 
-    def kept(self, event: dict[str, Any]) -> dict[str, Any]:
+    def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where `where` is not true, as of a null, does not count."""
         fields = {name: event[name] for name in self.needs if name != self.where_result_name}
         if self.where and self.where_result_name:
             fields[self.where_result_name] = is_true(self.where, event) or None
         return fields
 
-    def counts(self, event: dict[str, Any]) -> bool:
+    def is_counted(self, event: dict[str, Any]) -> bool:
         """Whether an event counts for it, as far as the event itself says."""
         return all(value is not None for value in self.kept(event).values())
 

@@ -38,7 +38,7 @@ class LocalTimePart:
     ValueError: unknown time zone "Europe/Belrin", did you mean Europe/Berlin?...
     """
 
-    shows: str
+    part: str
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
@@ -61,17 +61,17 @@ class LocalTimePart:
         fixed = self.fixed_offset_ms
         return _offset_ms(self.zone, time_ms // 1000) if fixed is None else fixed
 
-    def at(self, time_ms: int) -> int:
+    def value_at(self, time_ms: int) -> int:
         """What it shows at a time in ms since the epoch."""
         return self.shown(time_ms + self.offset_ms(time_ms))
 
-    def shown(self, local_ms):
+    def value_at_local(self, local_ms):
         """What it shows where clocks are so far, in ms: an integer, or a NumPy array of them."""
         if self.shows == "hour":
             return local_ms // HOUR_MS % 24
         return (local_ms // DAY_MS + FIRST_WEEKDAY) % 7 + 1
 
-    def text(self, field: str) -> str:
+    def condition_text(self, field: str) -> str:
         """How a condition names what it shows at the time in a field."""
         zone = "" if self.zone == "UTC" else f", {quote_if_needed(self.zone)}"
         return f"{self.shows}({field}{zone})"

@@ -25,7 +25,7 @@ EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 class ConditionReader(WhenReader):
     """Reads from left to right, each token once; what it gives is attributes of a message."""
 
-    def condition(self, first: bool = False) -> dict[str, Any]:
+    def read_condition(self, first: bool = False) -> dict[str, Any]:
         condition = self.aggregation(first)
         sign = self.take()
         if sign.kind != "sign" or sign.text not in NAMES:
@@ -54,7 +54,7 @@ class ConditionReader(WhenReader):
             of["groupingKeyNames"] = self._names()
         return of
 
-    def aggregation(self, first: bool = False) -> dict[str, Any]:
+    def read_aggregation(self, first: bool = False) -> dict[str, Any]:
         name = self.take()
         if name.kind != "word" or name.text.upper() not in AGGREGATES:
             known = ", ".join(AGGREGATES)
@@ -103,7 +103,7 @@ class ConditionReader(WhenReader):
             raise self.refuse("expected the name of a field")
         return self._field(self.take()).name
 
-    def limit(self) -> dict[str, Any]:
+    def read_limit(self) -> dict[str, Any]:
         limit: dict[str, Any] = {"limit": "1"}
         if not self.after(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
@@ -157,7 +157,7 @@ class ConditionReader(WhenReader):
     def _not_plain(self, what: str, token: Token) -> BadConditions:
         return self.refuse(f"expected {what}, such as 500, without signs between the digits", token)
 
-    def duration(self) -> str:
+    def read_duration(self) -> str:
         token = self.take()
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
         unit = match[2] if match else ""

@@ -98,7 +98,7 @@ def parse_token_value(text: str, field: Field, token: Token) -> str | int | Deci
     return value
 
 
-class Reader:
+class TokenReader:
     """Reads a text from left to right, each token once."""
 
     def __init__(self, text: str):
@@ -106,18 +106,18 @@ class Reader:
         self.place = 0
 
     @property
-    def next(self) -> Token:
+    def next_token(self) -> Token:
         return self.tokens[self.place]
 
-    def after(self, count: int) -> Token:
+    def token_ahead(self, count: int) -> Token:
         return self.tokens[min(self.place + count, len(self.tokens) - 1)]
 
-    def take(self) -> Token:
+    def take_token(self) -> Token:
         token = self.next
         self.place = min(self.place + 1, len(self.tokens) - 1)
         return token
 
-    def refuse(self, reason: str, token: Token | None = None) -> BadConditions:
+    def error_at(self, reason: str, token: Token | None = None) -> BadConditions:
         token = token or self.next
         return BadConditions(reason, self.text, token.start, token.end)
 

@@ -71,7 +71,7 @@ class Field:
                 raise ValueError(f"type of {self.name}: {short_json(self.type)}, expected {allowed}")
 
     @cached_property
-    def keys(self) -> tuple[str, ...]:
+    def record_path(self) -> tuple[str, ...]:
         """The names of the objects around it in a record, then its own."""
         return self.path or (self.name,)
 
@@ -94,7 +94,7 @@ class Field:
         return int(_DECIMAL_TYPE.sub(r"\2", self.type)) if self.type.startswith("decimal") else 0
 
     @property
-    def numeric(self) -> bool:
+    def is_number_or_time(self) -> bool:
         """Whether SUM, AVG, MIN and MAX can work on it."""
         return self.type not in ("string", "boolean")
 

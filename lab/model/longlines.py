@@ -34,7 +34,7 @@ class LongLine(bytes):
         """Why it is not read."""
         return f"line of {self.size} bytes, at most {MAX_LINE_BYTES} are allowed"
 
-    def letter(self, place: str) -> dict:
+    def dead_letter(self, place: str) -> dict:
         """Its dead letter."""
         letter = json.loads(dead_letter(self.reason, place, self.beginning[:SHOWN]))
         return letter | {"bytes": self.size, "sha256": self.sha256}

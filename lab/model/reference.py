@@ -20,7 +20,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
-from lab.model.stored import StoredEvent, Wait
+from lab.model.stored import StoredEvent, AbsenceWait
 from lab.model.takenback import takes_back
 from lab.model.tallies import COUNTS, RouteTallies, make_duplicate_example
 from lab.model.when import is_true
@@ -65,8 +65,8 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
-        self.heard = 0  # the log time that has been reached; of a log that is not live its newest event time
-        self.waits: list[Wait] = []
+        self.log_time_reached = 0  # the log time that has been reached; of a log that is not live its newest event time
+        self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         # rule id, group -> arrival of the event at which it fired
         self.reset: dict[tuple[int, tuple], int] = {}
@@ -316,12 +316,12 @@ class Reference:
             if may_alert and (rule.when is None or is_true(rule.when, event)):
                 event_id, time = self.schema.id_of(event), event[self.schema.time_field]
                 told = event_for_alert(rule.event_fields, event)
-                self.waits.append(Wait(self.heard, rule, group, event_id, time, live, told))
+                self.waits.append(AbsenceWait(self.log_time_reached, rule, group, event_id, time, live, told))
 
     def advance_to(self, time: int) -> None:
         """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
-        self.heard = max(self.heard, time)
-        for wait in [wait for wait in self.waits if wait.until < self.heard]:
+        self.log_time_reached = max(self.log_time_reached, time)
+        for wait in [wait for wait in self.waits if wait.until < self.log_time_reached]:
             self.waits.remove(wait)
             told, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
             log_time = wait.until if wait.live else None

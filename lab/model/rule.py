@@ -97,10 +97,10 @@ class Rule:
     limit_of: Aggregation | None = None
     divided_by: int = 1
     plus: Decimal = Decimal(0)
-    joined: str | None = None
-    more: tuple[Condition, ...] = ()
+    joined_by: str | None = None
+    more_conditions: tuple[Condition, ...] = ()
     at_most: int | None = None
-    per_ms: int = 0
+    at_most_per_ms: int = 0
     absence: bool = False
     event_fields: tuple[str, ...] = ()
 
@@ -139,11 +139,11 @@ class Rule:
         return max(self.per_ms, *(each.window_ms for each in self.aggregations))
 
     @cached_property
-    def needs(self) -> tuple[str, ...]:
+    def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for its conditions, sorted."""
         return tuple(sorted({name for each in self.aggregations for name in each.needs}))
 
-    def kept(self, event: dict[str, Any]) -> dict[str, Any]:
+    def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event."""
         return {name: value for each in self.aggregations for name, value in each.kept(event).items()}
 
@@ -163,7 +163,7 @@ class Rule:
         return operator_symbol(self.operator)
 
     @property
-    def relation(self) -> Callable:
+    def comparison_function(self) -> Callable:
         """Its operator as a function of aggregate and limit; numbers or NumPy arrays."""
         return RELATIONS[self.symbol]
 

@@ -184,7 +184,7 @@ class Schema:
         return len(self.id_fields) == 1 and self.field(self.id_fields[0]).numeric
 
     @cached_property
-    def operation(self) -> Field | None:
+    def operation_field(self) -> Field | None:
         """Where records are envelopes of rows that change, and events can be taken back, the field that says what became of a row."""
         keys = self.field(self.id_fields[0]).keys
         if not self.taken_back or "after" not in keys:
@@ -253,7 +253,7 @@ class Schema:
             given["name"], tuple(fields), tuple(id_fields), given["time_field"], records, nan, taken_back
         )
 
-    def incompatible(self, before: "Schema") -> str | None:
+    def incompatibility_with(self, before: "Schema") -> str | None:
         """Why state and rules made under an earlier schema are of no use with this one; None if they go on.
 
         A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of

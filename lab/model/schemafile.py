@@ -27,7 +27,7 @@ from pathlib import Path
 from lab.model.conditions import BadConditions
 from lab.model.field import Field
 from lab.model.schema import SCHEMAS, Schema
-from lab.model.takenback import taken_back
+from lab.model.takenback import taken_back_condition
 from lab.model.words import escape_control_characters, expected_message, unknown_name_message
 
 MAX_BYTES = 256 << 10
@@ -84,7 +84,7 @@ def schema_from_toml(text: str) -> Schema:
     schema = Schema(name, fields, _id_fields(given.get("id")), time_field, **options)
     if schema.taken_back:
         try:
-            taken_back(schema)
+            taken_back_condition(schema)
         except BadConditions as error:
             raise ValueError(f"taken_back: {error}") from None
     return schema

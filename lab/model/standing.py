@@ -22,7 +22,7 @@ class Withdrawals:
         ] = {}  # the event and its group -> the log time of the newest such record
         self._at_most = at_most
 
-    def still_stands(self, line: Alert | Withdrawal) -> bool:
+    def add_and_check_stands(self, line: Alert | Withdrawal) -> bool:
         """Takes in a line. False for an alert that an earlier line withdrew: its event was logged before it was taken back.
 
         So an attempt that was taken for dead, and delivers an alert after its successor delivered what withdraws it, changes

@@ -16,24 +16,24 @@ class StoredEvent:
     time: int
     id: Id
     fields: dict[str, Any]
-    spoke: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
+    counted_alert_rules: set[int] = field(default_factory=set)  # rules that say `atMost`, and alerted at it
     alerted: bool = False  # whether any rule did
     taken_back: bool = False
 
 
 @dataclass(frozen=True)
-class Wait:
+class AbsenceWait:
     """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`.
 
     `event`: the fields of the event that an alert tells.
     """
 
-    heard: int
+    started_log_time: int
     rule: Rule
     group: tuple
     id: Id
     time: int
-    live: bool
+    is_live: bool
     event: tuple
 
     def was_started_by(self, route: Route, event: dict[str, Any], event_id: Id, time: int) -> bool:
@@ -42,7 +42,7 @@ class Wait:
         return (self.rule.route, self.group, self.id, self.time) == (route, group, event_id, time)
 
     @property
-    def until(self) -> int:
+    def until_log_time(self) -> int:
         """What is logged then is the last that counts."""
         return self.heard + self.rule.window_ms
 

@@ -17,11 +17,11 @@ def takes_back(event: Mapping[str, Any], schema: Schema) -> bool:
     >>> takes_back({"action": "returned"}, replace(LOGINS, taken_back="action = returned"))
     True
     """
-    condition = taken_back(schema)
+    condition = taken_back_condition(schema)
     return condition is not None and is_true(condition, event)
 
 
 @lru_cache(maxsize=100)
-def taken_back(schema: Schema) -> When | None:
+def taken_back_condition(schema: Schema) -> When | None:
     """Which of its events take one back that came before; None if none do. Raises BadConditions."""
     return parse_when(schema.taken_back, schema) if schema.taken_back else None

@@ -35,7 +35,7 @@ def is_loss_worth_reporting(lost: int, routed: int) -> bool:
     return 100 * lost > routed
 
 
-def route_name(route: Route | str) -> str:
+def bounded_route_id(route: Route | str) -> str:
     """The route's id; of a long one its beginning and a hash. A name is its own."""
     if isinstance(route, str):
         return route
@@ -62,22 +62,22 @@ def largest_counts_and_other(counts: Counter[str], at_most: int = RULES_TOLD) ->
 class RouteTally:
     """What became of the events of one route. `rule`: the lowest id of its `rules`; `example`: two records that are duplicates."""
 
-    rule: int
-    rules: int = 1
+    lowest_rule_id: int
+    rule_count: int = 1
     counts: Counter[str] = field(default_factory=Counter)
     example: dict[str, Any] | None = None
 
     @property
-    def routed(self) -> int:
+    def routed_count(self) -> int:
         return sum(self.counts[fate] for fate in FATES)
 
     @property
-    def lost(self) -> int:
+    def lost_count(self) -> int:
         """Events that no rule of the route has seen again or at all."""
         return self.counts["duplicates"] + self.counts["droppedLate"]
 
     @property
-    def loses(self) -> bool:
+    def has_notable_loss(self) -> bool:
         """Whether that is worth telling."""
         return is_loss_worth_reporting(self.lost, self.routed)
 
@@ -148,14 +148,14 @@ class RouteTallies:
         if len(told) < len(routes):
             all_of_them: Counter[str] = sum((tally.counts for _, tally in routes), Counter(self.others))
             others = all_of_them - sum((tally.counts for _, tally in told), Counter())
-        names = {route_name(route): tally.to_dict() for route, tally in told}
+        names = {bounded_route_id(route): tally.to_dict() for route, tally in told}
         return ({"routes": names} if names else {}) | (
             {"otherRoutes": dict(others)} if others.total() else {}
         )
 
-    def losing(self) -> list[tuple[str, RouteTally]]:
+    def routes_with_notable_loss(self) -> list[tuple[str, RouteTally]]:
         """The routes that lost many of their events, those that lost most first."""
-        many = [(route_name(route), tally) for route, tally in self.by_route.items() if tally.loses]
+        many = [(bounded_route_id(route), tally) for route, tally in self.by_route.items() if tally.loses]
         return sorted(many, key=lambda each: -each[1].lost)
 
     def warnings(self) -> Iterator[str]:

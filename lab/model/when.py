@@ -46,7 +46,7 @@ class Comparison:
     field: str
     operator: str
     operand: Value | OtherField | tuple = None
-    clock: LocalTimePart | None = None
+    local_time_part: LocalTimePart | None = None
 
 
 @dataclass(frozen=True)

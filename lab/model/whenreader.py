@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from typing import NoReturn
 
 from lab.model.clock import SHOWS, LocalTimePart
-from lab.model.conditions import BadConditions, Reader, Token, parse_token_value, quote_if_needed
+from lab.model.conditions import BadConditions, TokenReader, Token, parse_token_value, quote_if_needed
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
 from lab.model.schema import Schema
@@ -58,7 +58,7 @@ def parse_filter(text: str, schema: Schema) -> Filter:
     return filter
 
 
-class WhenReader(Reader):
+class WhenReader(TokenReader):
     """Reads a condition from left to right, each token once."""
 
     def __init__(self, text: str, schema: Schema):
@@ -67,7 +67,7 @@ class WhenReader(Reader):
         self.too_many: Token | None = None  # the first comparison beyond those that a condition has
         self.last: tuple[Token, Token] | None = None  # the field and the last value of the comparison before
 
-    def event_condition(self) -> When:
+    def read_event_condition(self) -> When:
         """A whole condition, as far as it goes."""
         when = self._any_size()
         if self.too_many:
@@ -78,7 +78,7 @@ class WhenReader(Reader):
         self.comparisons, self.too_many = 0, None
         return self._any(0)
 
-    def filter(self) -> Filter:
+    def read_filter(self) -> Filter:
         """A filter; one that says which values fields must have is as long as a message has room for, as an object is."""
         self.most_values = sys.maxsize
         filter = canonical_filter(self._any_size())

@@ -22,14 +22,14 @@ from psycopg2 import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 
 from lab.logs.cluster import NoBroker
-from lab.logs.places import log_name
+from lab.logs.places import absolute_log_name
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import parse_ack
 from lab.model.rules import RuleBook
 from lab.model.schema import Schema
-from lab.rulestore.feeds import Feed, TableFeed
+from lab.rulestore.feeds import ChangeFeed, TableFeed
 from lab.rulestore.replication import ReplicationFeed
-from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_message
+from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
 
 WAIT_S, ANSWERS_S = 0.05, 0.1  # how long a step waits for changes, and how often it looks for answers
 AGAIN_S = 0.5
@@ -38,16 +38,16 @@ GONE = (DBAPIError, PostgresError, KafkaException, NoBroker)
 
 
 class Capture:
-    """Captures one store for one control log. `control`, `acks`: the logs. Raises Busy if another capture does the same.
+    """Captures one store for one control log. `control`, `acks`: the logs. Raises CaptureBusy if another capture does the same.
 
     On entering, it reads the control log and sends the changes that are missing there.
     """
 
     def __init__(self, store: RuleStore, control, acks, left_out: SkippedLines | None = None):
-        self.place = log_name(control)
+        self.place = absolute_log_name(control)
         self._store, self._control, self._ack_log, self._open = store, control, acks, ExitStack()
         sqlite = store.url.get_backend_name() == "sqlite"
-        self._feed: Feed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
+        self._feed: ChangeFeed = (TableFeed if sqlite else ReplicationFeed)(store, self.place)
         self._book = RuleBook(store.schema)  # in the control log's form
         self._delivered: dict[int, int] = {}  # rule -> its newest change in the control log
         self._unanswered: dict[str, tuple[int, int]] = {}  # place of a message -> rule, change
@@ -95,8 +95,8 @@ class Capture:
             self._delivered.clear()
             self._unanswered.clear()
 
-    def _deliver(self, changes: list[Change]) -> int:
-        sent: list[Change] = []
+    def _deliver(self, changes: list[RuleChange]) -> int:
+        sent: list[RuleChange] = []
         messages: list[str] = []
         for change in changes:
             if change.change_id <= self._delivered.get(change.rule_id, 0):
@@ -135,7 +135,7 @@ class Capture:
 
 
 def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[str], None]) -> None:
-    """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises Busy.
+    """Captures until `stopped`. Retries while the database or the broker is unavailable. Raises CaptureBusy.
 
     `logs`: an engine's logs; it uses `control` and `acks`. `say` is called with progress messages.
     """
@@ -150,7 +150,7 @@ def run_capture(url: str, schema: Schema, logs, stopped: Event, say: Callable[[s
                 while not stopped.is_set():
                     if new := capture.step():
                         say(f"{new} change{'s' * (new > 1)} delivered")
-                capture.left_out.say_total()
+                capture.left_out.print_total()
         except GONE as error:
             say(f"trying again: {str(error).strip().splitlines()[0]}")
             stopped.wait(AGAIN_S)

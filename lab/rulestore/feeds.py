@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from lab.logs.access import file_lock
-from lab.rulestore.store import Change, RuleStore
+from lab.rulestore.store import RuleChange, RuleStore
 
 LOOK_S = 0.02  # how often the table is polled
 
 
-class Busy(RuntimeError):
+class CaptureBusy(RuntimeError):
     """Another capture already copies this store to this log."""
 
 
-class Feed(Protocol):
+class ChangeFeed(Protocol):
     """The source of changes that a capture reads."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
-    def changes(self, wait_s: float) -> list[Change]: ...
+    def changes(self, wait_s: float) -> list[RuleChange]: ...
     def confirm(self, position: int) -> None: ...
 
 
@@ -39,7 +39,7 @@ class TableFeed:
 
     def __enter__(self) -> Self:
         name = hashlib.blake2b(self._place.encode(), digest_size=4).hexdigest()
-        busy = Busy(f"another capture feeds {self._place} from {self._store}: stop it first")
+        busy = CaptureBusy(f"another capture feeds {self._place} from {self._store}: stop it first")
         self._open.enter_context(file_lock(Path(f"{self._store.url.database}.{name}.capture"), busy))
         self._given = self._store.position(self._place) or 0
         return self
@@ -47,7 +47,7 @@ class TableFeed:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def changes(self, wait_s: float) -> list[Change]:
+    def changes(self, wait_s: float) -> list[RuleChange]:
         """The next changes; waits for one up to `wait_s`."""
         deadline = time.monotonic() + wait_s
         while not (found := self._store.changes_after(self._given)) and time.monotonic() < deadline:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Unexpected(ValueError):
+class UnexpectedMessage(ValueError):
     """A message that a publication of insertions never sends."""
 
 
@@ -20,10 +20,10 @@ def commit_end(message: bytes) -> int | None:
     return struct.unpack_from(">Q", message, 10)[0] if message[:1] == b"C" else None
 
 
-class Decoder:
+class PgoutputDecoder:
     """Turns messages into rows. Remembers the columns of each table, which the server sends once.
 
-    >>> decoder = Decoder()
+    >>> decoder = PgoutputDecoder()
     >>> decoder.row(b"R" + struct.pack(">I", 9) + b"public\\0t\\0d" + struct.pack(">H", 1) + b"\\1id\\0" + bytes(8))
     >>> decoder.row(b"I" + struct.pack(">I", 9) + b"N" + struct.pack(">H", 1) + b"t" + struct.pack(">I", 2) + b"17")
     {'id': '17'}
@@ -32,8 +32,8 @@ class Decoder:
     def __init__(self) -> None:
         self._columns: dict[int, list[str]] = {}
 
-    def row(self, message: bytes) -> dict[str, Any] | None:
-        """The row that a message inserts; None for messages without a row. Raises Unexpected."""
+    def inserted_row(self, message: bytes) -> dict[str, Any] | None:
+        """The row that a message inserts; None for messages without a row. Raises UnexpectedMessage."""
         kind = message[:1]
         if kind == b"R":
             table, columns = _relation(_Reader(message[1:]))
@@ -44,7 +44,7 @@ class Decoder:
             reader.take(1)  # N: a new row follows
             return dict(zip(columns, _tuple(reader), strict=True))
         elif kind not in (b"B", b"C", b"O", b"Y", b"M"):  # begin, commit, origin, type, message
-            raise Unexpected(
+            raise UnexpectedMessage(
                 f"message {kind!r} of pgoutput, expected insertions only: the publication was changed"
             )
         return None

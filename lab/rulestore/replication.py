@@ -17,9 +17,9 @@ from psycopg2.errors import ObjectInUse
 from psycopg2.extras import LogicalReplicationConnection
 from sqlalchemy import text
 
-from lab.rulestore.feeds import Busy
-from lab.rulestore.pgoutput import Decoder, commit_end
-from lab.rulestore.store import Change, RuleStore, read_row
+from lab.rulestore.feeds import CaptureBusy
+from lab.rulestore.pgoutput import PgoutputDecoder, commit_end
+from lab.rulestore.store import RuleChange, RuleStore, parse_row_json
 from lab.rulestore.tables import PUBLICATION
 
 FREE_S, AGAIN_S = 10, 0.2  # the server may take a while to notice that the previous reader is gone
@@ -51,11 +51,11 @@ def slot_status(store: RuleStore, place: str) -> dict[str, Any] | None:
 
 
 class ReplicationFeed:
-    """Reads the changes of a store from its slot for one control log. Raises Busy if another reader uses the slot."""
+    """Reads the changes of a store from its slot for one control log. Raises CaptureBusy if another reader uses the slot."""
 
     def __init__(self, store: RuleStore, place: str):
         self._store, self._place, self._slot = store, place, slot_name(store, place)
-        self._open, self._decoder = ExitStack(), Decoder()
+        self._open, self._decoder = ExitStack(), PgoutputDecoder()
         self._end = 0  # position in the server's log of the last commit that was returned
         self._told_at = 0.0
 
@@ -92,14 +92,14 @@ class ReplicationFeed:
                 return
             except ObjectInUse:
                 if time.monotonic() > deadline:
-                    raise Busy(
+                    raise CaptureBusy(
                         f"another capture feeds {self._place} from {self._store}: stop it first"
                     ) from None
                 time.sleep(AGAIN_S)
 
-    def changes(self, wait_s: float) -> list[Change]:
+    def changes(self, wait_s: float) -> list[RuleChange]:
         """The changes of the next complete commits; waits up to `wait_s` for one."""
-        found: list[Change] = []
+        found: list[RuleChange] = []
         inside, deadline = False, time.monotonic() + wait_s
         while inside or len(found) < AT_MOST:
             message = self._cursor.read_message()
@@ -110,7 +110,7 @@ class ReplicationFeed:
                 select.select([self._connection], [], [], max(left, AGAIN_S if inside else 0))
                 continue
             if row := self._decoder.row(message.payload):
-                found.append(Change(int(row["change_id"]), int(row["rule_id"]), read_row(row["rule"])))
+                found.append(RuleChange(int(row["change_id"]), int(row["rule_id"]), parse_row_json(row["rule"])))
             end = commit_end(message.payload)
             inside, self._end = end is None, end or self._end
         if not found and time.monotonic() > self._told_at + FEEDBACK_S:

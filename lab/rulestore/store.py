@@ -24,7 +24,7 @@ EXAMPLES = "sqlite:///rules.db or postgresql://analyst@127.0.0.1:5433/lab?passfi
 
 
 @dataclass(frozen=True)
-class Change:
+class RuleChange:
     """One edit of a rule: the number of the edit, and the row afterwards."""
 
     change_id: int
@@ -56,7 +56,7 @@ class RuleStore:
             raise ValueError(
                 f"--store: not the URL of a rule store, expected one such as {EXAMPLES}"
             ) from None
-        self.engine = open_database(self.url, json_deserializer=read_row)
+        self.engine = open_database(self.url, json_deserializer=parse_row_json)
         create_tables(self.engine)
 
     def __repr__(self) -> str:
@@ -108,15 +108,15 @@ class RuleStore:
             found = connection.execute(select(RULE_STATUS).order_by(RULE_STATUS.c.rule_id))
             return [dict(row) for row in found.mappings()]
 
-    def history(self, rule_id: int) -> list[Change]:
+    def history(self, rule_id: int) -> list[RuleChange]:
         """The edits of a rule, oldest first."""
         return self._changes(RULE_CHANGES.c.rule_id == rule_id)
 
-    def changes_after(self, position: int, at_most: int = 1000) -> list[Change]:
+    def changes_after(self, position: int, at_most: int = 1000) -> list[RuleChange]:
         """The next edits after a change, in order."""
         return self._changes(RULE_CHANGES.c.change_id > position, at_most)
 
-    def last_changes(self) -> list[Change]:
+    def last_changes(self) -> list[RuleChange]:
         """The newest edit of each rule, in order."""
         newest = select(func.max(RULE_CHANGES.c.change_id)).group_by(RULE_CHANGES.c.rule_id)
         return self._changes(RULE_CHANGES.c.change_id.in_(newest))
@@ -125,12 +125,12 @@ class RuleStore:
         """The number of the newest edit; 0 if there is none."""
         return self._scalar(select(func.max(RULE_CHANGES.c.change_id))) or 0
 
-    def _changes(self, condition, at_most: int | None = None) -> list[Change]:
+    def _changes(self, condition, at_most: int | None = None) -> list[RuleChange]:
         columns = RULE_CHANGES.c
         wanted = (columns.change_id, columns.rule_id, columns.rule, columns.changed_by, columns.changed_at)
         query = select(*wanted).where(condition).order_by(columns.change_id).limit(at_most)
         with self.engine.connect() as connection:
-            return [Change(*row) for row in connection.execute(query)]
+            return [RuleChange(*row) for row in connection.execute(query)]
 
     def _scalar(self, query) -> Any:
         with self.engine.connect() as connection:
@@ -142,23 +142,23 @@ class RuleStore:
         """The store's identity in a control log: separates its changes from those of other stores."""
         return self._scalar(select(RULE_STORE.c.identity))
 
-    def renew(self, identity: str) -> None:
+    def start_over_with_identity(self, identity: str) -> None:
         """Gives the store a new identity, because its numbers started again, for example from a backup."""
         with self.engine.begin() as connection:
             connection.execute(update(RULE_STORE).values(identity=identity))
             connection.execute(RULE_CAPTURES.delete())
             connection.execute(RULE_ANSWERS.delete())
 
-    def position(self, place: str) -> int | None:
+    def last_sent_change_id(self, place: str) -> int | None:
         """The newest change sent to a control log; None before its snapshot."""
         return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == place))
 
-    def positions(self) -> dict[str, int]:
+    def last_sent_change_ids(self) -> dict[str, int]:
         """The position of each control log."""
         with self.engine.connect() as connection:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
 
-    def set_position(self, place: str, position: int | None) -> None:
+    def set_last_sent_change_id(self, place: str, position: int | None) -> None:
         """Saves the position; None: the next capture starts with a snapshot."""
         with self.engine.begin() as connection:
             connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == place))
@@ -167,11 +167,11 @@ class RuleStore:
 
     # -- what became of changes
 
-    def accepted(self, rule_id: int, change_id: int, version: int | None) -> None:
+    def record_accepted(self, rule_id: int, change_id: int, version: int | None) -> None:
         """Records the version that a change produced; None: the rule is no longer in force."""
         self._answer(rule_id, RULE_ANSWERS.c.accepted_change, change_id, version=version)
 
-    def refused(self, rule_id: int, change_id: int, reason: str) -> None:
+    def record_refused(self, rule_id: int, change_id: int, reason: str) -> None:
         """Records why a change was rejected. The previous version stays in force."""
         self._answer(rule_id, RULE_ANSWERS.c.refused_change, change_id, reason=reason)
 
@@ -222,10 +222,10 @@ def rule_to_row(rule: Rule) -> dict[str, Any]:
     }
 
 
-def change_to_message(change: Change, identity: str) -> str:
+def change_to_message(change: RuleChange, identity: str) -> str:
     """The control message of a change. It contains the number of the change, so that a capture can recognize it.
 
-    >>> change_to_message(Change(7, 1, {"disabled": True}), "5eed")
+    >>> change_to_message(RuleChange(7, 1, {"disabled": True}), "5eed")
     '{"ruleId": 1, "ruleState": "DELETE", "changeId": "5eed.7"}'
     """
     row = change.row
@@ -274,6 +274,6 @@ def change_in_message(message: str) -> tuple[str, int] | None:
         return None
 
 
-def read_row(document: str | bytes) -> dict[str, Any]:
+def parse_row_json(document: str | bytes) -> dict[str, Any]:
     """A row as JSON; numbers stay exact."""
     return json.loads(document, parse_float=Decimal)

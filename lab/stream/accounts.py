@@ -36,7 +36,7 @@ Event = dict[str, Any]
 Steps = list[tuple[int, Event]]  # ms after the case begins, the event
 
 
-class AccountWorld:
+class SimulatedAccounts:
     """What the accounts of a seed are like."""
 
     def __init__(self, seed: int):
@@ -57,7 +57,7 @@ class AccountWorld:
             event["amount"] = str(Decimal(round(amount * 100)).scaleb(-2))
         return event | other
 
-    def ordinary_month(self) -> Iterator[tuple[int, Event]]:
+    def ordinary_month_steps(self) -> Iterator[tuple[int, Event]]:
         """A month of ordinary days, account by account: ms after the month begins, the event."""
         rng = self.rng
         for account in self.homes:
@@ -83,17 +83,17 @@ class AccountWorld:
             for hour in range(DAYS * 24 // 3):
                 yield 3 * hour * HOUR_MS, self.reading(sensor, rng.gauss(20, 0.5))
 
-    def reading(self, sensor: int, value: float) -> Event:
+    def sensor_reading(self, sensor: int, value: float) -> Event:
         amount = Decimal(round(value * 100)).scaleb(-2)
         return {"action": "reading", "device": f"sensor-{sensor}", "amount": str(amount)}
 
-    def payments(self, account: int, amounts: list[float], apart_ms: int, payee: int = 900) -> Steps:
+    def payments(self, account: int, amounts: list[float], interval_ms: int, payee: int = 900) -> Steps:
         """Payments one after the other."""
         return [
-            (n * apart_ms, self.event(account, "pay", amount, payee=payee))
+            (n * interval_ms, self.event(account, "pay", amount, payee=payee))
             for n, amount in enumerate(amounts)
         ]
 
-    def repeated_events(self, account: int, action: str, count: int, apart_ms: int, **other: Any) -> Steps:
+    def repeated_events(self, account: int, action: str, count: int, interval_ms: int, **other: Any) -> Steps:
         """Events of one action, one after the other."""
-        return [(n * apart_ms, self.event(account, action, **other)) for n in range(count)]
+        return [(n * interval_ms, self.event(account, action, **other)) for n in range(count)]

@@ -8,10 +8,10 @@ from threading import Event, Thread
 HAS_THREADS = sys.platform != "emscripten"
 
 
-class Background:
+class BackgroundTask:
     """Runs its `steps` until they end or `stop` is called. An exception in a step also ends it; `error` keeps it.
 
-    >>> class Count(Background):
+    >>> class Count(BackgroundTask):
     ...     def steps(self):
     ...         for self.number in (1, 2, 3):
     ...             yield 0

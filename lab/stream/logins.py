@@ -8,13 +8,13 @@ from lab.model.times import MINUTE_MS
 from lab.stream.simulate import (
     START_MS,
     Event,
-    Label,
+    EpisodeLabel,
     Labelled,
     Script,
     assign_ids_and_times,
-    by_start,
+    merge_by_start,
     merge_scripts,
-    random_amount,
+    amount_from_minor_units,
     random_generators,
     tick_times,
     to_json,
@@ -34,15 +34,15 @@ class LoginPlace:
     country: str
 
     def event(self, user: int, action: str, minor_units: int | None = None) -> Event:
-        paid = None if minor_units is None else random_amount(minor_units)
+        paid = None if minor_units is None else amount_from_minor_units(minor_units)
         return {"userId": user, "action": action, **vars(self), "amount": paid}
 
 
-class Logins:
+class LoginScripts:
     """Makes the scripts of logins: ordinary sessions, and planted episodes."""
 
     id_field, time_field, kinds = "eventId", "eventTime", EPISODES
-    line = staticmethod(to_json)
+    to_line = staticmethod(to_json)
 
     def __init__(self, seed: int, users: int = 2_000):
         self.random, self._planted, self.disorder = random_generators(seed)
@@ -53,7 +53,7 @@ class Logins:
         ip = f"198.18.{rng.randrange(256)}.{rng.randrange(1, 255)}"
         return LoginPlace(ip, rng.choice(DEVICES), rng.choice(COUNTRIES))
 
-    def ordinary(self, time: int) -> Script:
+    def ordinary_script(self, time: int) -> Script:
         """An ordinary session: sometimes a wrong password or a reset, a login, and up to three payments."""
         rng, homes = self.random, self._homes
         user = rng.randrange(len(homes))
@@ -65,7 +65,7 @@ class Logins:
             steps.append((i * 4 * MINUTE_MS, homes[user].event(user, "payment", cents)))
         return time, steps, None
 
-    def planted(self, number: int, start: int, kind: str) -> Script:
+    def planted_script(self, number: int, start: int, kind: str) -> Script:
         """The actions of an episode, from `start` on."""
         rng, users, homes = self._planted, len(self._homes), self._homes
         user = rng.randrange(users)
@@ -94,7 +94,7 @@ class Logins:
             steps.append((43 * MINUTE_MS, away.event(user, "payment", rng.randint(5_00, 150_00))))
         else:
             raise ValueError(f"unknown episode kind {kind!r}: one of {', '.join(EPISODES)}")
-        return start, steps, Label(number, kind, tuple(who.items()), fraud=kind != "traveller")
+        return start, steps, EpisodeLabel(number, kind, tuple(who.items()), fraud=kind != "traveller")
 
 
 def labelled_logins(
@@ -106,11 +106,11 @@ def labelled_logins(
     planted_after_ms: Iterable[tuple[int, str]] = (),
 ) -> Iterator[Labelled]:
     """`logins`, each with the label of its episode (None: an ordinary session)."""
-    make = Logins(seed, users)
-    scripts = by_start(
-        map(make.ordinary, tick_times(make.random, start_ms, rate_per_s, ())),
+    make = LoginScripts(seed, users)
+    scripts = merge_by_start(
+        map(make.ordinary_script, tick_times(make.random, start_ms, rate_per_s, ())),
         (
-            make.planted(number, start_ms + at, kind)
+            make.planted_script(number, start_ms + at, kind)
             for number, (at, kind) in enumerate(planted_after_ms, start=1)
         ),
     )

@@ -18,7 +18,7 @@ from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
-from lab.stream.simulate import Event, Label, Script, json_text, random_generators
+from lab.stream.simulate import Event, EpisodeLabel, Script, json_text, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example
 CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
@@ -31,8 +31,8 @@ class OwnSchemaScripts:
 
     >>> from lab.model.schema import FLIGHTS
     >>> make = OwnSchemaScripts(FLIGHTS, seed=1)
-    >>> _, [(_, event)], _ = make.ordinary(0)
-    >>> make.line({"flightId": 1, "eventTime": 0} | event)[:51]
+    >>> _, [(_, event)], _ = make.ordinary_script(0)
+    >>> make.to_line({"flightId": 1, "eventTime": 0} | event)[:51]
     '{"flightId": 1, "eventTime": 0, "carrier": "DL", "f'
     """
 
@@ -47,11 +47,11 @@ class OwnSchemaScripts:
         self._measures = [field.name for field in others if field.scale]
         self._id = schema.field(self.id_field)
 
-    def ordinary(self, time: int) -> Script:
+    def ordinary_script(self, time: int) -> Script:
         """One event."""
         return time, [(0, self._event(self.random))], None
 
-    def planted(self, number: int, start: int, kind: str) -> Script:
+    def planted_script(self, number: int, start: int, kind: str) -> Script:
         """Events that differ only in their measures."""
         rng = self._planted
         shared = self._event(rng)
@@ -59,12 +59,12 @@ class OwnSchemaScripts:
             (SURGE_MS * i // SURGE, shared | {name: self._draw[name](rng) for name in self._measures})
             for i in range(SURGE)
         ]
-        return start, steps, Label(number, kind, ())
+        return start, steps, EpisodeLabel(number, kind, ())
 
     def _event(self, rng: Random) -> Event:
         return {name: draw(rng) for name, draw in self._draw.items()}
 
-    def line(self, event: Event) -> str:
+    def to_line(self, event: Event) -> str:
         """The event as a record of the schema: fields at their paths, times in their units, text ids as text."""
         time, record = event[self.time_field], {}
         for field in self._schema.fields:
@@ -94,12 +94,12 @@ class RecordedLines:
     def __init__(self, lines: Iterable[str | bytes]):
         self._lines, self.disorder = iter(lines), Random(0)
 
-    def ordinary(self, time: int) -> Script | None:
+    def ordinary_script(self, time: int) -> Script | None:
         """The next line; None at their end."""
         line = next(self._lines, None)
         return None if line is None else (time, [(0, {"line": line})], None)
 
-    def line(self, event: Event) -> str | bytes:
+    def to_line(self, event: Event) -> str | bytes:
         """The line."""
         return event["line"]
 

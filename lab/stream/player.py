@@ -21,15 +21,15 @@ from typing import Any, Protocol, cast
 from lab.model.schema import SCHEMAS as KNOWN
 from lab.model.schema import Schema
 from lab.model.times import now_ms
-from lab.stream.background import Background
-from lab.stream.logins import Logins
+from lab.stream.background import BackgroundTask
+from lab.stream.logins import LoginScripts
 from lab.stream.own import OwnSchemaScripts, RecordedLines
-from lab.stream.simulate import Label, Payments, PlantedBurst, assign_ids_and_times, live_burst
+from lab.stream.simulate import EpisodeLabel, PaymentScripts, PlantedBurst, assign_ids_and_times, live_burst
 
 CHUNK = 5_000  # at most so many events are appended at once, so that a change of the rate takes effect soon
 CLOCK_JUMP_MS = 1_000  # the clock was set, or the machine was suspended
-SCHEMAS: dict[str, Any] = {"payments": Payments, "logins": Logins}
-Due = tuple[int, dict, Label | None]  # ms since the epoch, fields, whose episode
+SCHEMAS: dict[str, Any] = {"payments": PaymentScripts, "logins": LoginScripts}
+Due = tuple[int, dict, EpisodeLabel | None]  # ms since the epoch, fields, whose episode
 
 
 class Sink(Protocol):
@@ -39,10 +39,10 @@ class Sink(Protocol):
         """Takes JSON lines without line ends."""
 
 
-class Metronome:
+class SlotClock:
     """Counts the slots that have passed, at a rate that may change. Times in s, rates per s.
 
-    >>> beat = Metronome(100, now=5.0)
+    >>> beat = SlotClock(100, now=5.0)
     >>> beat.passed(5.25), beat.time(25)
     (25, 5.25)
     >>> beat.set_rate(200, now=5.25)
@@ -53,11 +53,11 @@ class Metronome:
     def __init__(self, rate: float, now: float):
         self._at, self._position, self.rate = now, 0.0, _checked(rate)
 
-    def passed(self, now: float) -> int:
+    def slots_passed(self, now: float) -> int:
         """The number of slots that have ended."""
         return int(self._position_at(now) + 1e-6)  # 0.3 s of 10 per s are 3
 
-    def time(self, slot: int) -> float:
+    def slot_end_s(self, slot: int) -> float:
         """The end of a slot at the current rate."""
         return self._at + (slot - self._position) / self.rate
 
@@ -70,12 +70,12 @@ class Metronome:
         return self._position + (now - self._at) * self.rate
 
 
-class Player(Background):
+class Player(BackgroundTask):
     """Appends due events to a sink every `every_s`, beside everything else; all its methods may be called from any thread.
 
     `schema`: payments, logins, or any schema: its events are made from types and examples; `lines`: recorded ones, played as
-    they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.Payments` or
-    `logins.Logins`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
+    they are until they end. `rate`: ordinary events per second; `settings`: those of `simulate.PaymentScripts` or
+    `logins.LoginScripts`. A burst (payments: pair, beneficiary, surge; logins: an episode) is planted each `burst_every_s`,
     one kind after the other (0: none). It ends after `seconds`. A sink that raises ends it, too: `error` is what it
     raised. `ask` is told the events that are due and says which may happen; the others do not: `refused` counts them by
     the kind of their burst ("" for ordinary ones). `clock` (s) and `wall` (ms since the epoch) are for tests.
@@ -126,7 +126,7 @@ class Player(Background):
         self._asked: deque[str | PlantedBurst] = deque()
         # later steps of ordinary scripts, and all of the planted ones: their time in s, as the player counts it
         self._waiting: list[tuple[float, int, dict]] = []
-        self._bursting: list[tuple[float, int, dict, Label]] = []
+        self._bursting: list[tuple[float, int, dict, EpisodeLabel]] = []
         self._order = itertools.count()
         self._due: deque[Due] = deque()
         names = self._make.id_field, self._make.time_field
@@ -137,7 +137,7 @@ class Player(Background):
 
     def _begin(self, rate: float) -> None:
         now = self._clock()
-        self._beat, self._slots = Metronome(rate, now), 0  # those that were played
+        self._beat, self._slots = SlotClock(rate, now), 0  # those that were played
         self._paused_at, self._paused_s = now if self.paused else None, 0.0  # since when; all others together
         self._end, self._next_burst = now + self._seconds, now + self._burst_every_s
         self._offset_ms = self._wall() - now * 1000  # from a time as the player counts it to the real clock's
@@ -161,7 +161,7 @@ class Player(Background):
             self._beat.set_rate(rate, self._now())
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether it pauses."""
         return self._paused_at is not None
 
@@ -193,7 +193,7 @@ class Player(Background):
         return (self.sent - sent) / (now - then) if now > then else 0.0
 
     @property
-    def behind(self) -> int:
+    def events_behind(self) -> int:
         """The number of ordinary events that are due but not sent. Large if the sink or the machine is too slow for the rate."""
         with self._lock:
             return self._beat.passed(self._now()) - self._slots
@@ -226,7 +226,7 @@ class Player(Background):
         self._plant(now)
         due = self._allowed(list(self._play(times, times[-1] if len(times) == CHUNK else now)))
         self._due.extend(due)
-        lines = [self._make.line(event) for event, _ in itertools.islice(self._stamped, len(due))]
+        lines = [self._make.to_line(event) for event, _ in itertools.islice(self._stamped, len(due))]
         if lines:
             self._sink.append(lines)
         self.sent += len(lines)
@@ -262,9 +262,9 @@ class Player(Background):
             burst = self._asked.popleft()
             kind = burst.kind if isinstance(burst, PlantedBurst) else burst
             self.bursts[kind] += 1
-            if isinstance(self._make, Payments) and kind == burst:
+            if isinstance(self._make, PaymentScripts) and kind == burst:
                 burst = live_burst(kind, self.target_rate)
-            _, steps, label = self._make.planted(self.bursts.total(), 0, burst)
+            _, steps, label = self._make.planted_script(self.bursts.total(), 0, burst)
             for offset_ms, fields in steps:
                 heapq.heappush(self._bursting, (now + offset_ms / 1000, next(self._order), fields, label))
 
@@ -275,7 +275,7 @@ class Player(Background):
             if self._waiting and self._waiting[0][0] <= at:  # a session goes on before another begins
                 fields = heapq.heappop(self._waiting)[2]
             else:
-                script = self._make.ordinary(0)
+                script = self._make.ordinary_script(0)
                 if script is None:
                     self._end = min(self._end, self._clock())
                     break

@@ -37,7 +37,7 @@ Step = tuple[int, Event]  # ms after its script's start; the event's fields with
 
 
 @dataclass(frozen=True)
-class Label:
+class EpisodeLabel:
     """Identifies the planted episode of an event: its kind and the fields that identify its subject."""
 
     number: int
@@ -46,8 +46,8 @@ class Label:
     fraud: bool = True
 
 
-Script = tuple[int, list[Step], Label | None]  # start in ms since the epoch
-Labelled = tuple[Event, Label | None]
+Script = tuple[int, list[Step], EpisodeLabel | None]  # start in ms since the epoch
+Labelled = tuple[Event, EpisodeLabel | None]
 
 
 def to_json(event: Event) -> str:
@@ -64,10 +64,10 @@ def json_text(value: int | str | Decimal | None) -> str:
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
 
 
-def random_amount(minor_units: int) -> Decimal:
+def amount_from_minor_units(minor_units: int) -> Decimal:
     """In units of money.
 
-    >>> random_amount(350)
+    >>> amount_from_minor_units(350)
     Decimal('3.50')
     """
     return Decimal(minor_units).scaleb(-2)
@@ -87,9 +87,9 @@ def tick_times(
             yield start_ms + tick
 
 
-def merge_scripts(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label | None]]:
+def merge_scripts(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, EpisodeLabel | None]]:
     """The steps of all scripts in time order. Scripts come by start time and may be endless."""
-    waiting: list[tuple[int, int, Event, Label | None]] = []
+    waiting: list[tuple[int, int, Event, EpisodeLabel | None]] = []
     order = itertools.count()
     for start, steps, label in scripts:
         while waiting and waiting[0][0] <= start:
@@ -103,7 +103,7 @@ def merge_scripts(scripts: Iterable[Script]) -> Iterator[tuple[int, Event, Label
 
 def assign_ids_and_times(
     rng: Random,
-    played: Iterable[tuple[int, Event, Label | None]],
+    played: Iterable[tuple[int, Event, EpisodeLabel | None]],
     id_field: str,
     time_field: str = "eventTime",
 ) -> Iterator[Labelled]:
@@ -124,13 +124,13 @@ def random_generators(seed: int) -> tuple[Random, Random, Random]:
     return Random(f"{seed}/ordinary"), Random(f"{seed}/planted"), Random(f"{seed}/disorder")
 
 
-def by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
+def merge_by_start(*scripts: Iterable[Script]) -> Iterator[Script]:
     return heapq.merge(*scripts, key=lambda script: script[0])
 
 
 def planted_episodes(labelled: Iterable[Labelled]) -> list[dict]:
     """The side file: one entry per planted episode that has events, in order of its number."""
-    found: dict[Label, list[tuple[int, int]]] = {}
+    found: dict[EpisodeLabel, list[tuple[int, int]]] = {}
     for event, label in labelled:
         if label is not None:
             found.setdefault(label, []).append((event["eventTime"], next(iter(event.values()))))
@@ -185,21 +185,21 @@ def live_burst(kind: str, rate_per_s: float) -> PlantedBurst:
     return PlantedBurst(kind, 0, SPIKE_MS, count, total)
 
 
-class Payments:
+class PaymentScripts:
     """Generates the scripts of payments: ordinary ones and bursts."""
 
     id_field, time_field, kinds = "transactionId", "eventTime", tuple(BURSTS)
-    line = staticmethod(to_json)
+    to_line = staticmethod(to_json)
 
     def __init__(self, seed: int, payees: int = 100_000, beneficiaries: int = 100_000):
         self.random, self._planted, self.disorder = random_generators(seed)
         self._payees, self._beneficiaries = payees, beneficiaries
 
-    def ordinary(self, time: int) -> Script:
+    def ordinary_script(self, time: int) -> Script:
         """One payment."""
         return time, [(0, self._payment(self.random))], None
 
-    def planted(self, number: int, start: int, burst: PlantedBurst) -> Script:
+    def planted_script(self, number: int, start: int, burst: PlantedBurst) -> Script:
         """The payments of a burst, from `start` on."""
         rng = self._planted
         first = self._payment(rng)
@@ -209,16 +209,16 @@ class Payments:
         for i, weight in enumerate(weights):
             given = dict(shared)
             if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
-                given["paymentAmount"] = random_amount(-(-burst.total * 100 * weight // sum(weights)))
+                given["paymentAmount"] = amount_from_minor_units(-(-burst.total * 100 * weight // sum(weights)))
             steps.append((burst.span_ms * i // max(burst.payments - 1, 1), self._payment(rng) | given))
-        return start, steps, Label(number, burst.kind, tuple(shared.items()))
+        return start, steps, EpisodeLabel(number, burst.kind, tuple(shared.items()))
 
     def _payment(self, rng: Random) -> Event:
         return {
             "payeeId": rng.randrange(self._payees),
             "beneficiaryId": rng.randrange(self._beneficiaries),
             "paymentType": rng.choice(("CSH", "CRD")),
-            "paymentAmount": random_amount(rng.randint(5_00, 20_00)),
+            "paymentAmount": amount_from_minor_units(rng.randint(5_00, 20_00)),
         }
 
 
@@ -233,10 +233,10 @@ def labelled_payments(
     lulls: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Labelled]:
     """`payments`, each with the label of its burst (None: an ordinary payment)."""
-    make = Payments(seed, payees, beneficiaries)
-    scripts = by_start(
-        map(make.ordinary, tick_times(make.random, start_ms, rate_per_s, lulls)),
-        (make.planted(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
+    make = PaymentScripts(seed, payees, beneficiaries)
+    scripts = merge_by_start(
+        map(make.ordinary_script, tick_times(make.random, start_ms, rate_per_s, lulls)),
+        (make.planted_script(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
     )
     return itertools.islice(
         assign_ids_and_times(make.disorder, merge_scripts(scripts), make.id_field), events

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
-from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, AccountWorld, Event, Steps
+from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, SimulatedAccounts, Event, Steps
 
 START_MS = 1_704_067_200_000  # 2024-01-01
 FIRST_CASE = 21 * DAY_MS  # before it there is only background, so that histories exist
@@ -29,7 +29,7 @@ class Typology:
     name: str
     meaning: str
     rule: str
-    case: Callable[[AccountWorld, int, int], Steps]  # world, account, number of the case
+    case: Callable[[SimulatedAccounts, int, int], Steps]  # world, account, number of the case
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
@@ -38,9 +38,9 @@ def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
     return [*steps, *((end + after, event) for after, event in more)]
 
 
-def _of_sensor(sensor: int, values: list[float], apart_ms: int) -> Callable[[AccountWorld, int, int], Steps]:
+def _of_sensor(sensor: int, values: list[float], interval_ms: int) -> Callable[[SimulatedAccounts, int, int], Steps]:
     return lambda world, account, number: [
-        (n * apart_ms, world.reading(SENSORS + sensor + number, value)) for n, value in enumerate(values)
+        (n * interval_ms, world.reading(SENSORS + sensor + number, value)) for n, value in enumerate(values)
     ]
 
 
@@ -246,15 +246,15 @@ TYPOLOGIES = (
 )
 
 
-def labelled_events(seed: int = 1) -> list[LabelledEvent]:
+def labelled_typology_events(seed: int = 1) -> list[LabelledEvent]:
     """A month of events in order of time, with `CASES` of each typology, the same for the same seed.
 
-    >>> events = labelled_events()
+    >>> events = labelled_typology_events()
     >>> len(events) > 10_000, {each.typology for each in events} == {"", *(each.name for each in TYPOLOGIES)}
     (True, True)
     """
-    world = AccountWorld(seed)
-    timed = [(time, event, "", 0) for time, event in world.ordinary_month()]
+    world = SimulatedAccounts(seed)
+    timed = [(time, event, "", 0) for time, event in world.ordinary_month_steps()]
     for place, typology in enumerate(TYPOLOGIES):
         for number in range(CASES):
             # an account and half a day of its own for each case

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from lab.model.language import say, translated
-from lab.model.tallies import WARNINGS, RouteTallies, route_name
+from lab.model.tallies import WARNINGS, RouteTallies, bounded_route_id
 from lab.model.words import html_table
 from lab.widgets.look import BLUE, ORANGE, facts_html, figure, sentence_html
 from lab.widgets.part import Part
@@ -136,7 +136,7 @@ class StreamPanel(Part):
 
 def losses_table(routes: RouteTallies) -> str:
     """Lists the losses of routes, largest first, and warnings below."""
-    lost = sorted((tally.lost, route_name(route), tally) for route, tally in routes.by_route.items())
+    lost = sorted((tally.lost, bounded_route_id(route), tally) for route, tally in routes.by_route.items())
     rows = [
         (tally.rule, name, tally.routed, tally.counts["duplicates"], tally.counts["droppedLate"])
         for _, name, tally in reversed(lost)

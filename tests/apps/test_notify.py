@@ -15,7 +15,7 @@ import pytest
 from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.config import BadConfig, Receiver, read_config
+from lab.logs.config import BadConfig, AlertReceiver, read_config
 from lab.model.alerts import Alert, Withdrawal
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -195,7 +195,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
         arrived(receiver, 2, process)
     sent = [each for _, body in receiver.requests for each in json.loads(body)["alerts"]]
     assert sent == [json.loads(alert(7).to_json()), json.loads(told.to_json())]
-    message = TextMessage(Receiver("oncall", "json://x"))
+    message = TextMessage(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told):
         message.add(each)
     assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.text()[1]
@@ -204,7 +204,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
     first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
     copy = replace(first, alert_time=1_500)
-    message = SignedMessage(Receiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = SignedMessage(AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for each in (first, again, copy):
         message.add(each)
         message.send()
@@ -214,7 +214,7 @@ def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(rec
 
 def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_first():
     told = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1_356_998_400_000)
-    message = TextMessage(Receiver("oncall", "json://x"))
+    message = TextMessage(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
         message.add(each)
     first, second = message.text()[1].splitlines()
@@ -286,7 +286,7 @@ def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
 
 
 def test_many_long_alerts_travel_in_several_requests(receiver):
-    message = SignedMessage(Receiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = SignedMessage(AlertReceiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for number in range(40):
         message.add(alert(number, f"{{k={'x' * 50_000}}}"))
     message.send()
@@ -295,7 +295,7 @@ def test_many_long_alerts_travel_in_several_requests(receiver):
 
 
 def test_a_text_stands_for_any_number_of_groups_and_stays_short():
-    message = TextMessage(Receiver("x", "slack://"))
+    message = TextMessage(AlertReceiver("x", "slack://"))
     for number in range(50_000):
         message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
     title, body = message.text()

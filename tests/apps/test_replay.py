@@ -19,7 +19,7 @@ from lab.model.alerts import Alert, parse_alert_line
 from lab.model.jsontext import MAX_LINE_BYTES
 from lab.model.rules import BadRule, rule_message
 from lab.model.schema import LOGINS, PAYMENTS, SCHEMAS
-from lab.model.tallies import route_name
+from lab.model.tallies import bounded_route_id
 from tests.model.test_taken_back import standing
 
 DATASETS = Path(__file__).parents[2] / "datasets"
@@ -42,7 +42,7 @@ def assert_same(found: Replayed, expected: Replayed) -> None:
     assert found.alert_lines == expected.alert_lines
     assert found.counts == expected.counts
     of_routes, wanted = (
-        {route_name(route): +tally.counts for route, tally in of.routes.by_route.items()}
+        {bounded_route_id(route): +tally.counts for route, tally in of.routes.by_route.items()}
         for of in (found, expected)
     )
     assert of_routes == wanted

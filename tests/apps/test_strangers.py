@@ -154,7 +154,7 @@ def test_a_run_that_ends_says_how_many_lines_it_left_out(logs):
     notes, said = EngineMonitor(logs, logs.folder / "checkpoint"), []
     strange(logs, "stats")
     notes.read()
-    notes.report.left_out.say_total(said.append)
+    notes.report.left_out.print_total(said.append)
     assert said == [TOTAL]
 
 

@@ -7,14 +7,14 @@ import pytest
 from lab.apps.typologies import LabelledPast, measure_typologies
 from lab.cli.main import main
 from lab.stream.accounts import CASES
-from lab.stream.typologies import TYPOLOGIES, labelled_events
+from lab.stream.typologies import TYPOLOGIES, labelled_typology_events
 
 PAGE = Path(__file__).parents[2] / "docs" / "typologies.md"
 
 
 @pytest.fixture(scope="module")
 def found():
-    return measure_typologies(labelled_events())
+    return measure_typologies(labelled_typology_events())
 
 
 def test_each_rule_finds_all_of_its_cases_and_is_more_often_right_than_wrong(found):
@@ -32,7 +32,7 @@ def test_the_page_has_what_the_command_prints_and_every_rule(capsys):
 
 
 def test_another_seed_gives_other_events_and_the_same_seed_the_same():
-    assert labelled_events(1) == labelled_events(1) != labelled_events(2)
+    assert labelled_typology_events(1) == labelled_typology_events(1) != labelled_typology_events(2)
 
 
 def test_labelled_past_events_tell_the_same_of_every_rule(found):

@@ -12,7 +12,7 @@ from lab.apps.watch import STAGES, Latencies
 from lab.cli.main import FAILED, OK, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.kafka import KafkaLog
-from lab.logs.partitions import Partitions
+from lab.logs.partitions import PartitionOffsets
 from lab.model.alerts import Alert, Withdrawal
 
 
@@ -150,7 +150,7 @@ def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp
     with closing(log):
         for number in range(8):
             log.publish([alert(number, number, number)], [str(number)])
-    ends = Partitions(log.cluster, log.topic).ends()
+    ends = PartitionOffsets(log.cluster, log.topic).ends()
     where = ["--logs", f"kafka://{kafka.address}", "--alerts", f"kafka://{kafka.address}/alerts-from"]
     command = ["alerts", "--json", *where, "--from"]
     assert main([*command, "0:0,1:0"]) == OK and sorted(shown(capsys)) == [*range(8)]

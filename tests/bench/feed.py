@@ -10,13 +10,13 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from lab.logs.places import kafka_place
+from lab.logs.places import split_kafka_place
 
 AT_ONCE, MOST_WAITING = 1000, 500_000  # lines
 
 
 def main() -> None:
-    address, topic = kafka_place(sys.argv[1])
+    address, topic = split_kafka_place(sys.argv[1])
     first, count, rate = map(int, sys.argv[3:])
     feed(address, topic, Path(sys.argv[2]), first, count, rate)
 

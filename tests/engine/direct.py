@@ -37,7 +37,7 @@ from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rule import Rule, alerted_marker
 from lab.model.rules import Route, RuleBook
 from lab.model.schema import LOGINS, Schema, Value
-from lab.model.takenback import taken_back
+from lab.model.takenback import taken_back_condition
 from lab.model.tallies import FATES
 from lab.model.when import is_true
 from tests.engine.randomlogs import (
@@ -173,7 +173,7 @@ class Direct:
         self.found += [(alert.key, dated(alert).to_json()) for _, alert in due]
 
     def _takes_back(self, event: dict[str, Value]) -> bool:
-        condition = taken_back(self.schema)
+        condition = taken_back_condition(self.schema)
         return condition is not None and is_true(condition, event)
 
     def _matches(self, event: dict[str, Value], route: Route) -> bool:

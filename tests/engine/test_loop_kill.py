@@ -24,7 +24,7 @@ from lab.engine.loop.epochs import epoch
 from lab.engine.loop.job import Job
 from lab.engine.loop.stages import compile_kernels
 from lab.engine.windows.statefiles import StaleEpoch
-from lab.logs.index import OtherBatch
+from lab.logs.index import BatchConflict
 from lab.model.reference import Reference
 from lab.model.schema import LOGINS
 from tests.engine.test_stages import count_rule, login
@@ -53,7 +53,7 @@ def started(logs: FileLogs, checkpoint: Path, seed: int) -> int:
     if process := os.fork():
         return process
     try:
-        with suppress(TakenOver, StaleEpoch, OtherBatch):
+        with suppress(TakenOver, StaleEpoch, BatchConflict):
             run_epochs(logs, checkpoint, f"{os.getpid()}-{seed}", seed)
     finally:
         os._exit(0)

@@ -19,7 +19,7 @@ from lab.model.alerts import Alert, Withdrawal, parse_alert_line
 from lab.model.reference import COUNTS, LATE_POLICIES, Reference, evaluate_log
 from lab.model.rules import rule_message
 from lab.model.schema import LOGINS, MAX_TIME
-from lab.model.tallies import RouteTallies, route_name
+from lab.model.tallies import RouteTallies, bounded_route_id
 from tests.model.test_taken_back import standing
 from tests.strategies import MINUTE, PAIRS, PAUSES, RETURNS, cuts, log_gaps, logs
 
@@ -54,7 +54,7 @@ def assert_same(stages: Stages, reference: Reference) -> None:
 def told(tallies: RouteTallies) -> dict[str, tuple]:
     """Rule, number of rules and fates of each route."""
     return {
-        route_name(route): (tally.rule, tally.rules, +tally.counts)
+        bounded_route_id(route): (tally.rule, tally.rules, +tally.counts)
         for route, tally in tallies.by_route.items()
     }
 

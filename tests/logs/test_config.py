@@ -10,7 +10,7 @@ from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
 from lab.logs.config import BadConfig, Config, load_config, read_config
-from lab.logs.places import kafka_place
+from lab.logs.places import split_kafka_place
 
 SECRET = 's3"cret\\word'
 SASL = """
@@ -188,12 +188,12 @@ def test_credentials_in_an_address_are_refused_and_not_shown(capsys):
         with pytest.raises(SystemExit):
             main(["run", "--logs", where])
         with pytest.raises(ValueError, match="lab.toml, see docs/kafka.md"):
-            kafka_place(where)
+            split_kafka_place(where)
         assert main(["simulate", "payments", "--to", where]) == USAGE
         said = capsys.readouterr()
         assert "lab.toml" in said.err and "hush" not in said.err + said.out
 
 
 def test_a_place_may_name_several_brokers_or_leave_them_to_the_file():
-    assert kafka_place("kafka://b1:9093,b2:9093/x") == ("b1:9093,b2:9093", "x")
-    assert kafka_place("kafka:///x") == ("", "x")
+    assert split_kafka_place("kafka://b1:9093,b2:9093/x") == ("b1:9093,b2:9093", "x")
+    assert split_kafka_place("kafka:///x") == ("", "x")

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.logs import writer
-from lab.logs.files import FileLog, LogExpired, join_lines
-from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, Index, OtherBatch, writer_id
+from lab.logs.files import FileLog, PositionExpired, join_lines
+from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, SegmentIndex, BatchConflict, writer_id
 from lab.logs.positions import Record
 from lab.model.times import DAY_MS
 
@@ -316,12 +316,12 @@ def test_old_segments_expire_where_one_begins(tmp_path, small):
         log.append([f"{log_time:040d}"], log_time_ms=log_time)
     assert list(map(int, log.read())) == [252]
     assert log.start() == 4 * 41
-    with pytest.raises(LogExpired, match="events no longer has position 82: it begins at 164"):
+    with pytest.raises(PositionExpired, match="events no longer has position 82: it begins at 164"):
         log.data(82, 123)
     for gone in (log.spans, log.data):
-        with pytest.raises(LogExpired):
+        with pytest.raises(PositionExpired):
             gone(0, 205)
-    with pytest.raises(LogExpired):
+    with pytest.raises(PositionExpired):
         log.place(0)
     assert log.end(before_ms=1) == 164 and FileLog(log.folder).read() == log.read()
 
@@ -342,7 +342,7 @@ def test_a_reader_that_slept_goes_on_with_what_is_kept(log, small):
         other.append([str(log_time) * 40], log_time_ms=log_time)
     other.expire(keep_ms=1)
     assert [record.append_ms for record in tail.records()] == [4, 5]
-    with pytest.raises(LogExpired):
+    with pytest.raises(PositionExpired):
         log.data(0, 5)
 
 
@@ -383,7 +383,7 @@ def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, sa
     log.put("engine", 7, join_lines(["seven"]), 70)
     log.put("twin", 9, join_lines(["nine"]), 90)
     for again in (log, FileLog(log.folder)):
-        with pytest.raises(OtherBatch, match=rf"{log.folder} {said}: .*docs/operations.md"):
+        with pytest.raises(BatchConflict, match=rf"{log.folder} {said}: .*docs/operations.md"):
             again.put("engine", number, join_lines(["other"]), fingerprint)
         again.put("engine", 7, join_lines(["seven, later"]), 70)
         assert (again.last_batch("engine"), again.last_batch("nobody")) == (
@@ -402,7 +402,7 @@ def test_batches_are_told_apart_however_many_others_come_between(log, monkeypatc
         log.put("twin", number, join_lines(["twin"]), number)
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 2**31 - 1)
     log.put("engine", 7, join_lines(["again"]), 2**31 - 1)
-    with pytest.raises(OtherBatch):
+    with pytest.raises(BatchConflict):
         log.put("engine", 7, join_lines(["other"]), 2**31 - 2)
     assert not {"again", "other"} & set(log.read())
 
@@ -412,14 +412,14 @@ def test_of_a_batch_that_an_earlier_version_wrote_only_the_number_is_known(log):
     end = log.end()
     with open(log.folder / f"{0:020d}.jsonl", "ab") as lines:
         lines.write(b"seven\n")
-    with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
+    with SegmentIndex(str(log.folder / f"{0:020d}.index"), writing=True) as index:
         index.append([AppendRow(end + 6, index[-1].log_time, writer_id("engine"), 7)])
     for fingerprint in (1, 2):
         log.put("engine", 7, join_lines(["again"]), fingerprint)
-    with pytest.raises(OtherBatch):
+    with pytest.raises(BatchConflict):
         log.put("engine", 6, join_lines(["other"]), 3)
     log.put("engine", 8, join_lines(["eight"]), 4)
-    with pytest.raises(OtherBatch):
+    with pytest.raises(BatchConflict):
         log.put("engine", 8, join_lines(["other"]), 5)
     assert log.read() == lines_of(log) == ["old", "seven", "eight"]
 
@@ -427,7 +427,7 @@ def test_of_a_batch_that_an_earlier_version_wrote_only_the_number_is_known(log):
 def test_a_fingerprint_whose_append_was_lost_is_of_no_other_batch(log):
     """A power cut between the two rows of an append."""
     log.put("engine", 7, join_lines(["seven"]), 70)
-    with Index(str(log.folder / f"{0:020d}.index"), writing=True) as index:
+    with SegmentIndex(str(log.folder / f"{0:020d}.index"), writing=True) as index:
         index.append(Batch(writer_id("engine"), 8, 80).rows(index[-1].end, 0, index[-1].log_time)[:1])
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 70)
     log.put("engine", 7, join_lines(["again"]), 70)
@@ -513,7 +513,7 @@ def _writer_dies(path: Path, same: bool) -> None:
         again.append(["-"])
         assert reader.read() == lines_of(log)
         again.put("engine", 2, join_lines(["c" * 20, "d"]), 0)
-        with pytest.raises(OtherBatch):
+        with pytest.raises(BatchConflict):
             again.put("engine", 1, join_lines(["no"]), 0)
         again.append(["e"])
         after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
@@ -719,7 +719,7 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
             numbers = [int(line.split()[1]) for line in lines]
             assert numbers == sorted(numbers) and len(lines) == 3 * len(set(numbers))
         start, middle = log.start(), log.end(before_ms=len(seen) // 3)
-        with suppress(LogExpired):
+        with suppress(PositionExpired):
             assert log.data(start, middle)[-1:] in (b"", b"\n")
             expired -= 1
         expired += 1

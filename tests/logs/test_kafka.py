@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient
 
 from lab.logs import cluster as clusters
 from lab.logs import partitions
-from lab.logs.cluster import BadTopic, NoBroker
+from lab.logs.cluster import UnusableTopic, NoBroker
 from lab.logs.kafka import COMPACTED, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
@@ -69,7 +69,7 @@ def test_a_topic_made_otherwise_is_refused(made, asked, said, kafka, request):
     with KafkaAdminClient(bootstrap_servers=kafka.address) as admin:
         admin.create_topics({name: {"replication_factor": 1, **made}})
         admin.wait_for_topics([name])
-    with pytest.raises(BadTopic, match=f"topic {name}: .*{said}"):
+    with pytest.raises(UnusableTopic, match=f"topic {name}: .*{said}"):
         KafkaLog(kafka.address, name).create(**asked)
 
 
@@ -98,7 +98,7 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced(patience_s, kafka, m
     monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
     with monkeypatch.context() as deaf:
         deaf.setattr(partitions, "Consumer", Deaf)
-        reader = partitions.Reader(log.cluster, log.topic)
+        reader = partitions.PartitionReader(log.cluster, log.topic)
         consumer = reader._consumer
     with closing(reader):
         if patience_s < 1:
@@ -118,7 +118,7 @@ def test_an_error_from_before_an_answer_explains_no_silence_after_it(kafka):
 
 
 def test_a_topic_that_is_not_there_is_not_made_by_reading(kafka):
-    with pytest.raises(BadTopic, match="there is no topic nowhere on"):
+    with pytest.raises(UnusableTopic, match="there is no topic nowhere on"):
         open_log(f"kafka://{kafka.address}/nowhere").read()
 
 
@@ -133,7 +133,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
     two = [topic(kafka, name) for name in ("asked-1", "asked-2")]
     two[1].append(["one", "two"])
     two[1].flush()
-    asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
+    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
     asker, requests = two[0].cluster.metadata_client, []
 
     class Counting:
@@ -142,7 +142,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
             return asker.offsets_for_times(wanted, timeout)
 
     monkeypatch.setattr(type(two[0].cluster), "metadata_client", Counting())
-    assert partitions.topic_ends(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
+    assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
     assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
     assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}
 
@@ -150,7 +150,7 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
 def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka, monkeypatch):
     """After a restart of its broker a client knows the epoch of a leader that is gone, and each request with it fails."""
     two = [topic(kafka, name) for name in ("anew-1", "anew-2")]
-    asked = [partitions.Partitions(log.cluster, log.topic) for log in two]
+    asked = [partitions.PartitionOffsets(log.cluster, log.topic) for log in two]
 
     class Restarted:
         def __init__(self):
@@ -174,17 +174,17 @@ def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka
     client = Restarted()
     monkeypatch.setattr(type(two[0].cluster), "metadata_client", client)
     monkeypatch.setattr(clusters, "ANSWER_S", 0.5)
-    assert partitions.topic_ends(asked) == [{0: 7}, {0: 7}]
+    assert partitions.topic_end_offsets(asked) == [{0: 7}, {0: 7}]
     client.stale = {log.topic for log in two}
     monkeypatch.setattr(clusters, "ANSWER_S", -1)  # as if the request had lasted until its end
     with pytest.raises(NoBroker):
-        partitions.topic_ends(asked)
+        partitions.topic_end_offsets(asked)
     assert not client.stale
 
 
 def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_logged(kafka):
     log = topic(kafka, "woken")
-    with closing(partitions.Reader(log.cluster, log.topic)) as reader:
+    with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
         assert not reader.wait_for_records({0: 0}, 0.2)
         Timer(0.3, lambda: (log.append(["one"]), log.flush())).start()
         wait_until(lambda: reader.wait_for_records({0: 0}, 60))  # it also wakes when it has reached the end
@@ -204,6 +204,6 @@ def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatc
     log.append(["one"] * 10)
     log.flush()
     monkeypatch.setattr(partitions, "SOON", 9)
-    with closing(partitions.Reader(log.cluster, log.topic)) as reader:
+    with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
         assert reader.wait_for_records({0: 0}, 60)
         assert reader.ends_before(0, {0: 0}, {0: 10}) is None

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from lab.logs.cluster import BadTopic
+from lab.logs.cluster import UnusableTopic
 from lab.logs.files import FileLog
 from lab.logs.kafka import APPEND_TIME, COMPACTED, KafkaLog
 from lab.model.reference import Reference
@@ -124,7 +124,7 @@ def test_its_rules_alert_on_its_payments():
 def test_they_arrive_on_a_topic_without_keys(kafka):
     """A compacted topic takes no record without a key: the demo needs a control topic that keeps everything."""
     log = KafkaLog(kafka.address, "demo-rules")
-    with pytest.raises(BadTopic, match="cleanup.policy is delete, expected compact"):
+    with pytest.raises(UnusableTopic, match="cleanup.policy is delete, expected compact"):
         KafkaLog(kafka.address, "forgets").create()
         KafkaLog(kafka.address, "forgets").create(1, COMPACTED)
     log.create(1, APPEND_TIME | {"cleanup.policy": "delete", "retention.ms": "-1"})

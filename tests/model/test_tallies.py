@@ -12,7 +12,7 @@ from lab.model.tallies import (
     RouteTallies,
     largest_counts_and_other,
     make_duplicate_example,
-    route_name,
+    bounded_route_id,
 )
 from lab.model.words import escape_control_characters
 
@@ -57,13 +57,13 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
     tallies.add(long, 10_000, 1, {"evaluated": 1, "droppedLate": 50})
     stats = tallies.to_stats()
     assert len(stats["routes"]) == ROUTES_TOLD and len(json.dumps(stats)) < 60_000
-    assert next(iter(stats["routes"])) == route_name(long) and len(route_name(long)) < NAME_CHARS + 20
+    assert next(iter(stats["routes"])) == bounded_route_id(long) and len(bounded_route_id(long)) < NAME_CHARS + 20
     read = RouteTallies()
     read.add_stats(stats)
     told = sum((tally.counts for tally in read.by_route.values()), Counter()) + read.others
     assert told == {"evaluated": 90_001, "duplicates": 1429, "droppedLate": 50}
     assert len(list(read.warnings())) == WARNINGS + 1 and read.to_stats().keys() == stats.keys()
-    assert route_name(long) in read.to_stats()["routes"]
+    assert bounded_route_id(long) in read.to_stats()["routes"]
 
 
 def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():

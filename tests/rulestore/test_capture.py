@@ -10,16 +10,16 @@ from sqlalchemy import text
 
 from lab.cli.main import OK, USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.places import log_name
+from lab.logs.places import absolute_log_name
 from lab.machine import database
 from lab.model.rules import RuleBook, parse_message
 from lab.model.schema import PAYMENTS
 from lab.rulestore import capture as captures
 from lab.rulestore import replication
 from lab.rulestore.capture import Capture
-from lab.rulestore.feeds import Busy
-from lab.rulestore.pgoutput import Decoder, Unexpected
-from lab.rulestore.store import Change, RuleStore, change_in_message, change_to_message
+from lab.rulestore.feeds import CaptureBusy
+from lab.rulestore.pgoutput import PgoutputDecoder, UnexpectedMessage
+from lab.rulestore.store import RuleChange, RuleStore, change_in_message, change_to_message
 from tests.rulestore.conftest import new_database
 from tests.rulestore.engine import Engine
 from tests.waiting import PATIENCE_S, wait_until
@@ -71,7 +71,7 @@ def rules_of(store: RuleStore) -> dict[int, object]:
     """The table's rules as the rule book would hold them, without versions."""
     rows = [row for row in store.rows() if not row["disabled"]]
     return {
-        row["rule_id"]: parse_message(change_to_message(Change(0, row["rule_id"], row), "s"), PAYMENTS).rule
+        row["rule_id"]: parse_message(change_to_message(RuleChange(0, row["rule_id"], row), "s"), PAYMENTS).rule
         for row in rows
     }
 
@@ -136,7 +136,7 @@ def test_what_is_given_again_is_not_accepted_again(store, logs):
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert delivered(logs) == [1, 2, 3, 4, 5]
-    store.set_position(log_name(logs.log("control")), None)  # and even if it begins anew
+    store.set_position(absolute_log_name(logs.log("control")), None)  # and even if it begins anew
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert set(book_of(logs).versions.values()) == {1}
@@ -167,7 +167,7 @@ def test_two_logs_are_fed_each_at_its_own_pace(store, logs, tmp_path):
 def test_there_is_one_capture_for_a_log(store, logs, monkeypatch):
     monkeypatch.setattr(replication, "FREE_S", 0.3)
     one_more = capturing(store, logs)
-    with capturing(store, logs), pytest.raises(Busy, match="another capture feeds .*: stop it first"):
+    with capturing(store, logs), pytest.raises(CaptureBusy, match="another capture feeds .*: stop it first"):
         one_more.__enter__()
     monkeypatch.setattr(replication, "FREE_S", PATIENCE_S)
     with capturing(store, logs):
@@ -252,7 +252,7 @@ def test_a_slot_that_is_gone_makes_a_new_snapshot(logs, postgres):
     store.put(rule(1))
     with capturing(store, logs):
         pass
-    place = log_name(logs.log("control"))
+    place = absolute_log_name(logs.log("control"))
     wait_until(lambda: not replication.slot_status(store, place)["active"])
     replication.drop_slot(store, place)
     store.put(rule(1, 60))
@@ -279,8 +279,8 @@ def test_transactions_come_in_the_order_of_their_commits(logs, postgres):
 
 
 def test_other_messages_of_pgoutput_are_not_guessed_at():
-    with pytest.raises(Unexpected, match="the publication was changed"):
-        Decoder().row(b"D1234")
+    with pytest.raises(UnexpectedMessage, match="the publication was changed"):
+        PgoutputDecoder().row(b"D1234")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from lab.model.aggregates import AGGREGATES
 from lab.model.rules import BadRule, parse_message
 from lab.model.schema import LOGINS, PAYMENTS
 from lab.rulestore import constraints, triggers
-from lab.rulestore.store import Change, RuleStore, change_to_message, rule_to_row
+from lab.rulestore.store import RuleChange, RuleStore, change_to_message, rule_to_row
 from lab.rulestore.tables import RULE_ANSWERS, RULE_CHANGES, RULES
 from tests import strategies
 from tests.examples import examples
@@ -42,7 +42,7 @@ def edit(store: RuleStore, statement) -> None:
 def test_every_rule_comes_back_from_its_row_as_it_was(message):
     rule = replace(parse_message(message, LOGINS).rule, action="notify", ttl_ms=60_000)
     row = json.loads(json.dumps(rule_to_row(rule)))
-    assert parse_message(change_to_message(Change(1, rule.rule_id, row), "s"), LOGINS).rule == rule
+    assert parse_message(change_to_message(RuleChange(1, rule.rule_id, row), "s"), LOGINS).rule == rule
 
 
 def test_a_rule_is_a_row_and_its_message_gives_the_rule(store):

@@ -18,7 +18,7 @@ from lab.engine.loop.ends import READ
 from lab.engine.records import feeds
 from lab.logs import index, segments, writer
 from lab.logs.files import FileLog
-from lab.logs.index import Index
+from lab.logs.index import SegmentIndex
 from tests.sim.topics import Logged
 from tests.sim.world import Context, Killed, Suspended, World
 
@@ -158,8 +158,8 @@ def write_at(file: int, data: bytes, at: int) -> None:
     world.step("after lines")
 
 
-class NotedIndex(Index):
-    """`Index` that tells what it makes count."""
+class NotedIndex(SegmentIndex):
+    """`SegmentIndex` that tells what it makes count."""
 
     def __init__(self, path: str, writing: bool = False):
         super().__init__(path, writing)
@@ -168,7 +168,7 @@ class NotedIndex(Index):
     @staticmethod
     def create(path: str, rows) -> None:
         World.current.step("before a segment")
-        Index.create(path, rows)
+        SegmentIndex.create(path, rows)
         context = appending()
         context.logs.reached(context)
         World.current.step("after a segment")
@@ -185,7 +185,7 @@ class NotedIndex(Index):
 PLACES = (
     (writer, "_log_time", log_time),
     (writer, "write_at", write_at),
-    (writer, "Index", NotedIndex),
-    (segments, "Index", NotedIndex),
+    (writer, "SegmentIndex", NotedIndex),
+    (segments, "SegmentIndex", NotedIndex),
     (writer.Writer, "_locked", locked),
 )

@@ -15,7 +15,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.keygroups import digest, key_group_of
 from lab.model.reference import COUNTS, Reference
 from lab.model.schema import LOGINS
-from lab.model.tallies import RouteTallies, route_name
+from lab.model.tallies import RouteTallies, bounded_route_id
 from lab.state.read import Reader
 from tests.sim.protocol import Shop
 from tests.sim.topics import EXPIRED
@@ -182,7 +182,7 @@ def _counts(shop: Shop, reference: Reference) -> list[str]:
     if got != wanted:
         return [f"counts: {got}, expected {wanted}"]
     fates, expected = (
-        {route_name(route): +tally.counts for route, tally in of.by_route.items()}
+        {bounded_route_id(route): +tally.counts for route, tally in of.by_route.items()}
         for of in (tallies, reference.tallies)
     )
     return [f"counts of routes: {fates}, expected {expected}"] if fates != expected else []

@@ -17,7 +17,7 @@ from lab.engine.records import decode, feeds
 from lab.engine.records.feeds import LogLost
 from lab.engine.windows import arrays, statefiles, waits
 from lab.logs import writer
-from lab.logs.segments import LogExpired
+from lab.logs.segments import PositionExpired
 from lab.model.schema import LOGINS
 from tests.sim import protocol
 from tests.sim.filelogs import FileLogsInMemory
@@ -91,7 +91,7 @@ class Simulation:
                 self.catch_up()
                 return differences(self.shop) or [f"a writer failed: {error!r}" for error in self.errors]
             except Exception as error:  # noqa: BLE001 - whatever it is, the history shows it
-                if isinstance(error, (LogLost, LogExpired)) and self._lost():
+                if isinstance(error, (LogLost, PositionExpired)) and self._lost():
                     return []
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 return [

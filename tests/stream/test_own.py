@@ -19,9 +19,9 @@ def schema(*fields: Field, unit: str = "ms", id_type: str = "long") -> Schema:
 
 def made(of: Schema, count: int = 500, seed: int = 1) -> list[dict]:
     make = OwnSchemaScripts(of, seed)
-    steps = [make.ordinary(0)[1][0][1] for _ in range(count)]
+    steps = [make.ordinary_script(0)[1][0][1] for _ in range(count)]
     return [
-        of.parse(make.line({of.id_fields[0]: n, of.time_field: AT} | event).encode())
+        of.parse(make.to_line({of.id_fields[0]: n, of.time_field: AT} | event).encode())
         for n, event in enumerate(steps, 1)
     ]
 
@@ -57,7 +57,7 @@ def test_texts_and_numbers_repeat_and_keep_the_shape_of_their_examples():
 
 def test_a_burst_is_one_busy_group():
     make = OwnSchemaScripts(FLIGHTS, 1)
-    _, steps, label = make.planted(1, 0, "surge")
+    _, steps, label = make.planted_script(1, 0, "surge")
     assert len(steps) == 60 and label.kind == "surge"
     assert len({event["tailnum"] for _, event in steps}) == 1
     assert len({event["airTime"] for _, event in steps}) > 30

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.logs.access import make_folder, opener
+from lab.logs.access import make_folder, private_file_opener
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -101,7 +101,7 @@ class CheckpointFolder:
 
     @staticmethod
     def _write_local(path: str, data: bytes) -> None:
-        with open(path, "wb", opener=opener) as file:
+        with open(path, "wb", opener=private_file_opener) as file:
             file.write(data)
 
     def append(self, name: str, size: int, whole: int, data: bytes, ending: bytes = b"") -> bool:
@@ -117,7 +117,7 @@ class CheckpointFolder:
         (b'one two', False, True)
         """
         make_folder(self.path)
-        file = opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
+        file = private_file_opener(str(self.path / name), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             if not _has_size_and_ending(file, size, ending):

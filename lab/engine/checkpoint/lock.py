@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Self
 
-from lab.logs.access import make_folder, opener
+from lab.logs.access import make_folder, private_file_opener
 
 FILE = "lab.lock"
 
@@ -32,7 +32,7 @@ class FolderLock:
 
     def __init__(self, folder: Path, work: str = "an engine", what: str = "checkpoint"):
         make_folder(folder)
-        descriptor = opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
+        descriptor = private_file_opener(str(folder / FILE), os.O_RDWR | os.O_CREAT)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

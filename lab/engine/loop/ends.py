@@ -130,7 +130,7 @@ class FileOutlet:
     def put(self, cut: "Cut", output: "TaskOutput", again: frozenset[tuple[int, int]]) -> None:
         """Appends what comes of a cut, as far as no log has it; `again`: (number, fingerprint) of all cuts that are put again.
 
-        Raises OtherBatch if a log has another cut of its number.
+        Raises BatchConflict if a log has another cut of its number.
         """
         for name, (_, lines) in output.items():
             log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
@@ -170,7 +170,7 @@ class KafkaLogs:
         return self.topics.get(name, name)
 
     def create(self, partitions: int = 1) -> None:
-        """Makes the topics that are not there. Raises NoBroker, BadTopic."""
+        """Makes the topics that are not there. Raises NoBroker, UnusableTopic."""
         from lab.logs.kafka import COMPACTED
 
         for name in LOGS:

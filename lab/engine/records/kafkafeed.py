@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 from lab.logs.cluster import Cluster
-from lab.logs.partitions import Partitions, Reader, topic_ends
+from lab.logs.partitions import PartitionOffsets, PartitionReader, topic_end_offsets
 from lab.model.times import now_ms
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -26,7 +26,7 @@ class KafkaFeed(Feed):
 
     def __init__(self, cluster: Cluster, topic: str, patience_s: float = float("inf")):
         self.cluster, self.topic, self._patience_s = cluster, topic, patience_s
-        self._partitions = Partitions(cluster, topic)
+        self._partitions = PartitionOffsets(cluster, topic)
         self._ahead: int | None = None  # of the newest log time seen before this computer's clock, ms
 
     def starts(self) -> Positions:
@@ -38,7 +38,7 @@ class KafkaFeed(Feed):
     def ends_with(self, other: Feed) -> tuple[Positions, Positions]:
         if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
             return super().ends_with(other)
-        mine, its = topic_ends([self._partitions, other._partitions])
+        mine, its = topic_end_offsets([self._partitions, other._partitions])
         return mine, its
 
     def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
@@ -122,8 +122,8 @@ class ConsumerGroupFollower:
 
 
 @lru_cache(maxsize=8)
-def _reader(cluster: Cluster, topic: str) -> Reader:
-    return Reader(cluster, topic)
+def _reader(cluster: Cluster, topic: str) -> PartitionReader:
+    return PartitionReader(cluster, topic)
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ from lab.model.aggregation import WHERE
 from lab.model.clock import LocalTimePart
 from lab.model.rule import Rule
 from lab.model.schema import Schema
-from lab.model.takenback import taken_back
+from lab.model.takenback import taken_back_condition
 from lab.model.times import HOUR_MS
 from lab.model.when import (
     RELATIONS,
@@ -60,7 +60,7 @@ def when_columns(rules: Iterable[Rule], events: Columns, rows: np.ndarray, schem
 
 def with_state(events: Columns, schema: Schema) -> Columns:
     """Events, with what each is, where some take back others."""
-    condition = taken_back(schema)
+    condition = taken_back_condition(schema)
     if condition is None:
         return events
     true = ConditionEvaluator(events, None, schema).true_of(condition)
