@@ -114,7 +114,9 @@ def rules(draw, absence: bool = False):
     elif kind == 1:
         rule |= {"aggregatorFunctionType": "UNIQUE_COUNT", "unique": draw(st.sampled_from(UNIQUE))}
     else:
-        functions = st.sampled_from([name for name, row in AGGREGATES.items() if row.of != "unique"])
+        functions = st.sampled_from(
+            [name for name, row in AGGREGATES.items() if row.argument_kind != "unique"]
+        )
         fields = st.sampled_from(["amount", "amount", "amount", "userId"])
         rule |= {"aggregateFieldName": draw(fields), "aggregatorFunctionType": draw(functions)}
     if draw(st.integers(0, 4)) == 0:

@@ -66,7 +66,7 @@ def entries(logs: KafkaLogs) -> Iterator[Entry]:
             newest, ends = 0, [cut[kind].get(str(source), 0) for cut in cuts]
             for offset, record in sorted(records, key=lambda each: each[0]):
                 batch = bisect_right(ends, offset)
-                newest = max(newest, record.append_ms, cuts[batch]["from"] if batch < len(cuts) else 0)
+                newest = max(newest, record.log_time_ms, cuts[batch]["from"] if batch < len(cuts) else 0)
                 yield batch, newest, order, source, offset, record
 
 
@@ -86,7 +86,7 @@ def expected(logs: KafkaLogs, **settings) -> Reference:
 
 def turned_up_late(logs: KafkaLogs) -> int:
     """How many records turned up after the cut that they belonged to, or behind a later one."""
-    return sum(effective > record.append_ms for _, effective, *_, record in entries(logs))
+    return sum(effective > record.log_time_ms for _, effective, *_, record in entries(logs))
 
 
 def assert_equal(logs: KafkaLogs, reference: Reference) -> int:

@@ -59,7 +59,7 @@ class Aggregates:
         [False, True]
         """
         return (
-            rule.relation(self.values, limit)
+            rule.comparison_function(self.values, limit)
             if rule.is_plain and not rule.at_most
             else np.ones(len(self.values), bool)
         )
@@ -144,7 +144,7 @@ class Past:
             return Aggregates(*(np.empty(0, kind) for kind in (np.int64, np.int64, float)))
         with TemporaryDirectory(prefix="lab-past-") as folder:
             active = replace(rule, state="ACTIVE")
-            fields = [*rule.needs, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
+            fields = [*rule.stored_field_names, *([alerted_marker(rule.rule_id, 0)] if rule.at_most else [])]
             path, late_ms = Path(folder, "past"), Settings.max_out_of_orderness_ms
             store = RouteStore(path, self.schema, rule.route, fields, (active,), 1, late_ms)
             fates, found = store.evaluate(columns, 0, 0)
@@ -201,7 +201,7 @@ class Past:
             {HEARD: self._newest()[rows], LOG_TIME: np.zeros(len(rows), np.int64)} if rule.absence else {}
         )
         return {
-            **routed_columns(columns, rows, rule.route, rule.needs, self.schema),
+            **routed_columns(columns, rows, rule.route, rule.stored_field_names, self.schema),
             **when_columns((rule,), columns, rows, self.schema),
             **alert_columns((rule,), columns, rows),
             "keyGroup": np.zeros(len(rows), np.int64),
@@ -286,7 +286,7 @@ def _floats(alerts: np.ndarray, of: Aggregation, schema: Schema) -> np.ndarray:
     values = (values + alerts[:, NUMERATOR] / alerts[:, DENOMINATOR]) / 10.0 ** measure_scale(of, schema)
     return (
         np.sqrt(values)
-        if AGGREGATES[of.function].reported is square_root_to_6_places
+        if AGGREGATES[of.function].to_reported is square_root_to_6_places
         else np.round(values, 9)
     )
 

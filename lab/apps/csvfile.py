@@ -140,7 +140,7 @@ class CsvTable(Format):
         self._comma = delimiter != "," and any(map(COMMA.fullmatch, cells))
         comma = ", numbers with a decimal comma" if self._comma else ""
         self.name = f"CSV with a header, separated by {DELIMITERS[delimiter]}{comma}"
-        by_column = {".".join(field.keys): field for field in schema.fields} if schema else {}
+        by_column = {".".join(field.record_path): field for field in schema.fields} if schema else {}
         self._columns = [
             (json.dumps(name, ensure_ascii=False), self._writer(by_column.get(name))) for name in self._names
         ]

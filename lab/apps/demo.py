@@ -142,7 +142,7 @@ class DemoConsole:
         for message in messages:
             log = self._logs.log("control")
             position = log.append([json.dumps(message)])
-            _, log_times = log.spans(position, log.end())
+            _, log_times = log.append_ends_and_times_arrays(position, log.end())
             self.published.setdefault(message["ruleId"], int(log_times[0]))
             self.book.apply(json.dumps(message))
             self.rules |= {rule.rule_id: rule for rule in self.book.sorted()}

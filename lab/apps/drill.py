@@ -172,7 +172,7 @@ class Drill(ScenarioLogs):
             before = log.end()
             keys, lines = self.lines.get(name, NO_LINES)
             try:
-                log.put(self.job.checkpoint, self.number, lines.data, batch_fingerprint(self.end))
+                log.put_batch_once(self.job.checkpoint, self.number, lines.data, batch_fingerprint(self.end))
             except BatchConflict:
                 self.story.append(say(REFUSED, number=self.number))
                 return False

@@ -82,7 +82,7 @@ class EngineView:
     def _without_withdrawn(self, told: list[Alert | Withdrawal]) -> list[Alert]:
         """The alerts among what was told, but for those that came late and had been withdrawn; `withdrawn` counts the other lines."""
         self.withdrawn += sum(isinstance(each, Withdrawal) for each in told)
-        stand = [each for each in told if self.withdrawals.still_stands(each)]
+        stand = [each for each in told if self.withdrawals.add_and_check_stands(each)]
         return [each for each in stand if isinstance(each, Alert)]
 
     def read(self) -> None:
@@ -91,7 +91,7 @@ class EngineView:
         self.records += len(records)
         self._add_events(records)
         for message in self._tails["control"].records():
-            self.history.apply(message.line, message.append_ms)
+            self.history.apply(message.line, message.log_time_ms)
         if acks := self._new("acks", parse_ack):
             self.acks.extend(acks)
             self._heard = time.monotonic()  # whoever answers lives
@@ -107,7 +107,7 @@ class EngineView:
                 self._learn_settings(stats)
 
     def _add_events(self, records: list[Record]) -> None:
-        self.past.add([each.line for each in records], [each.append_ms for each in records])
+        self.past.add([each.line for each in records], [each.log_time_ms for each in records])
 
     def _learn_settings(self, stats: dict[str, Any]) -> None:
         self.history.settings = self.history.settings.with_told(stats.get("engine", {}))

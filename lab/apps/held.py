@@ -124,7 +124,7 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
 def shown_window(rule: Rule, found: list[dict], schema: Schema, newest: int | None) -> list[dict]:
     """The events of a window in order of event time; of those that count at most so many, the last ones that arrived."""
     if newest is not None:
-        counting = [event for event in found if rule.aggregations[0].counts(event)]
+        counting = [event for event in found if rule.aggregations[0].is_counted(event)]
         found = counting[max(len(counting) - newest, 0) :]
     return sorted(found, key=lambda event: event[schema.time_field])
 
@@ -150,7 +150,9 @@ class _Replay(InOrder):
             self._forget(route)
         # of many rules those that matter: the widest one, and one for each set of fields that is kept
         widest = max(self._rules.values(), key=lambda rule: rule.widest_ms, default=None)
-        kept = {rule.needs: rule for rule in chain(self._rules.values(), [widest] if widest else [])}
+        kept = {
+            rule.stored_field_names: rule for rule in chain(self._rules.values(), [widest] if widest else [])
+        }
         self.routes = {route: tuple(kept.values())} if kept else {}
         if widest and before and widest.widest_ms > (narrow := max(rule.widest_ms for rule in before)):
             self.newest_of_log = newest_before(change.log_time)
@@ -180,7 +182,7 @@ class _Replay(InOrder):
         return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
 
     def _is_kept(self, event: StoredEvent) -> bool:
-        return event.fields.keys() >= set(self._rule.aggregations[0].needs)
+        return event.fields.keys() >= set(self._rule.aggregations[0].stored_field_names)
 
     def _is_judged(self, rule: Rule, group: tuple, current: StoredEvent) -> bool:
         return False

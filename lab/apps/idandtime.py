@@ -221,7 +221,7 @@ class IdAndTime:
     def _named(self, option: str, given: str) -> str:
         """The field of a name or path."""
         for name, each in self.fields.items():
-            if given in (name, ".".join(each.keys)):
+            if given in (name, ".".join(each.record_path)):
                 return name
         raise ValueError(f"{option}: {unknown_name_message('field', given, self.fields)}")
 

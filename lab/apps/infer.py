@@ -155,8 +155,8 @@ def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str
     known = {".".join(path) for path in read.found}
     warnings = []
     for each in schema.fields if read.records else ():
-        path = ".".join(each.keys)
-        if each.keys not in read.found:
+        path = ".".join(each.record_path)
+        if each.record_path not in read.found:
             close = get_close_matches(path, known, n=1)
             guess = f", did you mean {close[0]}?" if close else ""
             warnings.append(f"field {each.name}: none of {read.records:,} records has {path}{guess}")

@@ -37,7 +37,7 @@ class InOrder(Reference):
         late = bool(held) and held[-1].time - self.max_out_of_orderness_ms > time
         if late and self.late_policy == "drop":
             return "droppedLate", None
-        fields = {name: value for rule in rules for name, value in rule.kept(event).items()}
+        fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.insert(after, current)
         if late and self.late_policy == "store":

@@ -160,9 +160,9 @@ class EngineMonitor:
 
     def _losses(self) -> Iterator[str]:
         """What to say of routes that lose many of their events, and have lost more since that was said."""
-        for name, tally in self.report.routes.losing()[:WARNINGS]:
-            if tally.lost > self._lost.get(name, 0) and self._due(f"route {name}"):
-                self._lost[name] = tally.lost
+        for name, tally in self.report.routes.routes_with_notable_loss()[:WARNINGS]:
+            if tally.lost_count > self._lost.get(name, 0) and self._due(f"route {name}"):
+                self._lost[name] = tally.lost_count
                 yield tally.warning(name)
 
     def _due(self, kind: str) -> bool:
@@ -224,7 +224,7 @@ def producer_clock_note(logs: FileLogs | KafkaLogs) -> str:
     if isinstance(logs, FileLogs):
         return ""
     with closing(logs.log("events")) as events:
-        if events.config().get("message.timestamp.type") != "CreateTime":
+        if events.topic_config().get("message.timestamp.type") != "CreateTime":
             return ""
     return (
         f"topic {events.topic}: records have their producers' times (CreateTime) and are read in the order of these times; "

@@ -25,7 +25,7 @@ from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import describe_alert
 from lab.logs.access import file_lock, make_folder
-from lab.logs.config import BadConfig, Config, AlertReceiver
+from lab.logs.config import AlertReceiver, BadConfig, Config
 from lab.logs.positions import Positions
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
@@ -240,7 +240,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
             )
             while not stopped.is_set():
                 message = (SignedMessage if receiver.webhook_secret else TextMessage)(receiver)
-                if not _collected(tail, message, receiver.rules, withdrawals, left_out, stopped):
+                if not _collected(tail, message, receiver.rule_ids, withdrawals, left_out, stopped):
                     break
                 count = message.count
                 if count and not _delivered(message, receiver, stopped):
@@ -248,7 +248,9 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
                 sent += count - message.left_out
                 too_large += message.left_out
                 set_bookmark(log, tail.positions, reader)
-                stopped.wait(receiver.every_ms / 1000 if count and not receiver.webhook_secret else POLL_S)
+                stopped.wait(
+                    receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
+                )
     refused = f", {too_large:,} too large for it" if too_large else ""
     print(
         f"{sent:,} alerts sent to {escape_control_characters(receiver.name)}{left_out}{refused}",
@@ -258,10 +260,10 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
 
 def find_receiver(name: str, config: Config) -> AlertReceiver:
     """The receiver of a name in lab.toml. Raises Usage if that file lacks it, BadConfig."""
-    if name not in config.notify:
-        there = f"it has {', '.join(sorted(config.notify))}" if config.notify else "it has none"
+    if name not in config.receivers:
+        there = f"it has {', '.join(sorted(config.receivers))}" if config.notify else "it has none"
         raise Usage(f"--to: {name}, expected a target of lab.toml, a table [notify.NAME]; {there}")
-    receiver = config.notify[name]
+    receiver = config.receivers[name]
     logging.getLogger("apprise").propagate = False
     if not receiver.webhook_secret:
         import apprise
@@ -298,7 +300,7 @@ def _collected(
             stopped.wait(1)
             continue
         for _, told in parse_records(records, parse_alert_line, left_out):
-            stands = withdrawals.still_stands(told)
+            stands = withdrawals.add_and_check_stands(told)
             if stands and (isinstance(told, Withdrawal) or not rules or told.rule_id in rules):
                 message.add(told)
         if not records or message.full:

@@ -33,7 +33,7 @@ class ParquetTable(Format):
 
     def __init__(self, path: Path, schema: Schema | None):
         self._path = path
-        self._fields = {field.keys: field for field in schema.fields} if schema else {}
+        self._fields = {field.record_path: field for field in schema.fields} if schema else {}
         # an event time in whole ms, as the kit's own schemas have it
         time = schema.field(schema.time_field) if schema else None
         self._long_time = time if time and time.type == "long" else None

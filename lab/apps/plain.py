@@ -61,10 +61,10 @@ class Plain(BackgroundTask):
         for name, tail in self._tails.items():
             self._waiting += ((name, record) for record in tail.records())
         # by log time, then control before events; what is logged now may not all be there
-        self._waiting.sort(key=lambda each: (each[1].append_ms, each[0] != "control"))
-        taken = [each for each in self._waiting[:AT_ONCE] if each[1].append_ms < start]
+        self._waiting.sort(key=lambda each: (each[1].log_time_ms, each[0] != "control"))
+        taken = [each for each in self._waiting[:AT_ONCE] if each[1].log_time_ms < start]
         reference, before = self._reference, Counter(self._reference.counts)
-        if not taken and not any(wait.until < start for wait in reference.waits):
+        if not taken and not any(wait.until_log_time < start for wait in reference.waits):
             return 0
         self._waiting = self._waiting[len(taken) :]
         nan_before, reference.tallies = reference.nan_as_null.total(), RouteTallies()
@@ -73,16 +73,16 @@ class Plain(BackgroundTask):
         by_rule: Counter[str] = Counter()
         for name, record in taken:
             if name == "control":
-                ack = reference.control(record.line) | {"place": record.place, "logTime": record.append_ms}
+                ack = reference.control(record.line) | {"place": record.place, "logTime": record.log_time_ms}
                 out["acks"].append(json.dumps(ack))
                 continue
             raw = record.line.encode()
-            reference.event(raw, record.place, record.append_ms)
+            reference.event(raw, record.place, record.log_time_ms)
             for letter in reference.dead_letters:
                 out["deadLetters"].append(dead_letter(letter["reason"], record.place, raw))
-            self._tell(out, by_rule, record.append_ms)
+            self._tell(out, by_rule, record.log_time_ms)
             reference.dead_letters.clear()
-        if not self._waiting or self._waiting[0][1].append_ms >= start:
+        if not self._waiting or self._waiting[0][1].log_time_ms >= start:
             reference.advance_to(start)
         self._tell(out, by_rule)
         reference.acks.clear()

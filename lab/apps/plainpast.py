@@ -56,7 +56,7 @@ class Aggregates:
     def alert_mask(self, rule: Rule, limit: float) -> Numbers:
         """Which of them alert at another limit; of a rule that is not plain, or says `atMost`, they all do."""
         any_limit = rule.is_plain and not rule.at_most
-        return Numbers(not any_limit or rule.relation(value, limit) for value in self.values)
+        return Numbers(not any_limit or rule.comparison_function(value, limit) for value in self.values)
 
     def ascending(self) -> list[float]:
         """The values in order."""

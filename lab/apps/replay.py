@@ -183,7 +183,7 @@ def _one_at_a_time(source: EventSource, rules: Rules, settings: Settings, progre
         if len(reference.dead_letters) > len(letters):
             found = reference.dead_letters[-1]
             if isinstance(line, LongLine):
-                letters.append(line.letter(found["place"]))
+                letters.append(line.dead_letter(found["place"]))
             else:
                 letters.append(json.loads(dead_letter(**found, raw=line)))
         if index % 1000 == 0:
@@ -262,7 +262,7 @@ def _original(
     file, _, line = letter["place"].rpartition(":")
     index = starts[file] + int(line) - 1
     place = source.place(index)
-    return long_lines[index].letter(place) if index in long_lines else letter | {"place": place}
+    return long_lines[index].dead_letter(place) if index in long_lines else letter | {"place": place}
 
 
 def _run(engine, logs, source: EventSource, progress: Progress) -> tuple[int, float]:

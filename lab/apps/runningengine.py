@@ -28,9 +28,9 @@ def estimate_record_count(log) -> int:
     if isinstance(log, FileLog):
         end = log.end()
         start = max(log.start(), end - COUNTED)
-        return sum(log.data(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
+        return sum(log.read_bytes(at, min(at + CHUNK, end)).count(b"\n") for at in range(start, end, CHUNK))
     from lab.logs.partitions import PartitionOffsets
 
     partitions = PartitionOffsets(log.cluster, log.topic)
-    starts = partitions.starts()
-    return sum(end - starts[number] for number, end in partitions.ends().items())
+    starts = partitions.start_offsets()
+    return sum(end - starts[number] for number, end in partitions.end_offsets().items())

@@ -117,7 +117,7 @@ class TopicSource(EventSource):
 
         self._log = log
         partitions = PartitionOffsets(log.cluster, log.topic)
-        self._starts, self._ends = partitions.starts(), partitions.ends()
+        self._starts, self._ends = partitions.start_offsets(), partitions.end_offsets()
         self._partitions, self._offsets = array("q"), array("q")
 
     def __len__(self) -> int:

@@ -241,7 +241,7 @@ class Studio(EngineView):
         if (warnings := self.warnings()) and warnings[0][0] != "good":
             return warnings[0]
         state = say(RUNS[self.engine], place=self._place)
-        if self.player and self.player.paused:
+        if self.player and self.player.is_paused:
             state = say("{state}, the stream is paused", state=state)
         if idle:
             state = say("{state} and is idle: no events arrive", state=state)

@@ -63,7 +63,9 @@ def locate(
             )
         cluster = clusters.pop()
         topics = dict(config.topics) if cluster == config.kafka else {}
-        logs = KafkaLogs(cluster, topics | {log: split_kafka_place(place)[1] for log, place in places.items()})
+        logs = KafkaLogs(
+            cluster, topics | {log: split_kafka_place(place)[1] for log, place in places.items()}
+        )
     return Target(logs, checkpoint or default_checkpoint(logs), schema)
 
 

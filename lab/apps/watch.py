@@ -50,7 +50,7 @@ class Latencies:
         """Reads new alerts since the last call; returns how many."""
         told = parse_records(self._alerts.records(), parse_alert_line, self.left_out)
         live = [
-            (of.log_time, of.alert_time, record.append_ms)
+            (of.log_time, of.alert_time, record.log_time_ms)
             for record, of in told
             if isinstance(of, Alert) and of.log_time is not None and of.alert_time is not None
         ]
@@ -118,7 +118,7 @@ def print_alerts(
         while not stopped.is_set():
             records = tail.records(AT_ONCE)
             for record, told in parse_records(records, parse_alert_line, left_out):
-                if withdrawals.still_stands(told):
+                if withdrawals.add_and_check_stands(told):
                     print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:

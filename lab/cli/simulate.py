@@ -195,7 +195,7 @@ def handle_key(player: Player, key: str) -> bool:
     elif key in "-_":
         player.target_rate = max(player.target_rate / FASTER, 0.1)
     elif key == " ":
-        player.resume() if player.paused else player.pause()
+        player.resume() if player.is_paused else player.pause()
     elif kind := burst_keys(player).get(key):
         player.burst(kind)
     return key != "q"
@@ -219,8 +219,8 @@ def by_kind(refused: Counter[str]) -> str:
 
 def status_lines(player: Player, has_keys: bool) -> str:
     """What the display says; the second line, if there are keys, which they are."""
-    state = "[yellow]paused[/]" if player.paused else "playing"
-    behind = f"  [red]{player.behind:,} behind[/]" if player.behind > player.target_rate else ""
+    state = "[yellow]paused[/]" if player.is_paused else "playing"
+    behind = f"  [red]{player.events_behind:,} behind[/]" if player.events_behind > player.target_rate else ""
     planted = "  ".join(f"{kind} {count}" for kind, count in player.bursts.items() if count)
     text = (
         f"{state}  rate {player.target_rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "

@@ -100,7 +100,7 @@ def try_real_time(spark: SparkSession, seconds: float = 8, rate: float = 50) -> 
                 while len(out.tail().records()) < ENOUGH and time.monotonic() < give_up:
                     time.sleep(1)
                 query.stop()
-                took = [record.append_ms - int(record.line) for record in out.tail().records()]
+                took = [record.log_time_ms - int(record.line) for record in out.tail().records()]
                 latencies[name] = took[int(WARM_UP_SHARE * len(took)) :]
             for name, operator in TRIED.items():
                 refused[name] = _refusal(_writer(spark, out, operator, f"{folder}/{operator.__name__}"))

@@ -134,7 +134,7 @@ class RealTimeWindows:
         found = []
         for record in _records(self._logs, "alerts"):
             row = json.loads(record.line)
-            found.append(Line(record.append_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
+            found.append(Line(record.log_time_ms, (row[KEYS[0]], row[KEYS[1]]), row["limit"]))
         return found
 
     def close(self) -> None:
@@ -162,7 +162,9 @@ class EngineOnKafka:
         for record in _records(self._logs, "alerts"):
             alert = Alert.from_json(record.line)
             group = dict(alert.group or ())
-            found.append(Line(record.append_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit)))
+            found.append(
+                Line(record.log_time_ms, (int(group[KEYS[0]]), int(group[KEYS[1]])), int(alert.limit))
+            )
         return found
 
     def close(self) -> None:
@@ -230,6 +232,6 @@ def _frauds(logs: KafkaLogs) -> dict[Group, list[int]]:
     found: dict[Group, list[int]] = defaultdict(list)
     for record in _records(logs, "events"):
         event = json.loads(record.line)
-        if event["paymentAmount"] > 1_000 and record.append_ms - event["eventTime"] < ON_TIME_MS:
-            found[event[KEYS[0]], event[KEYS[1]]].append(record.append_ms)
+        if event["paymentAmount"] > 1_000 and record.log_time_ms - event["eventTime"] < ON_TIME_MS:
+            found[event[KEYS[0]], event[KEYS[1]]].append(record.log_time_ms)
     return {group: at for group, at in found.items() if len(at) == FRAUD.payments}

@@ -37,8 +37,8 @@ def private_file_opener(path: str, flags: int) -> int:
 
 
 @contextmanager
-def file_lock(path: Path, busy: Exception | None = None) -> Iterator[None]:
-    """Exclusive use of a file's lock, which a process that dies lets go of. Waits for it, or raises `busy` if another one has it.
+def file_lock(path: Path, error_if_busy: Exception | None = None) -> Iterator[None]:
+    """Exclusive use of a file's lock, which a process that dies lets go of. Waits for it, or raises `error_if_busy` if another one has it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "lock")
@@ -52,10 +52,10 @@ def file_lock(path: Path, busy: Exception | None = None) -> Iterator[None]:
             yield
             return
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if error_if_busy else 0))
         except BlockingIOError:
-            assert busy
-            raise busy from None
+            assert error_if_busy
+            raise error_if_busy from None
         try:
             yield
         finally:  # closing does not unlock if a process was forked meanwhile

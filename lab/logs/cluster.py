@@ -62,7 +62,7 @@ class Cluster:
     `client`: librdkafka properties, limited to those in SPELLINGS; never printed.
 
     >>> Cluster("b1:9093,b2:9093", (("sasl.password", "secret"),))
-    Cluster(address='b1:9093,b2:9093', replication=-1, keep_ms=604800000, group='lab')
+    Cluster(address='b1:9093,b2:9093', replication=-1, retention_ms=604800000, consumer_group='lab')
     """
 
     address: str
@@ -153,11 +153,15 @@ def _admin(cluster: Cluster) -> tuple[AdminClient, deque[tuple[float, str]]]:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # the error before it says more
             said.append((time.monotonic(), error.str()))
 
-    settings: dict[str, Any] = {**cluster.librdkafka, "error_cb": heard, "log_level": 0}
+    settings: dict[str, Any] = {**cluster.librdkafka_properties, "error_cb": heard, "log_level": 0}
     return AdminClient(settings), said
 
 
 @lru_cache(maxsize=8)
 def _metadata_client(cluster: Cluster) -> Consumer:
-    settings = {"group.id": cluster.group, "enable.auto.commit": False, "isolation.level": "read_committed"}
-    return Consumer({**cluster.librdkafka, **settings, "log_level": 0})
+    settings = {
+        "group.id": cluster.consumer_group,
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+    }
+    return Consumer({**cluster.librdkafka_properties, **settings, "log_level": 0})

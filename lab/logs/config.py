@@ -54,10 +54,10 @@ class BadConfig(ValueError):
 class AlertReceiver:
     """A receiver of `lab notify`: a webhook if it has a secret to sign with, otherwise a URL for apprise.
 
-    `every_ms`: the shortest time between two messages to people. `rules`: the ids whose alerts are sent; empty: all.
+    `min_interval_ms`: the shortest time between two messages to people. `rule_ids`: those whose alerts are sent; empty: all.
 
     >>> AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush")
-    AlertReceiver(name='audit', every_ms=60000, rules=())
+    AlertReceiver(name='audit', min_interval_ms=60000, rule_ids=())
     """
 
     name: str
@@ -72,7 +72,7 @@ class Config:
     """What a lab.toml says.
 
     >>> Config().cluster("127.0.0.1:9092")
-    Cluster(address='127.0.0.1:9092', replication=-1, keep_ms=604800000, group='lab')
+    Cluster(address='127.0.0.1:9092', replication=-1, retention_ms=604800000, consumer_group='lab')
     """
 
     kafka: "Cluster | None" = None
@@ -117,7 +117,7 @@ def read_config(path: Path) -> Config:
         folder = path.absolute().parent
         notify = {name: _notify(name, table, folder) for name, table in _table(tables, "notify", "").items()}
         if notify and "kafka" not in tables:
-            return Config(notify=notify)
+            return Config(receivers=notify)
         return Config(*_kafka(_table(tables, "kafka", ""), folder), notify)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from None
@@ -140,7 +140,7 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
     given: dict[str, Any] = {}
     if "every" in table:
         try:
-            given["every_ms"] = parse_duration_ms(_text(f"{where}.every", table["every"], folder))
+            given["min_interval_ms"] = parse_duration_ms(_text(f"{where}.every", table["every"], folder))
         except ValueError as error:
             raise BadConfig(f"{where}.every: {error}") from None
         if secret:
@@ -153,7 +153,7 @@ def _notify(name: str, table: object, folder: Path) -> AlertReceiver:
             or not all(type(each) is int and each > 0 for each in rules)
         ):
             raise BadConfig(f"{where}.rules: expected a list of rules' numbers, such as [1, 3]")
-        given["rules"] = tuple(rules)
+        given["rule_ids"] = tuple(rules)
     return AlertReceiver(name, url, secret, **given)
 
 
@@ -175,14 +175,14 @@ def _kafka(kafka: dict, folder: Path) -> "tuple[Cluster, dict[str, str]]":
     try:
         address = ",".join(check_address(each.strip()) for named in addresses for each in named.split(","))
         given: dict[str, Any] = (
-            {"keep_ms": parse_duration_ms(_text("kafka.retention", kafka["retention"], folder))}
+            {"retention_ms": parse_duration_ms(_text("kafka.retention", kafka["retention"], folder))}
             if "retention" in kafka
             else {}
         )
     except ValueError as error:
         raise BadConfig(str(error)) from None
     if "group" in kafka:
-        given["group"] = _text("kafka.group", kafka["group"], folder)
+        given["consumer_group"] = _text("kafka.group", kafka["group"], folder)
     if "replication" in kafka:
         given["replication"] = kafka["replication"]
         if type(kafka["replication"]) is not int or not 1 <= kafka["replication"] <= 99:

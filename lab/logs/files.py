@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lab.logs.access import make_folder
 from lab.logs.index import Batch, SegmentIndex, writer_id
-from lab.logs.positions import Positions, Record, advance_expired_positions
+from lab.logs.positions import Positions, Record, StartPosition, advance_expired_positions
 from lab.logs.segments import BY_END, PositionExpired, Segments
 from lab.logs.writer import Writer
 from lab.model.times import DAY_MS
@@ -32,24 +32,24 @@ T = TypeVar("T")
 class FileLog:
     """A log in a folder, for any number of writers and readers in threads and processes. Reading does not create the folder.
 
-    `keep_ms`: a new segment removes old segments whose lines are all older than the newest line by more than this; None: keeps all.
+    `retention_ms`: a new segment removes old segments whose lines are all older than the newest line by more than this; None: keeps all.
     Raises ValueError for a folder with an older layout.
 
     >>> import tempfile
     >>> log = FileLog(Path(tempfile.mkdtemp()) / "control")
     >>> log.append(["one", "two"], log_time_ms=5), log.append(["three"], log_time_ms=7)
     (0, 8)
-    >>> log.data(0, log.end(before_ms=7)), log.place(4)
+    >>> log.read_bytes(0, log.end(before_ms=7)), log.place(4)
     (b'one\\ntwo\\n', 'control/00000000000000000000.jsonl:2')
     >>> tail = log.tail()
     >>> tail.read(), tail.read()
     (['one', 'two', 'three'], [])
     """
 
-    def __init__(self, folder: Path | str, keep_ms: int | None = None):
+    def __init__(self, folder: Path | str, retention_ms: int | None = None):
         self.folder = Path(folder)
         self._segments = Segments(self.folder)
-        self._writer = Writer(self.folder, self._segments, keep_ms)
+        self._writer = Writer(self.folder, self._segments, retention_ms)
         self._counted = (0, 0, 1)  # a segment, a position in it, and the number of the line that begins there
 
     def __repr__(self) -> str:
@@ -62,14 +62,14 @@ class FileLog:
     def close(self) -> None:
         """Does nothing: no file stays open."""
 
-    def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> int:
+    def append(self, lines: Iterable[str | bytes], log_time_ms: int | None = None) -> StartPosition:
         """Writes all lines or none; returns the position of the first. The log time is now, or as given, but never decreases."""
         data = join_lines(lines)
         return self._writer.append_lines(data, log_time_ms) if data else self.end()
 
     def publish(self, lines: Sequence[str | bytes], keys: Sequence[str]) -> list[str]:
         """Appends; returns the place of each line in the form of `place`. Files have no keys."""
-        return self.places(self.append(lines), len(lines)) if lines else []
+        return self.places_of_lines(self.append(lines), len(lines)) if lines else []
 
     def places_of_lines(self, position: int, count: int) -> list[str]:
         """The places of the lines of an append that begins at a position."""
@@ -82,33 +82,39 @@ class FileLog:
         number: int,
         data: bytes,
         fingerprint: int,
-        since: frozenset[tuple[int, int]] = frozenset(),
+        repeated_batches: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
         """Appends batch `number` (`join_halves` lines) of a writer that numbers its batches in ascending order, unless the log has the batch.
 
         `fingerprint`: 31 bits that identify the batch's input; when a batch is put again, times in `data` may differ. Raises
-        BatchConflict if the log has a different batch with this number, or a later one that is not in `since`, the (number,
+        BatchConflict if the log has a different batch with this number, or a later one that is not in `repeated_batches`, the (number,
         fingerprint) of the batches that the writer puts again.
         """
         if data:
-            self._writer.append_lines(data, None, Batch(writer_id(writer), number, fingerprint, since))
+            self._writer.append_lines(
+                data, None, Batch(writer_id(writer), number, fingerprint, repeated_batches)
+            )
 
     def last_batch(self, writer: str) -> Batch | None:
         """The last batch of a writer in the log; None if there is none."""
         return self._writer.last_batch(writer_id(writer))
 
-    def expire(self, keep_ms: int) -> None:
-        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `keep_ms`."""
-        self._writer.expire(keep_ms)
+    def expire(self, retention_ms: int) -> None:
+        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `retention_ms`."""
+        self._writer.expire(retention_ms)
 
     def start(self) -> int:
         """The oldest position that has not expired."""
-        return self._segments.kept().bases[0]
+        return self._segments.snapshot_without_expired().bases[0]
 
     def end(self, before_ms: int | None = None) -> int:
         """The end of the log, or of the lines logged before `before_ms`; `start()` if there are none."""
         last = self._segments.snapshot().last
-        return last.end if before_ms is None or last.log_time < before_ms else self._segments.end(before_ms)
+        return (
+            last.end
+            if before_ms is None or last.log_time < before_ms
+            else self._segments.end_before(before_ms)
+        )
 
     def end_after_running_appends(self) -> int:
         """The end, after running appends have finished: includes every line that got its log time before the call."""
@@ -122,7 +128,7 @@ class FileLog:
         """
         import numpy as np
 
-        tables = [np.empty((0, 4), np.int64), *self._rows(start, end, SegmentIndex.table)]
+        tables = [np.empty((0, 4), np.int64), *self._rows(start, end, SegmentIndex.rows_array)]
         ends, log_times = np.concatenate(tables)[:, :2].T
         appends = np.diff(ends, prepend=-1) > 0  # without rows that have no lines
         return ends[appends], log_times[appends]
@@ -134,7 +140,7 @@ class FileLog:
         >>> log = FileLog(Path(tempfile.mkdtemp()))
         >>> log.append(["one", "two"], log_time_ms=5), log.append(["three"], log_time_ms=7)
         (0, 8)
-        >>> log.appends(0, 14)
+        >>> log.append_ends_and_times(0, 14)
         [(8, 5), (14, 7)]
         """
         found: dict[int, int] = {}  # found by end: a row without lines has the same end as the row before
@@ -145,16 +151,19 @@ class FileLog:
 
     def _rows(self, start: int, end: int, get: Callable[[SegmentIndex, int, int], T]) -> Iterator[T]:
         """Applies `get` to the index rows of each segment that overlap a range of positions."""
-        for base, first, last in self._segments.parts(start, end):
-            with self._segments.or_expired(start), self._segments.index(base) as index:
+        for base, first, last in self._segments.split_by_segment(start, end):
+            with self._segments.missing_file_as_expired(start), self._segments.open_index(base) as index:
                 rows = bisect_right(index, first, key=BY_END), bisect_left(index, last, key=BY_END) + 1
                 yield get(index, *rows)
 
     def read_bytes(self, start: int, end: int) -> bytes:
         """The bytes between two positions. Raises PositionExpired, or ValueError beyond the end of the log."""
         parts = []
-        for base, first, last in self._segments.parts(start, end):
-            with self._segments.or_expired(start), open(self._segments.file(base, "jsonl"), "rb") as file:
+        for base, first, last in self._segments.split_by_segment(start, end):
+            with (
+                self._segments.missing_file_as_expired(start),
+                open(self._segments.segment_path(base, "jsonl"), "rb") as file,
+            ):
                 file.seek(first - base)
                 parts.append(file.read(last - first))
             if len(parts[-1]) < last - first:
@@ -169,7 +178,10 @@ class FileLog:
         of, at, number = self._counted
         if of != base or at > position:
             at, number = base, 1
-        with self._segments.or_expired(position), open(self._segments.file(base, "jsonl"), "rb") as file:
+        with (
+            self._segments.missing_file_as_expired(position),
+            open(self._segments.segment_path(base, "jsonl"), "rb") as file,
+        ):
             file.seek(at - base)
             while chunk := file.read(min(1 << 20, position - at)):
                 number += chunk.count(b"\n")
@@ -181,19 +193,19 @@ class FileLog:
         """All lines of the log."""
         return self.tail().read()
 
-    def newest(self, at_most: int) -> list[str]:
-        """The newest lines: those that lie completely in the last `at_most` KiB."""
-        return self._newest(at_most).read()
+    def newest(self, max_kib: int) -> list[str]:
+        """The newest lines: those that lie completely in the last `max_kib` KiB."""
+        return self._newest(max_kib).read()
 
-    def newest_records(self, at_most: int) -> list[Record]:
+    def newest_records(self, max_kib: int) -> list[Record]:
         """The same with the log time and the place of each line."""
-        return self._newest(at_most).records()
+        return self._newest(max_kib).records()
 
-    def _newest(self, at_most: int) -> "Tail":
+    def _newest(self, max_kib: int) -> "Tail":
         begins, end = self.start(), self.end()
-        start = max(begins, end - at_most * 1024)
+        start = max(begins, end - max_kib * 1024)
         if start > begins:  # the first line there is not whole
-            start += self.data(start, end).find(b"\n") + 1
+            start += self.read_bytes(start, end).find(b"\n") + 1
         return Tail(self, start)
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
@@ -201,7 +213,7 @@ class FileLog:
         position = self.end() if new else self.start()
         if at is not None:
             position = advance_expired_positions(self, at, {0: self.start()}, {0: self.end()})[0]
-            if position > self.start() and self.data(position - 1, position) != b"\n":
+            if position > self.start() and self.read_bytes(position - 1, position) != b"\n":
                 raise ValueError(f"{self}: no line begins at position {position}")
         return Tail(self, position)
 
@@ -222,17 +234,17 @@ class Tail:
         return [record for records in self._new(self._appends, at_most) for record in records]
 
     def _appends(self, start: int, end: int) -> list[Record]:
-        data, found, first = self._log.data(start, end), [], start
-        for last, log_time in self._log.appends(start, end):
+        data, found, first = self._log.read_bytes(start, end), [], start
+        for last, log_time in self._log.append_ends_and_times(start, end):
             lines = _lines(data[first - start : last - start])
-            places = self._log.places(first, len(lines))
+            places = self._log.places_of_lines(first, len(lines))
             found += [Record(log_time, "", line, place) for line, place in zip(lines, places)]
             first = last
         return found
 
     def read(self, at_most: int | None = None) -> list[str]:
         """The lines appended since the last call; if there are many, about `at_most`, in whole appends."""
-        return [line for data in self._new(self._log.data, at_most) for line in _lines(data)]
+        return [line for data in self._new(self._log.read_bytes, at_most) for line in _lines(data)]
 
     def _new(self, get: Callable[[int, int], T], at_most: int | None = None) -> list[T]:
         """Calls `get` with the new range, if there is one."""
@@ -240,7 +252,7 @@ class Tail:
             try:
                 if at_most:
                     upto = min(end, self._position + at_most * BYTES_A_RECORD)
-                    end = self._log.appends(self._position, upto)[-1][0]
+                    end = self._log.append_ends_and_times(self._position, upto)[-1][0]
                 found = get(self._position, end)
             except PositionExpired:
                 self._position = self._log.start()

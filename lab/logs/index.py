@@ -44,7 +44,7 @@ class AppendRow(NamedTuple):
 class Batch(NamedTuple):
     """A numbered append. `fingerprint`: 31 bits that identify its input; None: unknown.
 
-    `since`: (number, fingerprint) of the appends that the writer puts again. It may have put all of them before: a log that has
+    `repeated_batches`: (number, fingerprint) of the appends that the writer puts again. It may have put all of them before: a log that has
     a later one of them also has this one.
     """
 
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
         (False, False, True)
         >>> Batch(1, 7, 99).is_in(Batch(1, 7))  # as an earlier version wrote it
         True
-        >>> Batch(1, 7, 99, since=frozenset({(8, 11)})).is_in(Batch(1, 8, 11))
+        >>> Batch(1, 7, 99, repeated_batches=frozenset({(8, 11)})).is_in(Batch(1, 8, 11))
         True
         >>> Batch(1, 7, 99).is_in(Batch(1, 8, 99))
         Traceback (most recent call last):
@@ -68,7 +68,7 @@ class Batch(NamedTuple):
         """
         if last is None or last.number < self.number:
             return False
-        if last.number > self.number and (last.number, last.fingerprint) in self.since:
+        if last.number > self.number and (last.number, last.fingerprint) in self.repeated_batches:
             return True
         if last.number > self.number:
             raise BatchConflict(
@@ -149,7 +149,7 @@ class SegmentIndex:
         >>> path = tempfile.mkdtemp() + "/0.index"
         >>> SegmentIndex.create(path, [AppendRow(0, 5, 8, 1), AppendRow(4, 5), AppendRow(8, 5, 7, 3), AppendRow(9, 6, 7, 4)])
         >>> with SegmentIndex(path) as index:
-        ...     index.numbers()
+        ...     index.last_number_by_writer()
         {8: 1, 7: 4}
         """
         rows = ROW.iter_unpack(self._raw(0, self._rows))

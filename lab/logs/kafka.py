@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from lab.logs import cluster as clusters
-from lab.logs.cluster import AWAY, UnusableTopic, Cluster, to_cluster
+from lab.logs.cluster import AWAY, Cluster, UnusableTopic, to_cluster
 from lab.logs.partitions import PartitionOffsets, PartitionReader
 from lab.logs.places import KAFKA
 from lab.logs.positions import Positions, Record, advance_expired_positions
@@ -57,15 +57,15 @@ class KafkaLog:
         try:
             found = len(PartitionOffsets(self.cluster, self.topic).numbers())
         except UnusableTopic:
-            self._make(partitions, {"retention.ms": str(self.cluster.keep_ms), **config})
+            self._make(partitions, {"retention.ms": str(self.cluster.retention_ms), **config})
         else:
             self._check(found, config)
 
     def _make(self, partitions: int, config: dict[str, str]) -> None:
         new = NewTopic(self.topic, partitions, self.cluster.replication, config=config)
         try:
-            with self.cluster.answering(self.topic):
-                self.cluster.admin.create_topics([new], request_timeout=clusters.ANSWER_S)[
+            with self.cluster.translate_errors(self.topic):
+                self.cluster.admin_client.create_topics([new], request_timeout=clusters.ANSWER_S)[
                     self.topic
                 ].result()
         except KafkaException as failure:
@@ -84,8 +84,10 @@ class KafkaLog:
 
     def _check(self, partitions: int, config: dict[str, str]) -> None:
         if config is COMPACTED and partitions > 1:
-            raise UnusableTopic(f"topic {self.topic}: has several partitions, expected one: rules have one order")
-        found = self.config()
+            raise UnusableTopic(
+                f"topic {self.topic}: has several partitions, expected one: rules have one order"
+            )
+        found = self.topic_config()
         # a producer of rules without keys (the Flink demo) needs a topic that is not compacted; one that keeps everything will do
         keeps_all = config is COMPACTED and found.get("retention.ms") == "-1"
         policy, wanted = found.get("cleanup.policy"), config.get("cleanup.policy")
@@ -99,8 +101,10 @@ class KafkaLog:
         """The topic's configuration; empty if this user is not allowed to read it. Raises NoBroker, UnusableTopic."""
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
         try:
-            with self.cluster.answering(self.topic):
-                asked = self.cluster.admin.describe_configs([resource], request_timeout=clusters.ANSWER_S)
+            with self.cluster.translate_errors(self.topic):
+                asked = self.cluster.admin_client.describe_configs(
+                    [resource], request_timeout=clusters.ANSWER_S
+                )
                 return {name: entry.value for name, entry in asked[resource].result().items()}
         except KafkaException as failure:
             if failure.args[0].code() in NOT_ALLOWED:
@@ -152,37 +156,37 @@ class KafkaLog:
     def _producer(self) -> Producer:
         # raises with the reason: a producer would retry for ever
         PartitionOffsets(self.cluster, self.topic).numbers()
-        return Producer({**self.cluster.librdkafka, **WRITING, "on_delivery": self._heard})
+        return Producer({**self.cluster.librdkafka_properties, **WRITING, "on_delivery": self._heard})
 
     def read(self) -> list[str]:
         """All lines of the log up to now."""
         with closing(self.tail()) as tail:
             return tail.read()
 
-    def newest(self, at_most: int) -> list[str]:
-        """The newest lines: at most `at_most`, an equal share from each partition."""
-        return [record.line for record in self.newest_records(at_most)]
+    def newest(self, max_records: int) -> list[str]:
+        """The newest lines: at most `max_records`, an equal share from each partition."""
+        return [record.line for record in self.newest_records(max_records)]
 
-    def newest_records(self, at_most: int) -> list[Record]:
+    def newest_records(self, max_records: int) -> list[Record]:
         """The same with the log time and the place of each line."""
         partitions = PartitionOffsets(self.cluster, self.topic)
-        starts, ends = partitions.starts(), partitions.ends()
-        share = max(at_most // len(ends), 1)
+        starts, ends = partitions.start_offsets(), partitions.end_offsets()
+        share = max(max_records // len(ends), 1)
         with closing(self.tail(at={n: max(starts[n], end - share) for n, end in ends.items()})) as tail:
             return tail.records()
 
     def wait_for_transactions(self) -> None:
         """Waits until those have ended that are open now: they hide all records after their first."""
         partitions = PartitionOffsets(self.cluster, self.topic)
-        written = partitions.ends(committed=False)
-        while any(end < written[number] for number, end in partitions.ends().items()):
+        written = partitions.end_offsets(committed=False)
+        while any(end < written[number] for number, end in partitions.end_offsets().items()):
             time.sleep(ROOM_S)
 
-    def newest_returns_all(self, count: int) -> bool:
+    def newest_returns_all(self, max_records: int) -> bool:
         """Whether `newest` of so many gives all records there are."""
         partitions = PartitionOffsets(self.cluster, self.topic)
-        starts, ends = partitions.starts(), partitions.ends()
-        return max(end - starts[number] for number, end in ends.items()) <= count // len(ends)
+        starts, ends = partitions.start_offsets(), partitions.end_offsets()
+        return max(end - starts[number] for number, end in ends.items()) <= max_records // len(ends)
 
     def tail(self, new: bool = False, at: Positions | None = None) -> "Tail":
         """A reader that starts at the oldest record; with `new` at the end; with `at` at those offsets (ValueError if there are none)."""
@@ -200,9 +204,11 @@ class Tail:
 
     def __init__(self, log: KafkaLog, new: bool, at: Positions | None):
         self._partitions = PartitionOffsets(log.cluster, log.topic)
-        self._next = self._partitions.ends() if new else self._partitions.starts()
+        self._next = self._partitions.end_offsets() if new else self._partitions.start_offsets()
         if at is not None:
-            self._next = advance_expired_positions(log, at, self._partitions.starts(), self._partitions.ends())
+            self._next = advance_expired_positions(
+                log, at, self._partitions.start_offsets(), self._partitions.end_offsets()
+            )
         self._reader = PartitionReader(log.cluster, log.topic)
 
     @property
@@ -212,7 +218,7 @@ class Tail:
 
     def records(self, at_most: int | None = None) -> list[Record]:
         """The records appended since the last call, in order of log time; at most `at_most` of each partition."""
-        ends = self._partitions.ends()
+        ends = self._partitions.end_offsets()
         if at_most:
             ends = {n: min(end, self._next.get(n, 0) + at_most) for n, end in ends.items()}
         ranges = {n: (at, end) for n, end in ends.items() if end > (at := self._next.get(n, 0))}
@@ -228,7 +234,7 @@ class Tail:
                 for message in messages
             ]
         self._next = ends
-        return sorted(found, key=lambda record: record.append_ms)
+        return sorted(found, key=lambda record: record.log_time_ms)
 
     def read(self, at_most: int | None = None) -> list[str]:
         """The lines appended since the last call, at most `at_most` of each partition."""
@@ -236,7 +242,7 @@ class Tail:
 
     def count_appended(self) -> int:
         """The number of records appended so far, read or not."""
-        return sum(self._partitions.ends().values())
+        return sum(self._partitions.end_offsets().values())
 
     def close(self) -> None:
         self._reader.close()

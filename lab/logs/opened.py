@@ -23,4 +23,4 @@ def open_log(where: str, config: "Config | None" = None) -> "FileLog | KafkaLog"
         return KafkaLog((config or Config()).cluster(address), topic)
     from lab.logs.files import WEEK_MS, FileLog
 
-    return FileLog(Path(where), keep_ms=WEEK_MS)
+    return FileLog(Path(where), retention_ms=WEEK_MS)

@@ -56,7 +56,7 @@ class PartitionOffsets:
 
     def _list(self) -> list[int]:
         wanted = TopicCollection([self.topic])
-        asked = self.cluster.admin.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
+        asked = self.cluster.admin_client.describe_topics(wanted, request_timeout=clusters.ANSWER_S)
         return sorted(partition.id for partition in asked[self.topic].result().partitions)
 
     def _offsets(self, spec: OffsetSpec, committed: bool = True) -> dict:
@@ -64,7 +64,7 @@ class PartitionOffsets:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict:
-            answers = self.cluster.admin.list_offsets(
+            answers = self.cluster.admin_client.list_offsets(
                 wanted, isolation_level=level, request_timeout=clusters.ANSWER_S
             )
             return {partition.partition: future.result() for partition, future in answers.items()}
@@ -87,9 +87,9 @@ class PartitionOffsets:
             return topic_end_offsets([self])[0]
         return _answer([self], lambda: self._known(OffsetSpec.latest(), committed))
 
-    def offsets_since(self, log_time: int) -> dict[int, int]:
+    def offsets_since(self, log_time_ms: int) -> dict[int, int]:
         """The offset of the first record logged at that time (ms) or later; -1 if there is none."""
-        return _answer([self], lambda: _asked([self], log_time))[0]
+        return _answer([self], lambda: _asked([self], log_time_ms))[0]
 
     def newest_log_time_ms(self) -> int:
         """The newest log time of all partitions, ms; -1 without records."""
@@ -101,7 +101,7 @@ def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
     deadline, first = time.monotonic() + clusters.ANSWER_S, topics[0]
     while True:
         try:
-            with first.cluster.answering(first.topic):
+            with first.cluster.translate_errors(first.topic):
                 return ask()
         except NoBroker:
             for (
@@ -115,13 +115,13 @@ def _answer(topics: Sequence[PartitionOffsets], ask: Callable[[], T]) -> T:
 
 def _leaders_anew(topic: PartitionOffsets) -> None:
     """Refreshes the clients' metadata. Requests for offsets use cached leader epochs for 15 minutes, even after a broker has rejected them."""
-    for client in (topic.cluster.admin, topic.cluster.metadata_client):
+    for client in (topic.cluster.admin_client, topic.cluster.metadata_client):
         with suppress(KafkaException):
             client.list_topics(topic.topic, timeout=1.0)
 
 
 def topic_end_offsets(topics: Sequence[PartitionOffsets]) -> list[dict[int, int]]:
-    """`PartitionOffsets.ends` of some topics of one cluster, with one request to each broker."""
+    """`PartitionOffsets.end_offsets` of some topics of one cluster, with one request to each broker."""
     first = topics[0]
 
     def ask() -> list[dict[int, int]]:
@@ -149,8 +149,8 @@ class PartitionReader:
 
     def __init__(self, cluster: Cluster, topic: str, queue_kb: int = 1 << 18):
         self.cluster, self.topic = cluster, topic
-        settings = {**READING, "queued.max.messages.kbytes": queue_kb, "group.id": cluster.group}
-        self._settings = {**cluster.librdkafka, **settings}
+        settings = {**READING, "queued.max.messages.kbytes": queue_kb, "group.id": cluster.consumer_group}
+        self._settings = {**cluster.librdkafka_properties, **settings}
         self._consumer = Consumer(self._settings)
         # partition -> the offset that comes next, of `_waiting` or the consumer
         self._next: dict[int, int] = {}
@@ -194,7 +194,7 @@ class PartitionReader:
         return any(self._waiting.values())
 
     def fetched_ends_before(
-        self, log_time: int, starts: Mapping[int, int], ends: Mapping[int, int]
+        self, log_time_ms: int, starts: Mapping[int, int], ends: Mapping[int, int]
     ) -> dict[int, int] | None:
         """The offset of the first record from `starts` on that was logged at a time (ms) or later, `ends` where there is none.
 
@@ -207,7 +207,7 @@ class PartitionReader:
             if self._next.get(number) != starts.get(number, 0) or not self._fetch(number, end):
                 return None
             for message in self._waiting[number]:
-                if message.timestamp()[1] >= log_time:
+                if message.timestamp()[1] >= log_time_ms:
                     found[number] = min(end, message.offset() or 0)
                     break
         return found

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 # partition -> offset of the next record; a folder is partition 0, its offsets are bytes
 Positions = dict[int, int]
+StartPosition = int  # where the first line of an append to a folder begins
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ def parse_positions(text: str) -> Positions:
     return found
 
 
-def advance_expired_positions(log: object, wanted: Positions, starts: Positions, ends: Positions) -> Positions:
+def advance_expired_positions(
+    log: object, wanted: Positions, starts: Positions, ends: Positions
+) -> Positions:
     """Moves positions of expired records to the oldest one that is kept. Raises ValueError for a position beyond the end."""
     for partition, offset in wanted.items():
         if offset > ends.get(partition, -1):

@@ -54,7 +54,7 @@ class Segments:
         self._forget()
 
     def _forget(self) -> None:
-        self._seen = EMPTY._replace(bases=self.listed() or EMPTY.bases)
+        self._seen = EMPTY._replace(bases=self.list_bases() or EMPTY.bases)
 
     def segment_path(self, base: int, kind: str) -> str:
         """The path of a segment's `jsonl` or `index`."""
@@ -62,47 +62,49 @@ class Segments:
 
     def open_index(self, base: int, writing: bool = False) -> SegmentIndex:
         """A segment's index, open. Raises FileNotFoundError."""
-        return SegmentIndex(self.file(base, "index"), writing)
+        return SegmentIndex(self.segment_path(base, "index"), writing)
 
     def snapshot(self) -> SegmentsSnapshot:
         """A snapshot of the log. The cost depends on what has been appended since the last one."""
         bases, size, first, last = self._seen
         while True:
             try:
-                if os.stat(self.file(bases[-1], "index")).st_size != size:
-                    with self.index(bases[-1]) as index:
+                if os.stat(self.segment_path(bases[-1], "index")).st_size != size:
+                    with self.open_index(bases[-1]) as index:
                         size, first, last = index.size, index[0], index[-1]
             except FileNotFoundError:  # expired, or not created yet
-                bases, size = self.listed(), 0
+                bases, size = self.list_bases(), 0
                 if not bases:
                     return EMPTY
                 continue
-            if last.end == bases[-1] or not os.path.exists(self.file(last.end, "index")):
+            if last.end == bases[-1] or not os.path.exists(self.segment_path(last.end, "index")):
                 self._seen = SegmentsSnapshot(bases, size, first, last)
                 return self._seen
             bases, size = (*bases, last.end), 0
 
     def snapshot_without_expired(self) -> SegmentsSnapshot:
         """The same, without expired segments."""
-        while (seen := self.snapshot()).size and not os.path.exists(self.file(seen.bases[0], "index")):
+        while (seen := self.snapshot()).size and not os.path.exists(
+            self.segment_path(seen.bases[0], "index")
+        ):
             self._forget()
         return seen
 
     def end_before(self, before_ms: int) -> int:
         """The end of the lines logged before `before_ms`."""
-        while (seen := self.kept()).size:
+        while (seen := self.snapshot_without_expired()).size:
             try:
                 after = bisect_left(seen.bases, before_ms, key=self._first_log_time)
                 if after == 0:
                     return seen.bases[0]
-                with self.index(seen.bases[after - 1]) as index:
+                with self.open_index(seen.bases[after - 1]) as index:
                     return index[bisect_left(index, before_ms, key=BY_LOG_TIME) - 1].end
             except FileNotFoundError:  # it has expired meanwhile
                 self._forget()
         return 0
 
     def _first_log_time(self, base: int) -> int:
-        with self.index(base) as index:
+        with self.open_index(base) as index:
             return index[0].log_time
 
     def split_by_segment(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -112,7 +114,7 @@ class Segments:
         seen = self.snapshot()
         if end > seen.last.end:
             raise ValueError(f"{self._folder} ends at {seen.last.end}: there is no position {end} yet")
-        with self.or_expired(start):
+        with self.missing_file_as_expired(start):
             cuts = seen.bases[bisect_right(seen.bases, start) : bisect_left(seen.bases, end)]
         for first, last in zip([start, *cuts], [*cuts, end]):
             yield seen.base_of(first), first, last
@@ -125,7 +127,7 @@ class Segments:
                 raise FileNotFoundError
             yield
         except FileNotFoundError:
-            begins = self.kept().bases[0]
+            begins = self.snapshot_without_expired().bases[0]
             raise PositionExpired(
                 f"{self._folder} no longer has position {position}: it begins at {begins}"
             ) from None

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from lab.logs.access import file_lock, make_folder, private_file_opener
-from lab.logs.index import AppendRow, Batch, SegmentIndex, BatchConflict, write_at
+from lab.logs.index import AppendRow, Batch, BatchConflict, SegmentIndex, write_at
+from lab.logs.positions import StartPosition
 from lab.logs.segments import BY_END, SEGMENT, Segments, SegmentsSnapshot
 from lab.model.times import DAY_MS, now_ms
 
@@ -19,12 +20,14 @@ SEGMENT_BYTES = 8 << 20
 
 
 class Writer:
-    """Appends to the segments of a folder; see `FileLog` for `keep_ms`."""
+    """Appends to the segments of a folder; see `FileLog` for `retention_ms`."""
 
-    def __init__(self, folder: Path, segments: Segments, keep_ms: int | None):
-        self._folder, self._segments, self._keep_ms = folder, segments, keep_ms
+    def __init__(self, folder: Path, segments: Segments, retention_ms: int | None):
+        self._folder, self._segments, self._retention_ms = folder, segments, retention_ms
 
-    def append_lines(self, lines: bytes, log_time_ms: int | None, batch: Batch | None = None) -> int:
+    def append_lines(
+        self, lines: bytes, log_time_ms: int | None, batch: Batch | None = None
+    ) -> StartPosition:
         """Appends all lines or none, but not a batch that the log has; returns their first position. Raises BatchConflict.
 
         `lines`: each with its line end, as `join_lines` gives them.
@@ -37,7 +40,7 @@ class Writer:
                 return seen.last.end
             seen = self._rolled(seen, _log_time(log_time_ms))
             base, start = seen.bases[-1], seen.last.end
-            with self._segments.index(base, writing=True) as index:
+            with self._segments.open_index(base, writing=True) as index:
                 self._write_lines(base, start, lines)
                 # taken after writing, which takes a while: a reader that meanwhile asks for the end at a log time must not miss these lines
                 log_time = max(seen.last.log_time, _log_time(log_time_ms))
@@ -50,13 +53,13 @@ class Writer:
         seen = self._segments.snapshot()
         if not seen.size:
             return None
-        with self._segments.index(seen.bases[-1]) as index:
+        with self._segments.open_index(seen.bases[-1]) as index:
             return index.last_batch(writer)
 
-    def expire(self, keep_ms: int) -> None:
-        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `keep_ms`."""
+    def expire(self, retention_ms: int) -> None:
+        """Removes the oldest segments, as long as all their lines are older than the newest line by more than `retention_ms`."""
         with suppress(FileNotFoundError), self._locked():
-            self._expire(keep_ms)
+            self._expire(retention_ms)
 
     def wait_for_append(self) -> None:
         """Waits until a running append has finished."""
@@ -69,13 +72,13 @@ class Writer:
     def _mended(self) -> SegmentsSnapshot:
         """Removes lines without a row and, after a power failure, rows without lines; returns the log."""
         seen = self._segments.snapshot()
-        base, lines = seen.bases[-1], self._segments.file(seen.bases[-1], "jsonl")
+        base, lines = seen.bases[-1], self._segments.segment_path(seen.bases[-1], "jsonl")
         if not seen.size:
             return seen
         held = base + os.path.getsize(lines)
         if held == seen.last.end:
             return seen
-        with self._segments.index(base, writing=True) as index:
+        with self._segments.open_index(base, writing=True) as index:
             rows = bisect_right(index, held, key=BY_END)
             os.truncate(lines, index[rows - 1].end - base)
             index.truncate(rows)
@@ -97,27 +100,29 @@ class Writer:
             return seen
         numbers: dict[int, int] = {}
         if seen.size:
-            with self._segments.index(seen.bases[-1]) as index:
+            with self._segments.open_index(seen.bases[-1]) as index:
                 numbers = index.numbers()
         begins = AppendRow(seen.last.end, max(seen.last.log_time, log_time))
-        open(self._segments.file(begins.end, "jsonl"), "ab", opener=private_file_opener).close()
+        open(self._segments.segment_path(begins.end, "jsonl"), "ab", opener=private_file_opener).close()
         rows = [begins, *(begins._replace(writer=of, number=last) for of, last in numbers.items())]
-        SegmentIndex.create(self._segments.file(begins.end, "index"), rows)  # from here on the segment exists
-        if self._keep_ms is not None:
-            self._expire(self._keep_ms)
+        SegmentIndex.create(
+            self._segments.segment_path(begins.end, "index"), rows
+        )  # from here on the segment exists
+        if self._retention_ms is not None:
+            self._expire(self._retention_ms)
         return self._segments.snapshot()
 
     def _write_lines(self, base: int, position: int, lines: bytes) -> None:
-        file = os.open(self._segments.file(base, "jsonl"), os.O_WRONLY)
+        file = os.open(self._segments.segment_path(base, "jsonl"), os.O_WRONLY)
         try:
             write_at(file, lines, position - base)
         finally:
             os.close(file)
 
-    def _expire(self, keep_ms: int) -> None:
-        seen = self._segments.kept()
+    def _expire(self, retention_ms: int) -> None:
+        seen = self._segments.snapshot_without_expired()
         *old, newest = seen.bases
-        oldest_ms = seen.last.log_time - keep_ms
+        oldest_ms = seen.last.log_time - retention_ms
         kept = next((base for base in old if self._newest_log_time(base) >= oldest_ms), newest)
         # the index before the lines, so that a segment with an index can be read
         for name in sorted(os.listdir(self._folder)):
@@ -125,7 +130,7 @@ class Writer:
                 os.unlink(self._folder / name)
 
     def _newest_log_time(self, base: int) -> int:
-        with self._segments.index(base) as index:
+        with self._segments.open_index(base) as index:
             return index[-1].log_time
 
 

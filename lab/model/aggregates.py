@@ -16,9 +16,9 @@ PLACES = 6  # after the point, of a reported value that is not exact
 class Aggregate(NamedTuple):
     """An aggregate over the events of a window that count for a rule; there is at least one.
 
-    `of`: what it takes of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
-    `measure`: of the list of these, exactly. An alert is decided by `measure ⋛ compared(limit)` and tells `reported(measure)`.
-    `power`: of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
+    `argument_kind`: what it takes of each event: "events" nothing, "field" the value of a numeric field, "unique" a tuple of fields.
+    `measure`: of the list of these, exactly. An alert is decided by `measure ⋛ to_compared_limit(limit)` and tells `to_reported(measure)`.
+    `unit_power`: the power of the field's unit in the measure: 0 for a count, 1 for a sum in euros, 2 for a variance in euros².
     """
 
     name: str

@@ -57,19 +57,19 @@ class Aggregation:
 
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event; None where `where` is not true, as of a null, does not count."""
-        fields = {name: event[name] for name in self.needs if name != self.where_result_name}
+        fields = {name: event[name] for name in self.stored_field_names if name != self.where_result_name}
         if self.where and self.where_result_name:
             fields[self.where_result_name] = is_true(self.where, event) or None
         return fields
 
     def is_counted(self, event: dict[str, Any]) -> bool:
         """Whether an event counts for it, as far as the event itself says."""
-        return all(value is not None for value in self.kept(event).values())
+        return all(value is not None for value in self.fields_to_store(event).values())
 
     def measure(self, events: list[dict[str, Any]]) -> Exact | None:
         """What it measures over the events that count, exactly; None if there are none and it is no count."""
         aggregate = AGGREGATES[self.function]
-        if aggregate.of == "field":
+        if aggregate.argument_kind == "field":
             return (
                 aggregate.measure([event[self.field] for event in events]) if events and self.field else None
             )
@@ -130,12 +130,12 @@ class Condition:
         limit = self.limit_for_base(base)
         if measure is None or limit is None:
             return False
-        compared = AGGREGATES[self.aggregation.function].compared(limit)
+        compared = AGGREGATES[self.aggregation.function].to_compared_limit(limit)
         return RELATIONS[SYMBOLS[self.operator]](Fraction(measure), compared)
 
     def measured_condition(self, measure: Exact | None, base: Exact | None = None) -> "MeasuredCondition":
         """What an alert tells of it."""
-        aggregate = None if measure is None else AGGREGATES[self.aggregation.function].reported(measure)
+        aggregate = None if measure is None else AGGREGATES[self.aggregation.function].to_reported(measure)
         limit = self.limit_for_base(base)
         if limit is None or self.limit_of:
             return MeasuredCondition(

@@ -314,6 +314,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and is_valid_unicode(value)
 
 
-def utc_text(time: int) -> str:
+def utc_text(time_ms: int) -> str:
     """Milliseconds since the epoch as 2013-01-01 00:00:00.000."""
-    return f"{_EPOCH + timedelta(milliseconds=time):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    return f"{_EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]

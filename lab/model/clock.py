@@ -29,9 +29,9 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 @dataclass(frozen=True)
 class LocalTimePart:
-    """`shows`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
+    """`part`: a word of SHOWS. `zone`: UTC, a difference to it such as +09:00, or a name such as Europe/Berlin. ValueError if unknown.
 
-    >>> LocalTimePart("hour").at(82_800_000), LocalTimePart("hour", "+09:00").at(82_800_000), LocalTimePart("weekday", "+09:00").at(82_800_000)
+    >>> LocalTimePart("hour").value_at(82_800_000), LocalTimePart("hour", "+09:00").value_at(82_800_000), LocalTimePart("weekday", "+09:00").value_at(82_800_000)
     (23, 8, 5)
     >>> LocalTimePart("hour", "Europe/Belrin")
     Traceback (most recent call last):
@@ -63,18 +63,18 @@ class LocalTimePart:
 
     def value_at(self, time_ms: int) -> int:
         """What it shows at a time in ms since the epoch."""
-        return self.shown(time_ms + self.offset_ms(time_ms))
+        return self.value_at_local(time_ms + self.offset_ms(time_ms))
 
     def value_at_local(self, local_ms):
         """What it shows where clocks are so far, in ms: an integer, or a NumPy array of them."""
-        if self.shows == "hour":
+        if self.part == "hour":
             return local_ms // HOUR_MS % 24
         return (local_ms // DAY_MS + FIRST_WEEKDAY) % 7 + 1
 
     def condition_text(self, field: str) -> str:
         """How a condition names what it shows at the time in a field."""
         zone = "" if self.zone == "UTC" else f", {quote_if_needed(self.zone)}"
-        return f"{self.shows}({field}{zone})"
+        return f"{self.part}({field}{zone})"
 
 
 @lru_cache(maxsize=10_000)

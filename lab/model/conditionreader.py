@@ -25,99 +25,99 @@ EXAMPLE = "SUM(amount) per userId over 1 h > 500"
 class ConditionReader(WhenReader):
     """Reads from left to right, each token once; what it gives is attributes of a message."""
 
-    def read_condition(self, first: bool = False) -> dict[str, Any]:
-        condition = self.aggregation(first)
-        sign = self.take()
+    def read_condition(self, with_route: bool = False) -> dict[str, Any]:
+        condition = self.read_aggregation(with_route)
+        sign = self.take_token()
         if sign.kind != "sign" or sign.text not in NAMES:
-            raise self.refuse(f"expected one of {' '.join(NAMES)} and a limit", sign)
-        return condition | {"limitOperatorType": NAMES[sign.text]} | self.limit()
+            raise self.error_at(f"expected one of {' '.join(NAMES)} and a limit", sign)
+        return condition | {"limitOperatorType": NAMES[sign.text]} | self.read_limit()
 
     def _inside_brackets(self) -> dict[str, Any]:
         """`where`, if there is one, and the closing bracket."""
         of = {}
-        if self.next.is_word("where"):
-            self.take()
-            of["where"] = when_text(self.event_condition())
+        if self.next_token.is_word("where"):
+            self.take_token()
+            of["where"] = when_text(self.read_event_condition())
         self._sign(")", "expected where and conditions, or ), after what it is of")
         return of
 
     def _of_route(self) -> dict[str, Any]:
         """The filter and the keys."""
         of: dict[str, Any] = {}
-        if self.next.is_word("where"):
-            self.take()
-            of["filter"] = filter_json_value(self.filter())
-            if not self.next.is_word("per", "over", "within"):
+        if self.next_token.is_word("where"):
+            self.take_token()
+            of["filter"] = filter_json_value(self.read_filter())
+            if not self.next_token.is_word("per", "over", "within"):
                 self.raise_for_rest()
-        if self.next.is_word("per"):
-            self.take()
+        if self.next_token.is_word("per"):
+            self.take_token()
             of["groupingKeyNames"] = self._names()
         return of
 
-    def read_aggregation(self, first: bool = False) -> dict[str, Any]:
-        name = self.take()
+    def read_aggregation(self, with_route: bool = False) -> dict[str, Any]:
+        name = self.take_token()
         if name.kind != "word" or name.text.upper() not in AGGREGATES:
             known = ", ".join(AGGREGATES)
-            raise self.refuse(
+            raise self.error_at(
                 f"expected a function with what it is of, as in {EXAMPLE}; there are {known}", name
             )
         function = name.text.upper()
         self._sign("(", f"{function} and what it is of stand as {function}(…)")
         of: dict[str, Any] = {"aggregatorFunctionType": function} | self._of(function)
         of |= self._inside_brackets()
-        if first:
+        if with_route:
             of |= self._of_route()
         self._words("expected over and a window, such as over 10 min", "over")
-        of["window"] = self.duration()
-        if self.next.is_word("without"):
+        of["window"] = self.read_duration()
+        if self.next_token.is_word("without"):
             self._words("expected without the current event", "without", "the", "current", "event")
             of["excludeCurrent"] = True
         return of
 
     def _of(self, function: str) -> dict[str, Any]:
-        if AGGREGATES[function].of == "events" and self.next.is_word("events"):
-            self.take()
+        if AGGREGATES[function].argument_kind == "events" and self.next_token.is_word("events"):
+            self.take_token()
             return {}
         names = self._names()
-        if AGGREGATES[function].of == "unique":
+        if AGGREGATES[function].argument_kind == "unique":
             return {"unique": names}
         if len(names) > 1:
-            raise self.refuse(f"{function} takes one field")
+            raise self.error_at(f"{function} takes one field")
         return {"aggregateFieldName": names[0]}
 
     def _names(self) -> list[str]:
         """Fields with commas between them; the first word of a clause is none of them, unless it is a field."""
         names = [self._name()]
-        while self.next.is_sign(",") and (
-            self.after(1).text in self.schema.names or not self.after(1).is_word(*CLAUSES)
+        while self.next_token.is_sign(",") and (
+            self.token_ahead(1).text in self.schema.names or not self.token_ahead(1).is_word(*CLAUSES)
         ):
-            self.take()
-            token = self.next
+            self.take_token()
+            token = self.next_token
             names.append(self._name())
             if names[-1] in names[:-1]:
-                raise self.refuse("expected each field once", token)
+                raise self.error_at("expected each field once", token)
         return names
 
     def _name(self) -> str:
-        if not self.next.is_word_or_quoted:
-            raise self.refuse("expected the name of a field")
-        return self._field(self.take()).name
+        if not self.next_token.is_word_or_quoted:
+            raise self.error_at("expected the name of a field")
+        return self._field(self.take_token()).name
 
     def read_limit(self) -> dict[str, Any]:
         limit: dict[str, Any] = {"limit": "1"}
-        if not self.after(1).is_sign("("):
+        if not self.token_ahead(1).is_sign("("):
             limit = {"limit": self._amount("a limit")}
-            if not self.next.is_word(*TIMES):
+            if not self.next_token.is_word(*TIMES):
                 return limit
-            self.take()
-        of = limit["limitOf"] = self.aggregation()
-        if self.next.is_word(*DIVIDED):
-            self.take()
+            self.take_token()
+        of = limit["limitOf"] = self.read_aggregation()
+        if self.next_token.is_word(*DIVIDED):
+            self.take_token()
             of["dividedBy"] = self._whole("a divisor")
-        if self.next.is_word("+", "-"):
-            minus = self.take().text.strip("+")
-            if self.next.text.startswith(("+", "-")):
-                raise self._not_plain("a number", self.next)
+        if self.next_token.is_word("+", "-"):
+            minus = self.take_token().text.strip("+")
+            if self.next_token.text.startswith(("+", "-")):
+                raise self._not_plain("a number", self.next_token)
             of["plus"] = minus + self._amount("a number")
         return limit
 
@@ -126,21 +126,21 @@ class ConditionReader(WhenReader):
         group = self.tokens[self.place - 1].text.lstrip("+-")
         while self._is_thousands():
             if not re.fullmatch("[0-9]{1,3}", group):
-                raise self.refuse("expected commas only before three digits each, such as 20,000,000.5")
-            self.take()
-            group = self.take().text
+                raise self.error_at("expected commas only before three digits each, such as 20,000,000.5")
+            self.take_token()
+            group = self.take_token().text
             number += group
         return number
 
     def _whole(self, what: str) -> int:
         number = self._number(f"{what}, a whole number")
         if not re.fullmatch("[0-9]{1,18}", number):
-            raise self.refuse("expected a whole number", self.tokens[self.place - 1])
+            raise self.error_at("expected a whole number", self.tokens[self.place - 1])
         return int(number)
 
     def _is_thousands(self) -> bool:
         """Whether a comma and three digits follow without blanks, as in 20,000,000.5."""
-        comma, digits = self.next, self.after(1)
+        comma, digits = self.next_token, self.token_ahead(1)
         close = self.tokens[self.place - 1].end == comma.start and comma.end == digits.start
         return (
             comma.is_sign(",")
@@ -149,31 +149,31 @@ class ConditionReader(WhenReader):
         )
 
     def _number(self, what: str) -> str:
-        token = self.take()
+        token = self.take_token()
         if token.kind != "word" or not re.fullmatch(r"[+-]?[0-9][0-9_]{0,60}(\.[0-9]{1,60})?", token.text):
             raise self._not_plain(what, token)
         return token.text.replace("_", "")
 
     def _not_plain(self, what: str, token: Token) -> BadConditions:
-        return self.refuse(f"expected {what}, such as 500, without signs between the digits", token)
+        return self.error_at(f"expected {what}, such as 500, without signs between the digits", token)
 
     def read_duration(self) -> str:
-        token = self.take()
+        token = self.take_token()
         match = re.fullmatch("([0-9]{1,12})([a-z]*)", token.text.lower()) if token.kind == "word" else None
         unit = match[2] if match else ""
-        if match and not unit and self.next.kind == "word":
-            unit = self.next.text.lower()
-            token = self.take()
+        if match and not unit and self.next_token.kind == "word":
+            unit = self.next_token.text.lower()
+            token = self.take_token()
         if not match or unit not in UNITS:
-            raise self.refuse("expected a duration in s, min, h or d, such as 10 min", token)
+            raise self.error_at("expected a duration in s, min, h or d, such as 10 min", token)
         return f"{match[1]}{UNITS[unit]}"
 
     def _words(self, reason: str, *words: str) -> None:
         for word in words:
-            if not (token := self.take()).is_word(word):
-                raise self.refuse(reason, token)
+            if not (token := self.take_token()).is_word(word):
+                raise self.error_at(reason, token)
 
     def _sign(self, sign: str, reason: str) -> None:
-        if not self.next.is_sign(sign):
-            raise self.refuse(reason)
-        self.take()
+        if not self.next_token.is_sign(sign):
+            raise self.error_at(reason)
+        self.take_token()

@@ -87,14 +87,16 @@ def tokenize(text: str) -> Iterator[Token]:
     yield Token("end", "", len(text), len(text))
 
 
-def parse_token_value(text: str, field: Field, token: Token) -> str | int | Decimal:
-    """The value of a field that a token of a text means. Raises BadConditions."""
+def parse_token_value(whole_text: str, field: Field, token: Token) -> str | int | Decimal:
+    """The value of a field that a token of a whole_text means. Raises BadConditions."""
     try:
-        value = field.parse_csv_cell(token.text) if field.numeric else field.parse(token.text)
+        value = field.parse_csv_cell(token.text) if field.is_number_or_time else field.parse(token.text)
     except BadRecord as error:
-        raise BadConditions(str(error), text, token.start, token.end) from None
+        raise BadConditions(str(error), whole_text, token.start, token.end) from None
     if value is None:
-        raise BadConditions(f"{field.label} is a number, not an empty text", text, token.start, token.end)
+        raise BadConditions(
+            f"{field.label} is a number, not an empty text", whole_text, token.start, token.end
+        )
     return value
 
 
@@ -113,12 +115,12 @@ class TokenReader:
         return self.tokens[min(self.place + count, len(self.tokens) - 1)]
 
     def take_token(self) -> Token:
-        token = self.next
+        token = self.next_token
         self.place = min(self.place + 1, len(self.tokens) - 1)
         return token
 
     def error_at(self, reason: str, token: Token | None = None) -> BadConditions:
-        token = token or self.next
+        token = token or self.next_token
         return BadConditions(reason, self.text, token.start, token.end)
 
 
@@ -141,7 +143,7 @@ def example_conditions(schema: Schema) -> str:
     'action = login and country in (KR, CN)'
     """
     roles = (*schema.id_fields, schema.time_field)
-    texts = [field for field in schema.fields if field.name not in roles and not field.numeric]
+    texts = [field for field in schema.fields if field.name not in roles and not field.is_number_or_time]
     known = [field for field in texts if field.examples]
     parts = [f"{field.name} = {quote_if_needed(field.examples[0])}" for field in known[:1]]
     parts += [
@@ -151,5 +153,5 @@ def example_conditions(schema: Schema) -> str:
     ]
     if not parts:
         field = next(iter(texts), schema.field(schema.id_fields[0]))
-        parts = [f"{field.name} = {7 if field.numeric else quote_if_needed('some text')}"]
+        parts = [f"{field.name} = {7 if field.is_number_or_time else quote_if_needed('some text')}"]
     return " and ".join(parts[:2])

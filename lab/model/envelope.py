@@ -9,14 +9,14 @@ from lab.model.words import expected_message
 NO_EVENT = {"d": "a delete", "t": "a truncate", "m": "a message"}  # values of `op`
 
 
-def unwrap_envelope(record: dict[str, Any], operation: Field | None) -> list[dict[str, Any]]:
+def unwrap_envelope(record: dict[str, Any], operation_field: Field | None) -> list[dict[str, Any]]:
     """What an envelope says, as a record for each row; anything else is its own.
 
-    `operation`: the field that says what became of a row, where events can be taken back.
+    `operation_field`: the field that says what became of a row, where events can be taken back.
     """
-    if operation is None:
+    if operation_field is None:
         return [record]
-    around = operation.keys[:-1]
+    around = operation_field.record_path[:-1]
     inner: Any = record
     for key in around:
         inner = inner.get(key) if isinstance(inner, dict) else None
@@ -31,13 +31,13 @@ def unwrap_envelope(record: dict[str, Any], operation: Field | None) -> list[dic
     return [record]
 
 
-def check_not_deleted(record: dict[str, Any], id_field: Field, operation: Field | None) -> None:
+def check_not_deleted(record: dict[str, Any], id_field: Field, operation_field: Field | None) -> None:
     """Raises BadRecord for the envelope of a row that is gone: `op` stands beside `after`, which has the id of others."""
     inner: Any = record
-    for key in id_field.keys:
+    for key in id_field.record_path:
         op = inner.get("op")
         if key == "after" and isinstance(op, str) and op in NO_EVENT:
-            if op == "d" and operation:
+            if op == "d" and operation_field:
                 raise BadRecord(
                     "before: null, expected the row that was deleted: in PostgreSQL, REPLICA IDENTITY FULL"
                 )

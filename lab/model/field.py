@@ -80,8 +80,8 @@ class Field:
         """What errors call it: its name, and its path if that says more."""
         return (
             self.name
-            if self.keys == (self.name,)
-            else f"{self.name} ({escape_control_characters('.'.join(self.keys))})"
+            if self.record_path == (self.name,)
+            else f"{self.name} ({escape_control_characters('.'.join(self.record_path))})"
         )
 
     @cached_property
@@ -103,14 +103,14 @@ class Field:
 
         A float is NaN, Infinity or -Infinity, at its path or around it.
         """
-        *around, last = self.keys
+        *around, last = self.record_path
         inner: Any = record
         for depth, key in enumerate(around, 1):
             inner = inner.get(key)
             if inner is None or isinstance(inner, float):
                 return inner
             if not isinstance(inner, dict):
-                where = f"{self.name} ({'.'.join(self.keys)}): {'.'.join(self.keys[:depth])}"
+                where = f"{self.name} ({'.'.join(self.record_path)}): {'.'.join(self.keys[:depth])}"
                 raise BadRecord(expected_message(where, inner, "an object"))
         value = inner.get(last)
         return value if isinstance(value, float) else self.parse(value)

@@ -60,7 +60,7 @@ def _in_order(when: When) -> When:
 
 def _values(of: Comparison) -> tuple:
     """The values of which the field must have one; () if the comparison says something else."""
-    if of.clock:
+    if of.local_time_part:
         return ()
     if of.operator == "=" and not isinstance(of.operand, OtherField):
         return (of.operand,)

@@ -59,7 +59,7 @@ def _of_limit(rule: Rule, schema: Schema) -> Iterator[str]:
 
 def _range(rule: Rule) -> tuple[float, float, str]:
     """The least and the largest value that the aggregate can have, and why."""
-    if AGGREGATES[rule.function].of == "field":
+    if AGGREGATES[rule.function].argument_kind == "field":
         squared = rule.function in ("VARIANCE", "STDDEV")
         return (0, inf, f"{rule.function} is never below 0") if squared else (-inf, inf, "")
     values = {name: len(values) for name, values in required_values(rule.filter)} | dict.fromkeys(
@@ -86,7 +86,7 @@ def _range(rule: Rule) -> tuple[float, float, str]:
 
 def _step(rule: Rule, schema: Schema) -> Decimal | None:
     """What all values of the aggregate are multiples of, if anything."""
-    if AGGREGATES[rule.function].of != "field" or not rule.field:
+    if AGGREGATES[rule.function].argument_kind != "field" or not rule.field:
         return Decimal(1)
     exact = rule.function in ("SUM", "MIN", "MAX")
     return Decimal(1).scaleb(-(schema.field(rule.field).scale or 0)) if exact else None

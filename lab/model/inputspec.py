@@ -32,7 +32,7 @@ def event_json_schema(schema: Schema) -> Json:
     top: Json = {"type": "object", "properties": {}, "required": []}
     for field in schema.fields:
         required = field.name in (*schema.id_fields, schema.time_field)
-        *around, last = field.keys
+        *around, last = field.record_path
         inside = top
         for key in around:
             if required:

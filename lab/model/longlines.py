@@ -72,14 +72,14 @@ def _long(start: bytes, file: IO[bytes]) -> LongLine:
     return LongLine.of(size + len(last), digest.hexdigest(), start[:SHOWN])
 
 
-def line_batches(lines: Iterable[bytes], at_most: int) -> Iterator[list[bytes]]:
+def line_batches(lines: Iterable[bytes], max_lines: int) -> Iterator[list[bytes]]:
     """Lines in lists of at most so many, and of 64 MiB and a line."""
     some: list[bytes] = []
     size = 0
     for line in lines:
         some.append(line)
         size += len(line)
-        if len(some) == at_most or size >= BATCH_BYTES:
+        if len(some) == max_lines or size >= BATCH_BYTES:
             yield some
             some, size = [], 0
     if some:

@@ -331,7 +331,7 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
     if counts:  # whatever the function: the demo writes SUM beside COUNT_FLINK, and counts
         return counts, None, ()
     field = None if name is None else read_field("aggregateFieldName", name, schema)
-    if AGGREGATES[function].of == "unique":
+    if AGGREGATES[function].argument_kind == "unique":
         if field and given.get("unique") is None:
             unique = (name,)
         if not unique:
@@ -339,8 +339,8 @@ def _aggregation(given: dict, schema: Schema) -> tuple[str, str | None, tuple[st
                 expected_message("unique", given.get("unique"), "the fields whose distinct values to count")
             )
         return function, None, unique
-    if AGGREGATES[function].of == "field" and not (field and field.numeric):
-        numeric = ", ".join(each.name for each in schema.fields if each.numeric)
+    if AGGREGATES[function].argument_kind == "field" and not (field and field.is_number_or_time):
+        numeric = ", ".join(each.name for each in schema.fields if each.is_number_or_time)
         raise BadRule(
             expected_message("aggregateFieldName", name, f"a numeric field for {function}: {numeric}")
         )

@@ -20,7 +20,7 @@ from lab.model.jsontext import BadRecord
 from lab.model.keygroups import key_group_of
 from lab.model.rules import MAX_RULES, Route, Rule, RuleBook
 from lab.model.schema import MAX_FUTURE_MS, Schema
-from lab.model.stored import StoredEvent, AbsenceWait
+from lab.model.stored import AbsenceWait, StoredEvent
 from lab.model.takenback import takes_back
 from lab.model.tallies import COUNTS, RouteTallies, make_duplicate_example
 from lab.model.when import is_true
@@ -65,7 +65,9 @@ class Reference:
         self.nan_as_null: Counter[str] = Counter()  # field -> its values that were NaN or the like
         self.held: dict[tuple[Route, tuple], list[StoredEvent]] = defaultdict(list)
         self.newest: dict[tuple[Route, int], int] = {}  # newest event time of a route in a key-group
-        self.log_time_reached = 0  # the log time that has been reached; of a log that is not live its newest event time
+        self.log_time_reached = (
+            0  # the log time that has been reached; of a log that is not live its newest event time
+        )
         self.waits: list[AbsenceWait] = []
         self.suppressed: Counter[str] = Counter()  # rule id and version -> alerts that were not given
         # rule id, group -> arrival of the event at which it fired
@@ -96,7 +98,7 @@ class Reference:
         left = {rule_id for rule_id, route in before.items() if after.get(rule_id) != route}
         for held in self.held.values():
             for event in held:
-                event.spoke -= left
+                event.counted_alert_rules -= left
         self.routes = self.book.routes()
         in_force = {rule for rule in self.book.sorted() if rule.state == "ACTIVE"}
         self.waits = [wait for wait in self.waits if wait.rule in in_force and not cleared]
@@ -195,7 +197,7 @@ class Reference:
         late = any(other.time - self.max_out_of_orderness_ms > time for other in held)
         if late and self.late_policy == "drop":
             return "droppedLate", None
-        fields = {name: value for rule in rules for name, value in rule.kept(event).items()}
+        fields = {name: value for rule in rules for name, value in rule.fields_to_store(event).items()}
         current = StoredEvent(self.counts["records"], time, event_id, fields)
         held.append(current)
         if late and self.late_policy == "store":
@@ -274,14 +276,16 @@ class Reference:
         self.told.append(alert)
 
     def _count_alert_if_allowed(self, rule: Rule, held: list[StoredEvent], current: StoredEvent) -> bool:
-        """Whether the rule has given fewer than `at_most` alerts within the window of `per_ms` that ends with the current event."""
-        earliest = current.time - rule.per_ms
+        """Whether the rule has given fewer than `at_most` alerts within the window of `at_most_per_ms` that ends with the current event."""
+        earliest = current.time - rule.at_most_per_ms
         given = [
-            each for each in held if earliest <= each.time <= current.time and rule.rule_id in each.spoke
+            each
+            for each in held
+            if earliest <= each.time <= current.time and rule.rule_id in each.counted_alert_rules
         ]
         if len(given) >= (rule.at_most or 0):
             return False
-        current.spoke.add(rule.rule_id)
+        current.counted_alert_rules.add(rule.rule_id)
         return True
 
     def _measure(
@@ -299,7 +303,7 @@ class Reference:
 
     def _counts(self, rule: Rule, of: Aggregation, group: tuple, event: StoredEvent) -> bool:
         """An event with a null that an aggregation needs does not count for it, nor one from before the rule's last reset."""
-        if event.taken_back or any(event.fields.get(name) is None for name in of.needs):
+        if event.taken_back or any(event.fields.get(name) is None for name in of.stored_field_names):
             return False
         return of.function != "COUNT_WITH_RESET" or event.arrival > self.reset.get((rule.rule_id, group), -1)
 
@@ -311,7 +315,7 @@ class Reference:
             if not rule.absence or rule.state != "ACTIVE":
                 continue
             group = tuple(event[name] for name in rule.keys)
-            if rule.aggregations[0].counts(event):
+            if rule.aggregations[0].is_counted(event):
                 self.waits = [wait for wait in self.waits if (wait.rule, wait.group) != (rule, group)]
             if may_alert and (rule.when is None or is_true(rule.when, event)):
                 event_id, time = self.schema.id_of(event), event[self.schema.time_field]
@@ -321,10 +325,10 @@ class Reference:
     def advance_to(self, time: int) -> None:
         """All that was logged before `time`, ms, has been taken: tells what was awaited up to an earlier time, and never came."""
         self.log_time_reached = max(self.log_time_reached, time)
-        for wait in [wait for wait in self.waits if wait.until < self.log_time_reached]:
+        for wait in [wait for wait in self.waits if wait.until_log_time < self.log_time_reached]:
             self.waits.remove(wait)
             told, at = (Decimal(0), wait.rule.operator, wait.rule.limit), (wait.id, wait.time)
-            log_time = wait.until if wait.live else None
+            log_time = wait.until_log_time if wait.is_live else None
             self._alert(wait.rule, wait.group, told, at, log_time=log_time, event=wait.event)
 
     # -- expiry --------------------------------------------------------------------------------------------------------

@@ -57,10 +57,10 @@ class Rule:
     """Alert when `function` of `field` over the last `window_ms` of a group is `operator` than `limit`.
 
     `field` None: every event counts. `unique` is for UNIQUE_COUNT only. `version` 0: not yet in a book.
-    `where` … `plus`: as in its first `Condition`. `more`: further conditions, `joined` to the first by "and" or "or".
+    `where` … `plus`: as in its first `Condition`. `more_conditions`: further ones, `joined_by` "and" or "or" to the first.
     `when`: which event may alert; it has no say in which events count.
     `action`: what to do with the group of an alert, for `ttl_ms`; the engine keeps both and acts on neither.
-    `at_most`: alerts of a group at events within `per_ms`; others are suppressed.
+    `at_most`: alerts of a group at events within `at_most_per_ms`; others are suppressed.
     `absence`: alert at an event after which none that counts is logged for `window_ms`; the function is COUNT, the limit = 0.
     `severity`, `title`, `labels` (sorted by name): each alert carries them, for whoever reads it; and of its event the
     `event_fields`.
@@ -71,7 +71,7 @@ class Rule:
     >>> rule = parse_message(message, PAYMENTS).rule
     >>> rule.describe()
     'SUM(paymentAmount) per payeeId, beneficiaryId over 20 min > 50'
-    >>> rule.route.id, rule.needs, rule.holds(Decimal("50.01")), rule.holds(50)
+    >>> rule.route.id, rule.stored_field_names, rule.holds(Decimal("50.01")), rule.holds(50)
     ('beneficiaryId,payeeId', ('paymentAmount',), True, False)
     """
 
@@ -115,7 +115,7 @@ class Rule:
         own = Condition(
             Aggregation(*of), self.operator, self.limit, self.limit_of, self.divided_by, self.plus
         )
-        return (own, *self.more)
+        return (own, *self.more_conditions)
 
     @cached_property
     def aggregations(self) -> tuple[Aggregation, ...]:
@@ -126,7 +126,9 @@ class Rule:
     @property
     def is_plain(self) -> bool:
         """Whether it compares one aggregate of all events with a number: then an event that does not count for it is not judged."""
-        return not (self.where or self.exclude_current or self.limit_of or self.more or self.absence)
+        return not (
+            self.where or self.exclude_current or self.limit_of or self.more_conditions or self.absence
+        )
 
     @property
     def can_count_alerts_at_other_limits(self) -> bool:
@@ -136,26 +138,28 @@ class Rule:
     @cached_property
     def widest_ms(self) -> int:
         """How far back from an event it looks: its widest window, or that in which its alerts are counted."""
-        return max(self.per_ms, *(each.window_ms for each in self.aggregations))
+        return max(self.at_most_per_ms, *(each.window_ms for each in self.aggregations))
 
     @cached_property
     def stored_field_names(self) -> tuple[str, ...]:
         """What an event keeps for its conditions, sorted."""
-        return tuple(sorted({name for each in self.aggregations for name in each.needs}))
+        return tuple(sorted({name for each in self.aggregations for name in each.stored_field_names}))
 
     def fields_to_store(self, event: dict[str, Any]) -> dict[str, Any]:
         """What it needs of an event."""
-        return {name: value for each in self.aggregations for name, value in each.kept(event).items()}
+        return {
+            name: value for each in self.aggregations for name, value in each.fields_to_store(event).items()
+        }
 
     def conditions_for_alert(
         self, measures: list[tuple[Exact | None, Exact | None]]
     ) -> tuple[MeasuredCondition, tuple[MeasuredCondition, ...]] | None:
         """What its alert tells where its conditions measure this: the first that holds, and of several all. None: no alert."""
         holds = [each.holds(*pair) for each, pair in zip(self.conditions, measures, strict=True)]
-        if not (any(holds) if self.joined == "or" else all(holds)):
+        if not (any(holds) if self.joined_by == "or" else all(holds)):
             return None
         told = tuple(each.measured_condition(*pair) for each, pair in zip(self.conditions, measures))
-        return told[holds.index(True)], told if self.more else ()
+        return told[holds.index(True)], told if self.more_conditions else ()
 
     @property
     def symbol(self) -> str:
@@ -169,8 +173,8 @@ class Rule:
 
     def holds(self, measure: Exact) -> bool:
         """Whether what its aggregate measures is in the rule's relation to the limit, exactly; for STDDEV that is the variance."""
-        limit = AGGREGATES[self.function].compared(Fraction(self.limit))
-        return self.relation(Fraction(measure), limit)
+        limit = AGGREGATES[self.function].to_compared_limit(Fraction(self.limit))
+        return self.comparison_function(Fraction(measure), limit)
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a message gives them, ready for `json.dumps`; `parse_message` reads them back."""
@@ -180,9 +184,11 @@ class Rule:
             "groupingKeyNames": list(self.keys),
             "filter": filter_json_value(self.filter),
             **self.conditions[0].to_dict(),
-            self.joined or "and": [without_none(each.to_dict()) for each in self.more] or None,
+            self.joined_by or "and": [without_none(each.to_dict()) for each in self.more_conditions] or None,
             "when": when_text(self.when) if self.when else None,
-            "atMost": {"alerts": self.at_most, "per": duration_text(self.per_ms)} if self.at_most else None,
+            "atMost": {"alerts": self.at_most, "per": duration_text(self.at_most_per_ms)}
+            if self.at_most
+            else None,
             "absence": self.absence or None,
             "action": self.action,
             "ttl": duration_text(self.ttl_ms) if self.action else None,
@@ -207,7 +213,7 @@ class Rule:
         where = f" where {filter_text(self.filter)}" if self.filter else ""
         per = f"{where} per {', '.join(self.keys)}" if self.keys else where
         first, *more = self.conditions
-        said = f" {self.joined} ".join([first.describe(per, limit), *(each.describe() for each in more)])
+        said = f" {self.joined_by} ".join([first.describe(per, limit), *(each.describe() for each in more)])
         if self.absence:
             said = f"NO{first.aggregation.describe_arguments()}{per} within {duration_words(self.window_ms)} after"
         when = f", when {when_text(self.when)}" if self.when else ""
@@ -217,7 +223,7 @@ class Rule:
 
     def describe_at_most(self) -> str:
         """How often it alerts in words, such as `1 per 10 min`; "" if that is not limited."""
-        return f"{self.at_most} per {duration_words(self.per_ms)}" if self.at_most else ""
+        return f"{self.at_most} per {duration_words(self.at_most_per_ms)}" if self.at_most else ""
 
     def describe_labels(self) -> str:
         """Its labels in words, such as `team = "fraud"`; "" if it has none."""
@@ -227,9 +233,9 @@ class Rule:
         return rules_html_table([self])
 
 
-def alerted_marker(rule_id: int, joined: int) -> str:
-    """The name under which an event keeps whether a rule, on its route since it joined it, alerted at it."""
-    return f"{SPOKE}{rule_id}.{joined}"
+def alerted_marker(rule_id: int, joined_route_at: int) -> str:
+    """The name under which an event keeps whether a rule, on its route since it joined_route_at it, alerted at it."""
+    return f"{SPOKE}{rule_id}.{joined_route_at}"
 
 
 def readable_rule_sentence(rule: Rule) -> str:

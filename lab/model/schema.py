@@ -83,7 +83,7 @@ class Schema:
                 raise ValueError(
                     expected_message(f"type of {name}", self.field(name).type, f"{allowed}: it is the {role}")
                 )
-        paths = sorted((field.keys, field.name) for field in self.fields)
+        paths = sorted((field.record_path, field.name) for field in self.fields)
         for (path, name), (other, below) in pairwise(paths):
             if other[: len(path)] == path:
                 raise ValueError(f"schema {self.name}: {name} and {below} cannot both be at {'.'.join(path)}")
@@ -131,7 +131,7 @@ class Schema:
             if self.records == "csv":
                 raise BadRecord(f"not a CSV line: {short_json(text)}")
             record = parse_json_object(text, float if self.nan == "null" else refuse_non_json_number)
-            records = unwrap_envelope(record, self.operation)
+            records = unwrap_envelope(record, self.operation_field)
             found: list[dict[str, Any]] = [
                 {field.name: field.read(each) for field in self.fields} for each in records
             ]
@@ -155,7 +155,7 @@ class Schema:
         """Raises BadRecord for an event without an id or a time. `record`: the object that it was read from."""
         for name in self.id_fields:
             if event[name] is None:
-                check_not_deleted(record, self.field(name), self.operation)
+                check_not_deleted(record, self.field(name), self.operation_field)
             self._check_id(self.field(name), event[name])
         time = event[self.time_field]
         if time is None or not 0 <= time < MAX_TIME:
@@ -181,16 +181,16 @@ class Schema:
     @cached_property
     def has_numeric_id(self) -> bool:
         """Whether the id is one number."""
-        return len(self.id_fields) == 1 and self.field(self.id_fields[0]).numeric
+        return len(self.id_fields) == 1 and self.field(self.id_fields[0]).is_number_or_time
 
     @cached_property
     def operation_field(self) -> Field | None:
         """Where records are envelopes of rows that change, and events can be taken back, the field that says what became of a row."""
-        keys = self.field(self.id_fields[0]).keys
+        keys = self.field(self.id_fields[0]).record_path
         if not self.taken_back or "after" not in keys:
             return None
         path = (*keys[: keys.index("after")], "op")
-        return next((field for field in self.fields if field.keys == path), None)
+        return next((field for field in self.fields if field.record_path == path), None)
 
     def check_future(self, event: dict[str, Any], log_time: int, max_future_ms: int) -> None:
         """Raises BadRecord if an event says that it is later than the log allows: one such event would end the windows of many.
@@ -221,7 +221,7 @@ class Schema:
 
     def parse_cell(self, field: Field, cell: str) -> Value | float:
         """One CSV cell in a field's type, a float for NaN and the like. Raises BadRecord."""
-        if cell in CONSTANTS and field.numeric and self.nan == "null":
+        if cell in CONSTANTS and field.is_number_or_time and self.nan == "null":
             return float(cell)
         return parse_time_text_or_ms(field, cell) if field is self._long_time else field.parse_csv_cell(cell)
 
@@ -259,7 +259,7 @@ class Schema:
         A new field is compatible, it is null in earlier events, and so are other words: names of schemas, docs, units of
         anything but times.
 
-        >>> PAYMENTS.incompatible(LOGINS)
+        >>> PAYMENTS.incompatibility_with(LOGINS)
         'the id is transactionId, before it was eventId'
         """
         for role, mine, old in (
@@ -274,7 +274,7 @@ class Schema:
             field = self.field(past.name)
             for what, now, then in (
                 ("type", field.type, past.type),
-                ("path", ".".join(field.keys), ".".join(past.keys)),
+                ("path", ".".join(field.record_path), ".".join(past.keys)),
                 ("unit", field.unit, past.unit),
             ):
                 if now != then and (what != "unit" or field.type == "time"):

@@ -144,9 +144,9 @@ def schema_to_toml(
     for field in schema.fields:
         lines += ["", *(f"# {_comment(note)}" for note in (notes or {}).get(field.name, ()))]
         lines += [f"[fields.{_key(field.name)}]"]
-        if field.keys != (field.name,):
-            dotted = any("." in key for key in field.keys)
-            path = f"[{', '.join(map(_text, field.keys))}]" if dotted else _text(".".join(field.keys))
+        if field.record_path != (field.name,):
+            dotted = any("." in key for key in field.record_path)
+            path = f"[{', '.join(map(_text, field.record_path))}]" if dotted else _text(".".join(field.keys))
             lines.append(f"path = {path}")
         values = {"type": field.type, "unit": field.unit, "doc": field.doc}
         lines += [f"{key} = {_text(value)}" for key, value in values.items() if value]

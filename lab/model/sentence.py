@@ -40,13 +40,13 @@ def parse_rule_sentence(text: str, schema: Schema) -> dict[str, Any]:
     lab.model.conditions.BadConditions: expected over and a window, such as over 10 min (at "for", character 26)
     """
     reader = _SentenceReader(text, schema)
-    if reader.next.is_word("no"):
+    if reader.next_token.is_word("no"):
         rule = reader.absence()
     else:
-        rule = reader.condition(first=True)
+        rule = reader.read_condition(with_route=True)
         rule |= reader.more()
-    while reader.next.is_sign(","):
-        reader.take()
+    while reader.next_token.is_sign(","):
+        reader.take_token()
         rule |= reader.rest(rule)
     reader.end()
     return rule
@@ -79,7 +79,7 @@ def parse_limit(text: str, schema: Schema) -> dict[str, Any]:
     >>> parse_limit("5 × SUM(amount) over 30 d ÷ 30", LOGINS)["limitOf"]["dividedBy"]
     30
     """
-    return _read_part(_SentenceReader.limit, text, schema)
+    return _read_part(_SentenceReader.read_limit, text, schema)
 
 
 def parse_labels(text: str, schema: Schema) -> dict[str, Any]:
@@ -105,57 +105,57 @@ class _SentenceReader(ConditionReader):
     """Reads from left to right, each token once."""
 
     def absence(self) -> dict[str, Any]:
-        self.take()
+        self.take_token()
         of: dict[str, Any] = {"absence": True, "aggregatorFunctionType": "COUNT"}
         self._sign("(", "what is not to come stands as NO(events), or as NO(events where …)")
         self._words("expected events, as in NO(events)", "events")
         of |= self._inside_brackets()
         of |= self._of_route()
         self._words("expected within, how long, and after, such as within 10 min after", "within")
-        of["window"] = self.duration()
+        of["window"] = self.read_duration()
         self._words("expected after, as in within 10 min after", "after")
         return of
 
     def more(self) -> dict[str, Any]:
-        if not self.next.is_word("and", "or"):
+        if not self.next_token.is_word("and", "or"):
             return {}
-        joined = self.next.text.lower()
+        joined = self.next_token.text.lower()
         conditions = []
-        while self.next.is_word("and", "or"):
-            if not self.next.is_word(joined):
-                raise self.refuse("conditions are joined by and, or by or: not by both")
-            self.take()
-            conditions.append(self.condition())
+        while self.next_token.is_word("and", "or"):
+            if not self.next_token.is_word(joined):
+                raise self.error_at("conditions are joined by and, or by or: not by both")
+            self.take_token()
+            conditions.append(self.read_condition())
         return {joined: conditions}
 
     def rest(self, rule: dict[str, Any]) -> dict[str, Any]:
         """The clause that follows a comma."""
-        first = self.take()
+        first = self.take_token()
         clause = first.text.lower()
         if first.kind != "word" or clause not in CLAUSES:
-            raise self.refuse(f"expected {OF_CLAUSES} after the comma", first)
+            raise self.error_at(f"expected {OF_CLAUSES} after the comma", first)
         if CLAUSES[clause] in rule:
-            raise self.refuse(f"{first.text} is given twice", first)
+            raise self.error_at(f"{first.text} is given twice", first)
         match clause:
             case "when":
-                return {"when": when_text(self.event_condition())}
+                return {"when": when_text(self.read_event_condition())}
             case "at":
                 self._words("expected at most and how often, such as at most 1 per 10 min", "most")
                 return self.at_most()
             case "then":
-                action = self.take()
+                action = self.take_token()
                 self._check(action, read_action, {"action": action.text}, rule.get("groupingKeyNames"))
                 self._words("expected for and how long, such as for 24 h", "for")
-                return {"action": action.text, "ttl": self.duration()}
+                return {"action": action.text, "ttl": self.read_duration()}
             case "severity":
-                severity = self.take()
+                severity = self.take_token()
                 said = {"severity": severity.text.lower()}
                 self._check(severity, read_severity, said)
                 return said
             case "title":
-                title = self.take()
+                title = self.take_token()
                 if title.kind != "quoted":
-                    raise self.refuse('expected the title in quotes, such as title "Too much"', title)
+                    raise self.error_at('expected the title in quotes, such as title "Too much"', title)
                 self._check(title, read_title, {"title": title.text})
                 return {"title": title.text}
             case "labels":
@@ -170,22 +170,23 @@ class _SentenceReader(ConditionReader):
         """Names with texts; after a comma the first word of a clause is none of them, unless = follows it."""
         labels: dict[str, str] = {}
         while not labels or (
-            self.next.is_sign(",") and (self.after(2).is_sign("=") or not self.after(1).is_word(*CLAUSES))
+            self.next_token.is_sign(",")
+            and (self.token_ahead(2).is_sign("=") or not self.token_ahead(1).is_word(*CLAUSES))
         ):
             if labels:
-                self.take()
-            name = self.take()
-            if name.kind != "word" or not self.next.is_sign("="):
-                raise self.refuse('expected a name, = and a text, such as team = "fraud"', name)
-            self.take()
+                self.take_token()
+            name = self.take_token()
+            if name.kind != "word" or not self.next_token.is_sign("="):
+                raise self.error_at('expected a name, = and a text, such as team = "fraud"', name)
+            self.take_token()
             text = self._one(name)
             if name.text in labels:
-                raise self.refuse("expected each label once", name)
+                raise self.error_at("expected each label once", name)
             self._check(name, read_labels, {"labels": labels | {name.text: ""}})
             self._check(text, read_labels, {"labels": {name.text: text.text}})
             labels[name.text] = text.text
-        if self.next.is_word_or_quoted:
-            raise self.refuse("expected a comma or the end; a text with blanks goes in quotes")
+        if self.next_token.is_word_or_quoted:
+            raise self.error_at("expected a comma or the end; a text with blanks goes in quotes")
         return {"labels": labels}
 
     def _check(self, token: Token, read: Callable[..., object], *given: object) -> None:
@@ -193,13 +194,13 @@ class _SentenceReader(ConditionReader):
         try:
             read(*given)
         except BadRule as error:
-            raise self.refuse(str(error), token) from None
+            raise self.error_at(str(error), token) from None
 
     def at_most(self) -> dict[str, Any]:
         alerts = self._whole("how many alerts")
         self._words("expected per and a duration, such as per 10 min", "per")
-        return {"atMost": {"alerts": alerts, "per": self.duration()}}
+        return {"atMost": {"alerts": alerts, "per": self.read_duration()}}
 
     def end(self) -> None:
-        if self.next.kind != "end":
-            raise self.refuse(f"expected and, or, a comma and {OF_CLAUSES}, or the end")
+        if self.next_token.kind != "end":
+            raise self.error_at(f"expected and, or, a comma and {OF_CLAUSES}, or the end")

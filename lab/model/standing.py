@@ -12,7 +12,7 @@ class Withdrawals:
     >>> withdrawn = Withdrawal("{payeeId=25}", (("payeeId", 25),), 7, 1356998400000, log_time=20)
     >>> first, again = (Alert(1, 1, withdrawn.key, Decimal(51), "GREATER", Decimal(50), 7, withdrawn.event_time, at, group=withdrawn.group) for at in (10, 30))
     >>> withdrawals = Withdrawals()
-    >>> [withdrawals.still_stands(line) for line in (first, withdrawn, first, again)]
+    >>> [withdrawals.add_and_check_stands(line) for line in (first, withdrawn, first, again)]
     [True, True, False, True]
     """
 

@@ -23,7 +23,7 @@ class StoredEvent:
 
 @dataclass(frozen=True)
 class AbsenceWait:
-    """An event after which none that counts has been logged yet; `heard`: its place in time, see `Reference.heard`.
+    """An event after which none that counts has been logged yet; `started_log_time`: when, as `Reference.log_time_reached` was then.
 
     `event`: the fields of the event that an alert tells.
     """
@@ -44,7 +44,7 @@ class AbsenceWait:
     @property
     def until_log_time(self) -> int:
         """What is logged then is the last that counts."""
-        return self.heard + self.rule.window_ms
+        return self.started_log_time + self.rule.window_ms
 
 
 def compute_aggregate_and_holds(rule: Rule, window: list[StoredEvent]) -> tuple[Decimal, bool]:

@@ -60,7 +60,7 @@ def largest_counts_and_other(counts: Counter[str], at_most: int = RULES_TOLD) ->
 
 @dataclass
 class RouteTally:
-    """What became of the events of one route. `rule`: the lowest id of its `rules`; `example`: two records that are duplicates."""
+    """What became of the events of one route. `lowest_rule_id`, `rule_count`: of its rules; `example`: two records that are duplicates."""
 
     lowest_rule_id: int
     rule_count: int = 1
@@ -79,22 +79,28 @@ class RouteTally:
     @property
     def has_notable_loss(self) -> bool:
         """Whether that is worth telling."""
-        return is_loss_worth_reporting(self.lost, self.routed)
+        return is_loss_worth_reporting(self.lost_count, self.routed_count)
 
     def warning(self, name: str) -> str:
         """What the route of this name lost, with an example where duplicates are many."""
-        share = f"{100 * self.lost / self.routed:.1f}"
+        share = f"{100 * self.lost_count / self.routed_count:.1f}"
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
-        rules = f"{self.rule} and {self.rules - 1:,} more" if self.rules > 1 else f"{self.rule}"
+        rules = (
+            f"{self.lowest_rule_id} and {self.rule_count - 1:,} more" if self.rules > 1 else f"{self.rule}"
+        )
         route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"
-        text = f"{route} lost {share} % of {self.routed:,} events: {again}, {late:,} dropped late"
-        if self.example and is_loss_worth_reporting(duplicates, self.routed):
+        text = f"{route} lost {share} % of {self.routed_count:,} events: {again}, {late:,} dropped late"
+        if self.example and is_loss_worth_reporting(duplicates, self.routed_count):
             return f"{text}; {duplicate_example_text(self.example)}"
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"rule": self.rule, "rules": self.rules, "routed": self.routed}
+        told: dict[str, Any] = {
+            "rule": self.lowest_rule_id,
+            "rules": self.rule_count,
+            "routed": self.routed_count,
+        }
         told |= {fate: self.counts[fate] for fate in FATES if self.counts[fate]}
         return told | ({"example": self.example} if self.example else {})
 
@@ -118,19 +124,23 @@ class RouteTallies:
     def add(
         self,
         route: Route | str,
-        rule: int,
-        rules: int,
+        lowest_rule_id: int,
+        rule_count: int,
         counts: Mapping[str, int],
         example: dict[str, Any] | None = None,
     ) -> None:
-        """Adds what became of some events of a route with these rules."""
+        """Adds what became of some events of a route with these rule_count."""
         tally = self.by_route.get(route)
         if tally is None:
             if len(self.by_route) >= self.at_most:
                 self.others.update(counts)
                 return
-            tally = self.by_route[route] = RouteTally(rule)
-        tally.rule, tally.rules, tally.example = rule, rules, tally.example or example
+            tally = self.by_route[route] = RouteTally(lowest_rule_id)
+        tally.lowest_rule_id, tally.rule_count, tally.example = (
+            lowest_rule_id,
+            rule_count,
+            tally.example or example,
+        )
         tally.counts.update(counts)
 
     def add_stats(self, stats: dict) -> None:
@@ -143,7 +153,7 @@ class RouteTallies:
     def to_stats(self) -> dict[str, Any]:
         """As a line of the stats log tells it: the routes that lost most by name, the sums of the others."""
         routes = list(self.by_route.items())
-        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost, each[1].routed))
+        told = nlargest(ROUTES_TOLD, routes, key=lambda each: (each[1].lost_count, each[1].routed_count))
         others = Counter(self.others)
         if len(told) < len(routes):
             all_of_them: Counter[str] = sum((tally.counts for _, tally in routes), Counter(self.others))
@@ -155,12 +165,16 @@ class RouteTallies:
 
     def routes_with_notable_loss(self) -> list[tuple[str, RouteTally]]:
         """The routes that lost many of their events, those that lost most first."""
-        many = [(bounded_route_id(route), tally) for route, tally in self.by_route.items() if tally.loses]
-        return sorted(many, key=lambda each: -each[1].lost)
+        many = [
+            (bounded_route_id(route), tally)
+            for route, tally in self.by_route.items()
+            if tally.has_notable_loss
+        ]
+        return sorted(many, key=lambda each: -each[1].lost_count)
 
     def warnings(self) -> Iterator[str]:
         """A sentence for each of these, of many only for the first ones."""
-        losing = self.losing()
+        losing = self.routes_with_notable_loss()
         for name, tally in losing[:WARNINGS]:
             yield tally.warning(name)
         if len(losing) > WARNINGS:

@@ -98,7 +98,7 @@ def is_true(when: When, event: Mapping[str, Any]) -> bool:
         case AnyOf(parts):
             return any(is_true(part, event) for part in parts)
         case Comparison(field, operator, operand, LocalTimePart() as clock):
-            return event[field] is not None and _compares(operator, clock.at(event[field]), operand)
+            return event[field] is not None and _compares(operator, clock.value_at(event[field]), operand)
         case Comparison(field, "is null"):
             return event[field] is None
         case Comparison(field, "is not null"):
@@ -176,7 +176,7 @@ def when_text(when: When) -> str:
         case AnyOf(parts):
             return " or ".join(map(when_text, parts))
         case Comparison(field, operator, operand, LocalTimePart() as clock):
-            return when_text(Comparison(clock.text(field), operator, operand))
+            return when_text(Comparison(clock.condition_text(field), operator, operand))
         case Comparison(field, "is null" | "is not null" as operator):
             return f"{field} {operator}"
         case Comparison(field, operator, OtherField(name)):

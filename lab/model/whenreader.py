@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from typing import NoReturn
 
 from lab.model.clock import SHOWS, LocalTimePart
-from lab.model.conditions import BadConditions, TokenReader, Token, parse_token_value, quote_if_needed
+from lab.model.conditions import BadConditions, Token, TokenReader, parse_token_value, quote_if_needed
 from lab.model.field import Field, Value
 from lab.model.filters import Filter, canonical_filter
 from lab.model.schema import Schema
@@ -36,8 +36,8 @@ def parse_when(text: str, schema: Schema) -> When:
     lab.model.conditions.BadConditions: unknown logins field "contry", did you mean country? ... (at "contry", character 18)
     """
     reader = WhenReader(text, schema)
-    when = reader.event_condition()
-    if reader.next.kind != "end":
+    when = reader.read_event_condition()
+    if reader.next_token.kind != "end":
         reader.raise_for_rest()
     return when
 
@@ -52,8 +52,8 @@ def parse_filter(text: str, schema: Schema) -> Filter:
     if not text.strip():
         return ()
     reader = WhenReader(text, schema)
-    filter = reader.filter()
-    if reader.next.kind != "end":
+    filter = reader.read_filter()
+    if reader.next_token.kind != "end":
         reader.raise_for_rest()
     return filter
 
@@ -71,7 +71,7 @@ class WhenReader(TokenReader):
         """A whole condition, as far as it goes."""
         when = self._any_size()
         if self.too_many:
-            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
+            raise self.error_at(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
         return when
 
     def _any_size(self) -> When:
@@ -84,88 +84,88 @@ class WhenReader(TokenReader):
         filter = canonical_filter(self._any_size())
         self.most_values = MAX_VALUES
         if self.too_many and not isinstance(filter, tuple):
-            raise self.refuse(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
+            raise self.error_at(f"expected at most {MAX_COMPARISONS} comparisons", self.too_many)
         return filter
 
     def _any(self, brackets: int) -> When:
         parts = [self._all(brackets)]
-        while self.next.is_word("or"):
-            self.take()
+        while self.next_token.is_word("or"):
+            self.take_token()
             parts.append(self._all(brackets))
         return join_conditions(AnyOf, parts)
 
     def _all(self, brackets: int) -> When:
         parts = [self._term(brackets)]
-        while self.next.is_word("and"):
-            self.take()
+        while self.next_token.is_word("and"):
+            self.take_token()
             parts.append(self._term(brackets))
         return join_conditions(AllOf, parts)
 
     def _term(self, brackets: int) -> When:
-        if not self.next.is_sign("("):
+        if not self.next_token.is_sign("("):
             return self._comparison()
-        opened = self.take()
+        opened = self.take_token()
         if brackets == MAX_BRACKETS:
-            raise self.refuse(f"expected at most {MAX_BRACKETS} brackets in each other", opened)
+            raise self.error_at(f"expected at most {MAX_BRACKETS} brackets in each other", opened)
         when = self._any(brackets + 1)
-        if not self.next.is_sign(")"):
-            if self.next.kind == "end":
-                raise self.refuse("this bracket is not closed", opened)
+        if not self.next_token.is_sign(")"):
+            if self.next_token.kind == "end":
+                raise self.error_at("this bracket is not closed", opened)
             self.raise_for_rest()
-        self.take()
+        self.take_token()
         return when
 
     def _comparison(self) -> Comparison:
-        negates = self.next.is_word("not") and self.next.text not in self.schema.names
-        if negates and self.after(1).kind in ("word", "sign"):
+        negates = self.next_token.is_word("not") and self.next_token.text not in self.schema.names
+        if negates and self.token_ahead(1).kind in ("word", "sign"):
             either = "write field not in (…), field not startsWith …, field != …, field is not null"
-            raise self.refuse(f"not stands beside the comparison: {either}")
-        if self.next.kind != "word":
-            raise self.refuse(f"expected the name of a field, as in {EXAMPLES}")
-        name = self.take()
+            raise self.error_at(f"not stands beside the comparison: {either}")
+        if self.next_token.kind != "word":
+            raise self.error_at(f"expected the name of a field, as in {EXAMPLES}")
+        name = self.take_token()
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
             self.too_many = self.too_many or name
-        if self.next.is_sign("(") and name.is_word(*SHOWS):
+        if self.next_token.is_sign("(") and name.is_word(*SHOWS):
             return self._clock_comparison(name)
         return self._compared(name, self._field(name))
 
     def _clock_comparison(self, name: Token) -> Comparison:
         """What a clock shows, compared with numbers."""
-        self.take()
-        field = self._field(of := self.take())
+        self.take_token()
+        field = self._field(of := self.take_token())
         if field.type != "time" and field.name != self.schema.time_field:
-            raise self.refuse(f"{field.name} is no time: {name.text} is of a time", of)
+            raise self.error_at(f"{field.name} is no time: {name.text} is of a time", of)
         zone = ["UTC"]
-        if self.next.is_sign(","):
-            self.take()
+        if self.next_token.is_sign(","):
+            self.take_token()
             zone = [self._one(name).text]
-        if not (closed := self.take()).is_sign(")"):
-            raise self.refuse(f"expected ) after {name.text}({field.name}, zone", closed)
+        if not (closed := self.take_token()).is_sign(")"):
+            raise self.error_at(f"expected ) after {name.text}({field.name}, zone", closed)
         try:
             clock = LocalTimePart(name.text.lower(), *zone)
         except ValueError as error:
-            raise self.refuse(str(error), self.tokens[self.place - 2]) from None
-        least, most = SHOWS[clock.shows]
-        sign = self.next
-        compared = self._compared(name, Field(clock.shows, "long"))
+            raise self.error_at(str(error), self.tokens[self.place - 2]) from None
+        least, most = SHOWS[clock.part]
+        sign = self.next_token
+        compared = self._compared(name, Field(clock.part, "long"))
         operand = compared.operand
         values = operand if isinstance(operand, tuple) else (operand,)
         if not all(isinstance(value, int) and least <= value <= most for value in values):
-            raise self.refuse(f"{clock.shows} is compared with numbers from {least} to {most}", sign)
+            raise self.error_at(f"{clock.part} is compared with numbers from {least} to {most}", sign)
         return replace(compared, field=field.name, clock=clock)
 
     def _compared(self, name: Token, field: Field) -> Comparison:
-        sign = self.take()
+        sign = self.take_token()
         negated = sign.is_word("not")
         if negated:
-            sign = self.take()
+            sign = self.take_token()
         prefix = "not " if negated else ""
         if sign.is_word("in"):
             return Comparison(field.name, f"{prefix}in", self._values(field, name))
         if sign.is_word("startswith"):
             if field.type != "string":
-                raise self.refuse(f"{field.name} is no text: startsWith is for texts", sign)
+                raise self.error_at(f"{field.name} is no text: startsWith is for texts", sign)
             return Comparison(
                 field.name, f"{prefix}startsWith", parse_token_value(self.text, field, self._one(name))
             )
@@ -178,53 +178,55 @@ class WhenReader(TokenReader):
     def _refuse_sign(self, field: Field, sign: Token, negated: bool) -> NoReturn:
         instead = {"==": "=", "<>": "!="}.get(sign.text) if sign.kind == "sign" else None
         if instead:
-            raise self.refuse(f"write {instead}: {field.name} {instead} …", sign)
+            raise self.error_at(f"write {instead}: {field.name} {instead} …", sign)
         if negated:
-            raise self.refuse(f"expected in or startsWith after {field.name} not", sign)
+            raise self.error_at(f"expected in or startsWith after {field.name} not", sign)
         allowed = "=, !=, <, <=, >, >=, in, not in, startsWith, not startsWith, is null or is not null"
-        raise self.refuse(f"expected {allowed} after {field.name}", sign)
+        raise self.error_at(f"expected {allowed} after {field.name}", sign)
 
     def _field(self, name: Token) -> Field:
         try:
             return self.schema.field(name.text)
         except ValueError as error:
-            raise self.refuse(str(error), name) from None
+            raise self.error_at(str(error), name) from None
 
     def _null(self, field: Field) -> Comparison:
-        negated = self.next.is_word("not")
+        negated = self.next_token.is_word("not")
         if negated:
-            self.take()
-        if not self.next.is_word("null"):
-            raise self.refuse(f"expected null: {field.name} is null, {field.name} is not null")
-        self.take()
+            self.take_token()
+        if not self.next_token.is_word("null"):
+            raise self.error_at(f"expected null: {field.name} is null, {field.name} is not null")
+        self.take_token()
         return Comparison(field.name, "is not null" if negated else "is null")
 
     def _one(self, name: Token) -> Token:
-        if not self.next.is_word_or_quoted:
-            raise self.refuse(f"expected a value for {name.text}; one with signs goes in quotes")
-        if self.next.is_word("null"):
-            raise self.refuse(f"nothing equals null: write {name.text} is null or {name.text} is not null")
-        self.last = name, self.next
-        return self.take()
+        if not self.next_token.is_word_or_quoted:
+            raise self.error_at(f"expected a value for {name.text}; one with signs goes in quotes")
+        if self.next_token.is_word("null"):
+            raise self.error_at(f"nothing equals null: write {name.text} is null or {name.text} is not null")
+        self.last = name, self.next_token
+        return self.take_token()
 
     def _operand(self, field: Field, name: Token, sign: Token) -> Value | OtherField:
         if field.type == "boolean" and sign.text not in ("=", "!="):
-            raise self.refuse(f"{field.name} is true or false: compare it with = or !=", sign)
+            raise self.error_at(f"{field.name} is true or false: compare it with = or !=", sign)
         token = self._one(name)
         if other := self._other(field, token):
             return other
         if field.type == "time":
-            raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", token)
+            raise self.error_at(
+                f"{field.name} is a time: only other times compare with it, or is null", token
+            )
         if token.kind == "word" and field.type == "string" and _network(token.text):
             within = "not in" if sign.text == "!=" else "in"
-            raise self.refuse(f"a network is compared with in: {field.name} {within} {token.text}", token)
+            raise self.error_at(f"a network is compared with in: {field.name} {within} {token.text}", token)
         return parse_token_value(self.text, field, token)
 
     def _other(self, field: Field, token: Token) -> OtherField | None:
         """The field that a word names, if it does not read as a number where a number is expected."""
         if token.kind != "word" or token.text not in self.schema.names:
             return None
-        if field.numeric and field.type != "time":
+        if field.is_number_or_time and field.type != "time":
             try:
                 parse_token_value(self.text, field, token)
                 return None
@@ -233,30 +235,30 @@ class WhenReader(TokenReader):
         other = self.schema.field(token.text)
         if _kind(field) != _kind(other):
             if _kind(field) == "text":
-                raise self.refuse(
+                raise self.error_at(
                     f'{field.name} is a text, {other.name} a {_kind(other)}; a text goes in quotes: "{token.text}"',
                     token,
                 )
-            raise self.refuse(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
+            raise self.error_at(f"{field.name} is a {_kind(field)}, {other.name} a {_kind(other)}", token)
         return OtherField(other.name)
 
     def _values(self, field: Field, name: Token) -> tuple:
         if field.type == "time":
-            raise self.refuse(f"{field.name} is a time: only other times compare with it, or is null", name)
-        if self.next.kind == "word" and field.type == "string" and _network(self.next.text):
-            return (self._exact_network(self.take()),)
-        if not self.next.is_sign("("):
-            raise self.refuse(f"the values of in stand in brackets: {name.text} in (…, …)")
-        self.take()
+            raise self.error_at(f"{field.name} is a time: only other times compare with it, or is null", name)
+        if self.next_token.kind == "word" and field.type == "string" and _network(self.next_token.text):
+            return (self._exact_network(self.take_token()),)
+        if not self.next_token.is_sign("("):
+            raise self.error_at(f"the values of in stand in brackets: {name.text} in (…, …)")
+        self.take_token()
         tokens = [self._one(name)]
-        while not (sign := self.take()).is_sign(")"):
+        while not (sign := self.take_token()).is_sign(")"):
             if not sign.is_sign(","):
-                raise self.refuse(
+                raise self.error_at(
                     "expected , or ) after a value; one with blanks or signs goes in quotes", sign
                 )
             tokens.append(self._one(name))
             if len(tokens) > self.most_values:
-                raise self.refuse(f"expected at most {MAX_VALUES:,} values", tokens[-1])
+                raise self.error_at(f"expected at most {MAX_VALUES:,} values", tokens[-1])
         bare = (token for token in tokens if token.kind == "word")
         if field.type == "string" and any(_network(token.text) for token in bare):
             networks = {self._exact_network(token) for token in tokens}
@@ -269,27 +271,31 @@ class WhenReader(TokenReader):
         except ValueError:
             network = _network(token.text)
         right = f"write {network}" if network else "networks and other texts do not go into one list"
-        raise self.refuse(f"expected a network such as 10.0.0.0/8: {right}", token)
+        raise self.error_at(f"expected a network such as 10.0.0.0/8: {right}", token)
 
     def raise_for_rest(self) -> NoReturn:
         """Says what is wrong with the token after a complete condition, and what is probably meant."""
-        sign, compares = self.next, self.after(2)
+        sign, compares = self.next_token, self.token_ahead(2)
         if sign.is_sign(")"):
-            raise self.refuse("no bracket is open here")
-        goes_on = self.after(1).kind == "word" and (compares.is_sign(*RELATIONS) or compares.is_word(*WORDS))
+            raise self.error_at("no bracket is open here")
+        goes_on = self.token_ahead(1).kind == "word" and (
+            compares.is_sign(*RELATIONS) or compares.is_word(*WORDS)
+        )
         for word, signs in (("and", ("&", "&&", ",", ";")), ("or", ("|", "||"))):
             if sign.is_sign(*signs) and (goes_on or not self.last):
-                raise self.refuse(f"write {word} between two conditions")
-        if sign.kind == "word" and self.after(1).is_sign(*RELATIONS):
-            raise self.refuse(f"write and between two conditions: … and {sign.text} {self.after(1).text} …")
+                raise self.error_at(f"write {word} between two conditions")
+        if sign.kind == "word" and self.token_ahead(1).is_sign(*RELATIONS):
+            raise self.error_at(
+                f"write and between two conditions: … and {sign.text} {self.token_ahead(1).text} …"
+            )
         if not self.last:
-            raise self.refuse("expected and or or")
+            raise self.error_at("expected and or or")
         name, value = self.last
         if sign.is_sign(",", ";", "|", "||", "&", "&&"):
             several = f"{name.text} in ({quote_if_needed(value.text)}, …)"
-            raise self.refuse(f"write and or or between two conditions; one of several values: {several}")
+            raise self.error_at(f"write and or or between two conditions; one of several values: {several}")
         both = short_json(self.text[value.start :].strip())
-        raise self.refuse(
+        raise self.error_at(
             f"expected and or or; a value with blanks or signs goes in quotes, such as {name.text} = {both}"
         )
 
@@ -297,7 +303,7 @@ class WhenReader(TokenReader):
 def _kind(field: Field) -> str:
     if field.type in ("time", "boolean"):
         return field.type
-    return "number" if field.numeric else "text"
+    return "number" if field.is_number_or_time else "text"
 
 
 def _network(text: str) -> Network | None:

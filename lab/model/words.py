@@ -76,10 +76,10 @@ def plain_text(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def html_table(name: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def html_table(aria_label: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A small HTML table for notebooks, every cell escaped; columns of text stand left, numbers right, as Jupyter has them.
 
-    `name`: for those who do not see it.
+    `aria_label`: for those who do not see it.
 
     >>> html_table("Rules", ["n", "state"], [[1, "ok"]]).partition("<tbody>")[2]
     '<tr><td>1</td><td style="text-align:left">ok</td></tr></tbody></table>'
@@ -95,6 +95,6 @@ def html_table(name: str, header: Iterable[str], rows: Iterable[Iterable[object]
         return f"<tr>{''.join(filled)}</tr>"
 
     body = "".join(line("td", row) for row in cells)
-    head = line("th", (escape(escape_control_characters(name)) for name in names))
-    label = f'aria-label="{escape(escape_control_characters(name))}"'
+    head = line("th", (escape(escape_control_characters(aria_label)) for aria_label in names))
+    label = f'aria-label="{escape(escape_control_characters(aria_label))}"'
     return f"<table {label}><thead>{head}</thead><tbody>{body}</tbody></table>"

@@ -53,13 +53,13 @@ def page_layout() -> dict[str, Any]:
 def _aggregate(name: str) -> dict[str, Any]:
     row, running = AGGREGATES[name], aggregates.RUNNING[name]
     reported = {"Decimal": "exact", "round_to_6_places": "rounded", "square_root_to_6_places": "root"}[
-        row.reported.__name__
+        row.to_reported.__name__
     ]
     return {
         "kind": running.kind,
         "lanes": running.lanes,
-        "of": row.of,
-        "power": row.power,
-        "squared": row.compared is signed_square,
+        "of": row.argument_kind,
+        "power": row.unit_power,
+        "squared": row.to_compared_limit is signed_square,
         "reported": reported,
     }

@@ -58,7 +58,7 @@ class Capture:
             opened.enter_context(self._feed)
             self._acks = opened.enter_context(closing(self._ack_log.tail()))
             self._read_control_log()
-            if self._store.position(self.place) is None:
+            if self._store.last_sent_change_id(self.place) is None:
                 position = self._store.last_change_id()
                 self._deliver(self._store.last_changes())
                 self._feed.confirm(position)
@@ -91,7 +91,7 @@ class Capture:
                     self._unanswered[record.place] = rule_id, number
         if max(self._delivered.values(), default=0) > self._store.last_change_id():
             self._identity = token_hex(4)  # the database was restored, so its numbers now mean other changes
-            self._store.renew(self._identity)
+            self._store.start_over_with_identity(self._identity)
             self._delivered.clear()
             self._unanswered.clear()
 
@@ -104,9 +104,9 @@ class Capture:
             self._delivered[change.rule_id] = change.change_id
             message = change_to_message(change, self._identity)
             if change.row["disabled"] and change.rule_id not in self._book.rules:
-                self._store.accepted(change.rule_id, change.change_id, None)
+                self._store.record_accepted(change.rule_id, change.change_id, None)
             elif (ack := self._book.apply(message))["status"] == "rejected":
-                self._store.refused(change.rule_id, change.change_id, ack["reason"])
+                self._store.record_refused(change.rule_id, change.change_id, ack["reason"])
             else:
                 sent.append(change)
                 messages.append(message)
@@ -130,7 +130,7 @@ class Capture:
                     in_force = ack["version"] if ack["ruleState"] != "DELETE" else None
                     answers["accepted", rule_id] = change_id, in_force
         for (status, rule_id), (change_id, said) in answers.items():
-            note = self._store.accepted if status == "accepted" else self._store.refused
+            note = self._store.record_accepted if status == "accepted" else self._store.record_refused
             note(rule_id, change_id, said)
 
 

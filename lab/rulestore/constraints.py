@@ -9,7 +9,7 @@ from lab.model.rules import ACTIONS, FUNCTIONS, MAX_WINDOW_SECONDS, OPERATORS
 from lab.rulestore.tables import RULES
 
 _ROW = RULES.c
-_OF_FIELD = [name for name, aggregate in AGGREGATES.items() if aggregate.of == "field"]
+_OF_FIELD = [name for name, aggregate in AGGREGATES.items() if aggregate.argument_kind == "field"]
 _LONGEST = f"is 1 to {MAX_WINDOW_SECONDS}"
 
 

@@ -41,7 +41,7 @@ class TableFeed:
         name = hashlib.blake2b(self._place.encode(), digest_size=4).hexdigest()
         busy = CaptureBusy(f"another capture feeds {self._place} from {self._store}: stop it first")
         self._open.enter_context(file_lock(Path(f"{self._store.url.database}.{name}.capture"), busy))
-        self._given = self._store.position(self._place) or 0
+        self._given = self._store.last_sent_change_id(self._place) or 0
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,4 +59,4 @@ class TableFeed:
     def confirm(self, position: int) -> None:
         """Confirms that the log has all changes so far."""
         self._given = max(self._given, position)  # after a snapshot
-        self._store.set_position(self._place, position)
+        self._store.set_last_sent_change_id(self._place, position)

@@ -24,8 +24,8 @@ class PgoutputDecoder:
     """Turns messages into rows. Remembers the columns of each table, which the server sends once.
 
     >>> decoder = PgoutputDecoder()
-    >>> decoder.row(b"R" + struct.pack(">I", 9) + b"public\\0t\\0d" + struct.pack(">H", 1) + b"\\1id\\0" + bytes(8))
-    >>> decoder.row(b"I" + struct.pack(">I", 9) + b"N" + struct.pack(">H", 1) + b"t" + struct.pack(">I", 2) + b"17")
+    >>> decoder.inserted_row(b"R" + struct.pack(">I", 9) + b"public\\0t\\0d" + struct.pack(">H", 1) + b"\\1id\\0" + bytes(8))
+    >>> decoder.inserted_row(b"I" + struct.pack(">I", 9) + b"N" + struct.pack(">H", 1) + b"t" + struct.pack(">I", 2) + b"17")
     {'id': '17'}
     """
 

@@ -78,7 +78,7 @@ class ReplicationFeed:
         status = slot_status(self._store, self._place)
         if status and status["wal_status"] != "lost":
             return
-        self._store.set_position(self._place, None)
+        self._store.set_last_sent_change_id(self._place, None)
         if status:
             drop_slot(self._store, self._place)
         self._cursor.create_replication_slot(self._slot, output_plugin="pgoutput")
@@ -109,8 +109,10 @@ class ReplicationFeed:
                     break
                 select.select([self._connection], [], [], max(left, AGAIN_S if inside else 0))
                 continue
-            if row := self._decoder.row(message.payload):
-                found.append(RuleChange(int(row["change_id"]), int(row["rule_id"]), parse_row_json(row["rule"])))
+            if row := self._decoder.inserted_row(message.payload):
+                found.append(
+                    RuleChange(int(row["change_id"]), int(row["rule_id"]), parse_row_json(row["rule"]))
+                )
             end = commit_end(message.payload)
             inside, self._end = end is None, end or self._end
         if not found and time.monotonic() > self._told_at + FEEDBACK_S:
@@ -120,7 +122,7 @@ class ReplicationFeed:
 
     def confirm(self, position: int) -> None:
         """The log has all that was given."""
-        self._store.set_position(self._place, position)
+        self._store.set_last_sent_change_id(self._place, position)
         self._tell(self._end)
 
     def _tell(self, end: int) -> None:

@@ -149,21 +149,23 @@ class RuleStore:
             connection.execute(RULE_CAPTURES.delete())
             connection.execute(RULE_ANSWERS.delete())
 
-    def last_sent_change_id(self, place: str) -> int | None:
+    def last_sent_change_id(self, control_log: str) -> int | None:
         """The newest change sent to a control log; None before its snapshot."""
-        return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == place))
+        return self._scalar(select(RULE_CAPTURES.c.position).where(RULE_CAPTURES.c.place == control_log))
 
     def last_sent_change_ids(self) -> dict[str, int]:
         """The position of each control log."""
         with self.engine.connect() as connection:
             return {place: position for place, position in connection.execute(select(RULE_CAPTURES))}
 
-    def set_last_sent_change_id(self, place: str, position: int | None) -> None:
-        """Saves the position; None: the next capture starts with a snapshot."""
+    def set_last_sent_change_id(self, control_log: str, change_id: int | None) -> None:
+        """Saves the change_id; None: the next capture starts with a snapshot."""
         with self.engine.begin() as connection:
-            connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == place))
-            if position is not None:
-                connection.execute(RULE_CAPTURES.insert().values(place=place, position=position))
+            connection.execute(RULE_CAPTURES.delete().where(RULE_CAPTURES.c.place == control_log))
+            if change_id is not None:
+                connection.execute(
+                    RULE_CAPTURES.insert().values(control_log=control_log, change_id=change_id)
+                )
 
     # -- what became of changes
 

@@ -272,7 +272,9 @@ def _numbers(schema: Schema, plan: RoutePlan, key: Mapping[str, Any]) -> dict[st
         field = schema.field(name)
         value: Any = field.parse_csv_cell(key[name]) if isinstance(key[name], str) else field.parse(key[name])
         whole = (
-            digest(value) if not field.numeric else [int(value.scaleb(field.scale)) if field.scale else value]
+            digest(value)
+            if not field.is_number_or_time
+            else [int(value.scaleb(field.scale)) if field.scale else value]
         )
         numbers |= dict(zip(field_columns(schema, name), whole))
     return numbers

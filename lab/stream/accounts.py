@@ -81,7 +81,7 @@ class SimulatedAccounts:
                     yield time + 3 * HOUR_MS, self.event(account, "refund", rng.uniform(5, 60))
         for sensor in range(SENSORS + 3 * CASES):
             for hour in range(DAYS * 24 // 3):
-                yield 3 * hour * HOUR_MS, self.reading(sensor, rng.gauss(20, 0.5))
+                yield 3 * hour * HOUR_MS, self.sensor_reading(sensor, rng.gauss(20, 0.5))
 
     def sensor_reading(self, sensor: int, value: float) -> Event:
         amount = Decimal(round(value * 100)).scaleb(-2)

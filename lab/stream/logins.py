@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from lab.model.times import MINUTE_MS
 from lab.stream.simulate import (
     START_MS,
-    Event,
     EpisodeLabel,
+    Event,
     Labelled,
     Script,
+    amount_from_minor_units,
     assign_ids_and_times,
     merge_by_start,
     merge_scripts,
-    amount_from_minor_units,
     random_generators,
     tick_times,
     to_json,

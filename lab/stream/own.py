@@ -18,7 +18,7 @@ from lab.model.field import Field
 from lab.model.jsontext import DECIMAL_TEXT
 from lab.model.schema import Schema
 from lab.model.times import NUMBERS
-from lab.stream.simulate import Event, EpisodeLabel, Script, json_text, random_generators
+from lab.stream.simulate import EpisodeLabel, Event, Script, json_text, random_generators
 
 POOL = 100  # number of different values of a text or an id with one example
 CODE = 3  # characters: such a short text without digits is a constant code, such as a currency
@@ -69,7 +69,7 @@ class OwnSchemaScripts:
         time, record = event[self.time_field], {}
         for field in self._schema.fields:
             inside: dict[str, Any] = record
-            *around, last = field.keys
+            *around, last = field.record_path
             for key in around:
                 inside = inside.setdefault(key, {})
             inside[last] = self._written(field, event.get(field.name), time)
@@ -78,7 +78,7 @@ class OwnSchemaScripts:
     def _written(self, field: Field, value: Any, time: int) -> Any:
         if field.type == "time":
             return _time(time, field.unit)
-        if field is self._id and not field.numeric:
+        if field is self._id and not field.is_number_or_time:
             example = field.examples[0] if field.examples else f"{field.name}-0"
             text, found = re.subn(r"(?<![0-9])[0-9]++(?=[^0-9]*$)", str(value), example)
             return text if found else f"{example}-{value}"
@@ -106,7 +106,11 @@ class RecordedLines:
 
 def _values(field: Field, rng: Random) -> Callable[[Random], Any]:
     """A function that draws values of a field. `rng` draws the set of possible values."""
-    examples = [example for example in field.examples if not field.numeric or DECIMAL_TEXT.fullmatch(example)]
+    examples = [
+        example
+        for example in field.examples
+        if not field.is_number_or_time or DECIMAL_TEXT.fullmatch(example)
+    ]
     if field.type == "boolean":
         return lambda rng: "true" if rng.random() < 0.1 else "false"
     if field.type == "time":

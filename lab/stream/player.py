@@ -42,29 +42,29 @@ class Sink(Protocol):
 class SlotClock:
     """Counts the slots that have passed, at a rate that may change. Times in s, rates per s.
 
-    >>> beat = SlotClock(100, now=5.0)
-    >>> beat.passed(5.25), beat.time(25)
+    >>> beat = SlotClock(100, now_s=5.0)
+    >>> beat.slots_passed(5.25), beat.slot_end_s(25)
     (25, 5.25)
-    >>> beat.set_rate(200, now=5.25)
-    >>> beat.passed(5.5), beat.time(75)
+    >>> beat.set_rate(200, now_s=5.25)
+    >>> beat.slots_passed(5.5), beat.slot_end_s(75)
     (75, 5.5)
     """
 
-    def __init__(self, rate: float, now: float):
-        self._at, self._position, self.rate = now, 0.0, _checked(rate)
+    def __init__(self, rate_per_s: float, now_s: float):
+        self._at, self._position, self.rate = now_s, 0.0, _checked(rate_per_s)
 
-    def slots_passed(self, now: float) -> int:
+    def slots_passed(self, now_s: float) -> int:
         """The number of slots that have ended."""
-        return int(self._position_at(now) + 1e-6)  # 0.3 s of 10 per s are 3
+        return int(self._position_at(now_s) + 1e-6)  # 0.3 s of 10 per s are 3
 
     def slot_end_s(self, slot: int) -> float:
         """The end of a slot at the current rate."""
         return self._at + (slot - self._position) / self.rate
 
-    def set_rate(self, rate: float, now: float) -> None:
+    def set_rate(self, rate_per_s: float, now_s: float) -> None:
         """Changes the rate from now on. Raises ValueError if it is not above zero."""
-        _checked(rate)
-        self._position, self._at, self.rate = self._position_at(now), now, rate
+        _checked(rate_per_s)
+        self._position, self._at, self.rate = self._position_at(now_s), now_s, rate_per_s
 
     def _position_at(self, now: float) -> float:
         return self._position + (now - self._at) * self.rate
@@ -138,7 +138,10 @@ class Player(BackgroundTask):
     def _begin(self, rate: float) -> None:
         now = self._clock()
         self._beat, self._slots = SlotClock(rate, now), 0  # those that were played
-        self._paused_at, self._paused_s = now if self.paused else None, 0.0  # since when; all others together
+        self._paused_at, self._paused_s = (
+            now if self.is_paused else None,
+            0.0,
+        )  # since when; all others together
         self._end, self._next_burst = now + self._seconds, now + self._burst_every_s
         self._offset_ms = self._wall() - now * 1000  # from a time as the player counts it to the real clock's
         self._samples: deque[tuple[float, int]] = deque([(now, 0)])
@@ -168,7 +171,7 @@ class Player(BackgroundTask):
     def pause(self) -> None:
         """Stops the clock: no event becomes due until `resume`, and none is added later to catch up."""
         with self._lock:
-            if not self.paused:
+            if not self.is_paused:
                 self._paused_at = self._clock()
 
     def resume(self) -> None:
@@ -196,7 +199,7 @@ class Player(BackgroundTask):
     def events_behind(self) -> int:
         """The number of ordinary events that are due but not sent. Large if the sink or the machine is too slow for the rate."""
         with self._lock:
-            return self._beat.passed(self._now()) - self._slots
+            return self._beat.slots_passed(self._now()) - self._slots
 
     # -- playing
 
@@ -213,12 +216,12 @@ class Player(BackgroundTask):
         """Appends the events that are due, at most `CHUNK` ordinary ones, and returns their number. The thread only repeats this."""
         with self._lock:
             now = self._now()
-            slots = min(self._beat.passed(now), self._slots + CHUNK)
-            times = [self._beat.time(slot) for slot in range(self._slots + 1, slots + 1)]
+            slots = min(self._beat.slots_passed(now), self._slots + CHUNK)
+            times = [self._beat.slot_end_s(slot) for slot in range(self._slots + 1, slots + 1)]
             self._slots = slots
             offset_ms = self._wall() - now * 1000
             if (
-                not self.paused
+                not self.is_paused
                 and self._clock() < self._end
                 and abs(offset_ms - self._offset_ms) > CLOCK_JUMP_MS
             ):

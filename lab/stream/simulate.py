@@ -209,7 +209,9 @@ class PaymentScripts:
         for i, weight in enumerate(weights):
             given = dict(shared)
             if burst.total:  # a share of it, rounded up: together a few hundredths more than the total
-                given["paymentAmount"] = amount_from_minor_units(-(-burst.total * 100 * weight // sum(weights)))
+                given["paymentAmount"] = amount_from_minor_units(
+                    -(-burst.total * 100 * weight // sum(weights))
+                )
             steps.append((burst.span_ms * i // max(burst.payments - 1, 1), self._payment(rng) | given))
         return start, steps, EpisodeLabel(number, burst.kind, tuple(shared.items()))
 
@@ -236,7 +238,10 @@ def labelled_payments(
     make = PaymentScripts(seed, payees, beneficiaries)
     scripts = merge_by_start(
         map(make.ordinary_script, tick_times(make.random, start_ms, rate_per_s, lulls)),
-        (make.planted_script(number, start_ms + burst.at_ms, burst) for number, burst in enumerate(bursts, start=1)),
+        (
+            make.planted_script(number, start_ms + burst.at_ms, burst)
+            for number, burst in enumerate(bursts, start=1)
+        ),
     )
     return itertools.islice(
         assign_ids_and_times(make.disorder, merge_scripts(scripts), make.id_field), events

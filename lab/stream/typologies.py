@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lab.model.times import DAY_MS, HOUR_MS, MINUTE_MS
-from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, SimulatedAccounts, Event, Steps
+from lab.stream.accounts import ACCOUNTS, CASES, DAYS, SENSORS, Event, SimulatedAccounts, Steps
 
 START_MS = 1_704_067_200_000  # 2024-01-01
 FIRST_CASE = 21 * DAY_MS  # before it there is only background, so that histories exist
@@ -29,7 +29,7 @@ class Typology:
     name: str
     meaning: str
     rule: str
-    case: Callable[[SimulatedAccounts, int, int], Steps]  # world, account, number of the case
+    case_steps: Callable[[SimulatedAccounts, int, int], Steps]  # world, account, number of the case
 
 
 def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
@@ -38,9 +38,12 @@ def _then(steps: Steps, *more: tuple[int, Event]) -> Steps:
     return [*steps, *((end + after, event) for after, event in more)]
 
 
-def _of_sensor(sensor: int, values: list[float], interval_ms: int) -> Callable[[SimulatedAccounts, int, int], Steps]:
+def _of_sensor(
+    sensor: int, values: list[float], interval_ms: int
+) -> Callable[[SimulatedAccounts, int, int], Steps]:
     return lambda world, account, number: [
-        (n * interval_ms, world.reading(SENSORS + sensor + number, value)) for n, value in enumerate(values)
+        (n * interval_ms, world.sensor_reading(SENSORS + sensor + number, value))
+        for n, value in enumerate(values)
     ]
 
 
@@ -239,7 +242,7 @@ TYPOLOGIES = (
         "a sensor that reads every hour has not read for four",
         "NO(events where action = reading) per device within 4 h after, when action = reading",
         lambda w, a, n: [
-            (hour * HOUR_MS, w.reading(SENSORS + 3 * CASES + n, w.rng.gauss(20, 0.5)))
+            (hour * HOUR_MS, w.sensor_reading(SENSORS + 3 * CASES + n, w.rng.gauss(20, 0.5)))
             for hour in (0, 1, 2, 7 + n)
         ],
     ),
@@ -260,7 +263,7 @@ def labelled_typology_events(seed: int = 1) -> list[LabelledEvent]:
             # an account and half a day of its own for each case
             account = 1 + (place * CASES + number) % ACCOUNTS
             start = FIRST_CASE + (place * CASES + number) % 16 * DAY_MS // 4 + place * HOUR_MS
-            steps = typology.case(world, account, number)
+            steps = typology.case_steps(world, account, number)
             start -= max(steps[-1][0] - (DAYS * DAY_MS - start), 0)  # it ends within the month
             timed += [(start + after, event, typology.name, number + 1) for after, event in steps]
     timed.sort(key=lambda each: each[0])

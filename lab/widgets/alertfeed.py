@@ -170,7 +170,7 @@ class AlertFeed(Part):
     def _row(self, alert: Alert, only_time: bool) -> list[str]:
         rule = f"{alert.rule_id} v{alert.rule_version}"
         took = "" if alert.log_to_alert_ms is None else f"{alert.log_to_alert_ms:,}"
-        withdrawn = "" if self._withdrawals.still_stands(alert) else f" ({say('withdrawn')})"
+        withdrawn = "" if self._withdrawals.add_and_check_stands(alert) else f" ({say('withdrawn')})"
         return [
             alert.alert_id,
             " ".join(filter(None, (rule, escape_control_characters(alert.severity or "")))),
@@ -221,6 +221,6 @@ class AlertFeed(Part):
             given = json.loads(alert.to_json())
             given["group"] = given.get("group") and compact_json(given["group"])
             given["eventId"] = event_id_text(alert.event_id)
-            given["withdrawn"] = None if self._withdrawals.still_stands(alert) else "yes"
+            given["withdrawn"] = None if self._withdrawals.add_and_check_stands(alert) else "yes"
             writer.writerow([spreadsheet_cell(given[name]) for name in CSV])
         return file.getvalue()

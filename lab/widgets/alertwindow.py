@@ -72,7 +72,7 @@ class AlertWindow(widgets.VBox):
                 counted = [
                     event
                     for event in events
-                    if own.counts(event)
+                    if own.is_counted(event)
                     and not (own.exclude_current and event_identity(event, past.schema) == judged)
                 ]
             self._say(explain(rule, alert, events, counted))
@@ -120,7 +120,7 @@ class AlertWindow(widgets.VBox):
         so_far: list[float | None] = [None] * len(events)
         for n, value in zip(counts, building_up(rule, counted)):
             so_far[n] = value
-        amounts = AGGREGATES[rule.function].of == "field"
+        amounts = AGGREGATES[rule.function].argument_kind == "field"
         each = [float(event[rule.field] or 0) if amounts else 1.0 for event in events]
         same_day = times[0][:10] == times[-1][:10]
         resets = sorted(set(range(len(events))) - set(counts))[-1:]
@@ -142,11 +142,11 @@ class AlertWindow(widgets.VBox):
         """The newest events of a window, whole: what the rule looks at comes first."""
         of_filter = condition_fields(filter_to_condition(rule.filter))
         wheres = (name for each in rule.aggregations for name in condition_fields(each.where))
-        kept = (name for name in rule.needs if not name.startswith(WHERE))
+        kept = (name for name in rule.stored_field_names if not name.startswith(WHERE))
         looked_at = (*kept, *rule.keys, *of_filter, *wheres, *condition_fields(rule.when))
         known = {*schema.id_fields, schema.time_field} - {*looked_at}
         names = [name for name in dict.fromkeys((*looked_at, *schema.names)) if name not in known]
-        numeric = [n for n, name in enumerate(names, 2) if schema.field(name).numeric]
+        numeric = [n for n, name in enumerate(names, 2) if schema.field(name).is_number_or_time]
         newest = events[-SHOWN_EVENTS:][::-1]
         same_day = len({utc_text(event[schema.time_field])[:10] for event in newest}) == 1
         with self.events.hold_sync():
@@ -202,7 +202,7 @@ def explain(rule: Rule, alert: Alert, events: list[dict], counted: list[dict]) -
     elif before := len(events) - len(counted):
         said.append(say(RESET, count=before))
     adds_up = building_up(rule, counted)[-1] if counted else None
-    if rule.joined == "or":  # the alert's value may be that of another condition
+    if rule.joined_by == "or":  # the alert's value may be that of another condition
         return " ".join(said)
     if adds_up is None or abs(adds_up - float(alert.aggregate)) > 1e-6 * max(1, abs(adds_up)):
         said.append(say(NO_VALUE) if adds_up is None else say(DIFFERS, value=f"{adds_up:,.10g}"))
@@ -218,7 +218,7 @@ def building_up(rule: Rule, events: list[dict], at_most: int = 100) -> list[floa
     step = -(-len(held) // at_most)
     so_far: list[float | None] = [None] * len(held)
     for n in range(len(held), 0, -step):
-        counted = [event for event in held[:n] if rule.aggregations[0].counts(event.fields)]
+        counted = [event for event in held[:n] if rule.aggregations[0].is_counted(event.fields)]
         so_far[n - 1] = float(compute_aggregate_and_holds(rule, counted)[0]) if counted else None
     return so_far
 

@@ -178,10 +178,10 @@ def _essence(rule: Rule) -> tuple:
             rule.keys,
             rule.filter,
             rule.when,
-            rule.joined,
+            rule.joined_by,
             rule.conditions,
             rule.at_most,
-            rule.per_ms,
+            rule.at_most_per_ms,
             rule.absence,
         )
     return rule.keys, rule.filter, rule.when, rule.aggregations

@@ -74,7 +74,7 @@ class OrderedToggles(widgets.HBox):
 
 EVENTS = ""  # instead of a field; with None a dropdown shows nothing
 NO_ACTION = ""
-TYPES = {name: row.of for name, row in AGGREGATES.items()}
+TYPES = {name: row.argument_kind for name, row in AGGREGATES.items()}
 
 
 class RuleForm(widgets.VBox):
@@ -187,7 +187,7 @@ class RuleForm(widgets.VBox):
     def _fit(self) -> None:
         """Offers the fields that the function takes, and shows the controls that mean something."""
         kind = TYPES[self.function.value]
-        numeric = [field for field in self.schema.fields if field.numeric]
+        numeric = [field for field in self.schema.fields if field.is_number_or_time]
         names = [field.name for field in sorted(numeric, key=lambda field: not field.scale)]  # amounts first
         options = list(zip(names, names))
         if kind != "field":
@@ -235,7 +235,7 @@ class RuleForm(widgets.VBox):
             self.absence.value = rule.absence
             self.limit.value, self.window.value = first.describe_limit(), attributes["window"]
             self.at_most.value = rule.describe_at_most()
-            self.more.value = " ".join(f"{rule.joined} {each.describe()}" for each in more)
+            self.more.value = " ".join(f"{rule.joined_by} {each.describe()}" for each in more)
             self.action.value, self.ttl.value = rule.action or NO_ACTION, attributes.get("ttl", "")
             self.severity.value, self.title.value = rule.severity or "", rule.title or ""
             self.labels.value, self.event_fields.value = rule.describe_labels(), rule.event_fields

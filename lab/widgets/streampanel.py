@@ -136,11 +136,19 @@ class StreamPanel(Part):
 
 def losses_table(routes: RouteTallies) -> str:
     """Lists the losses of routes, largest first, and warnings below."""
-    lost = sorted((tally.lost, bounded_route_id(route), tally) for route, tally in routes.by_route.items())
+    lost = sorted(
+        (tally.lost_count, bounded_route_id(route), tally) for route, tally in routes.by_route.items()
+    )
     rows = [
-        (tally.rule, name, tally.routed, tally.counts["duplicates"], tally.counts["droppedLate"])
+        (
+            tally.lowest_rule_id,
+            name,
+            tally.routed_count,
+            tally.counts["duplicates"],
+            tally.counts["droppedLate"],
+        )
         for _, name, tally in reversed(lost)
-        if tally.lost
+        if tally.lost_count
     ]
     if not rows:
         return ""

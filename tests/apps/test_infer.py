@@ -40,7 +40,7 @@ def test_nested_orders_are_understood():
     made = infer(ORDERS, "orders")
     assert schema_from_toml(made.toml()) == made.schema
     assert (made.schema.id_fields, made.schema.time_field) == (("order_id",), "placedAt")
-    described = {each.name: (".".join(each.keys), each.type, each.unit) for each in made.schema.fields}
+    described = {each.name: (".".join(each.record_path), each.type, each.unit) for each in made.schema.fields}
     assert described == {
         "order_id": ("order.id", "string", ""),
         "placedAt": ("order.placedAt", "time", "iso"),
@@ -486,7 +486,7 @@ def test_a_short_name_has_ten_parts_at_most_then_numbers_tell_names_apart():
     for _ in range(12):
         inside = {"a": inside}
     names = {
-        field.keys[0]: field.name
+        field.record_path[0]: field.name
         for field in infer([json.dumps({"x": inside, "y": inside}).encode()] * 3, "deep").fields
     }
     assert names == {"x": "a_a_a_a_a_a_a_a_a_amount", "y": "a_a_a_a_a_a_a_a_a_amount_2"}

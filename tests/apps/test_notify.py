@@ -15,7 +15,7 @@ import pytest
 from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
-from lab.logs.config import BadConfig, AlertReceiver, read_config
+from lab.logs.config import AlertReceiver, BadConfig, read_config
 from lab.model.alerts import Alert, Withdrawal
 from tests.waiting import PATIENCE_S, program, wait_until
 
@@ -204,7 +204,9 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
     first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
     copy = replace(first, alert_time=1_500)
-    message = SignedMessage(AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = SignedMessage(
+        AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET)
+    )
     for each in (first, again, copy):
         message.add(each)
         message.send()

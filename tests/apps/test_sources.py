@@ -46,7 +46,7 @@ def test_a_topic_of_several_partitions_is_read_in_the_order_of_the_log(kafka):
     source = source_at(repr(log))
     read = list(source)
     with closing(log.tail()) as tail:
-        records = [(record.append_ms, *place_of(record.place), record.line) for record in tail.records()]
+        records = [(record.log_time_ms, *place_of(record.place), record.line) for record in tail.records()]
     assert read == [record[-1].encode() for record in sorted(records)] and len(source) == len(read) == 120
     assert [place_of(source.place(row)) for row in range(120)] == [record[1:3] for record in sorted(records)]
     assert len({partition for _, partition, *_ in records}) == 3

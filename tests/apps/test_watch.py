@@ -150,7 +150,7 @@ def test_alerts_of_a_topic_are_shown_from_an_offset_of_each_partition(kafka, tmp
     with closing(log):
         for number in range(8):
             log.publish([alert(number, number, number)], [str(number)])
-    ends = PartitionOffsets(log.cluster, log.topic).ends()
+    ends = PartitionOffsets(log.cluster, log.topic).end_offsets()
     where = ["--logs", f"kafka://{kafka.address}", "--alerts", f"kafka://{kafka.address}/alerts-from"]
     command = ["alerts", "--json", *where, "--from"]
     assert main([*command, "0:0,1:0"]) == OK and sorted(shown(capsys)) == [*range(8)]

@@ -30,9 +30,9 @@ def query(address: str, source: str, sink: str) -> None:
 
 def loop(address: str, source: str, sink: str) -> None:
     cluster = to_cluster(address)
-    consumer = Consumer(cluster.librdkafka | READING | {"group.id": "floor"})
+    consumer = Consumer(cluster.librdkafka_properties | READING | {"group.id": "floor"})
     consumer.assign([TopicPartition(source, 0, OFFSET_END)])
-    producer = Producer(cluster.librdkafka | WRITING | {"linger.ms": 0})
+    producer = Producer(cluster.librdkafka_properties | WRITING | {"linger.ms": 0})
     while True:
         message = consumer.poll(0.1)
         if message and not message.error():

@@ -148,7 +148,7 @@ def latency(rate: int, targets: dict[float, int], options: argparse.Namespace, c
             latencies.read()
         busy = cpu_busy() - busy
         with closing(acks):
-            answers = [record.append_ms - json.loads(record.line)["logTime"] for record in acks.records()]
+            answers = [record.log_time_ms - json.loads(record.line)["logTime"] for record in acks.records()]
     console.print(
         f"{rate:,} events/s for {seconds} s after {warm_up} s; CPUs busy {100 * busy / seconds / os.cpu_count():.0f} %"
     )
@@ -182,7 +182,7 @@ def floor(way: str, rate: int, warm_up: int, seconds: int, console: Console) -> 
             time.sleep(warm_up)
             with closing(logs.log("alerts").tail(new=True)) as copies:
                 time.sleep(seconds)
-                took = [record.append_ms - int(record.line) for record in copies.records()]
+                took = [record.log_time_ms - int(record.line) for record in copies.records()]
     names = ", ".join(f"p{percentile:g}" for percentile in PERCENTILES)
     console.print(
         f"The floor, {FLOORS[way]}, {rate:,} events/s for {seconds} s, {len(took):,} records: "
@@ -248,7 +248,7 @@ def _lag(logs: KafkaLogs, report: Report, feed: subprocess.Popen) -> Iterator[tu
         while feed.poll() is None:
             time.sleep(0.5)
             report.read()
-            written = events.end()
+            written = events.count_appended()
             yield time.monotonic(), written, written - report.total["records"]
 
 

@@ -104,10 +104,10 @@ def edited(loop: Loop, edits: int, rng: random.Random) -> Took:
         wait_until(lambda: loop.store.rows()[0]["status"] == "in force", pause_s=0.01)
         seen[loop.store.last_change_id()] = committed, now_ms()
     sent = {change_in_message(record.line)[1]: record for record in records(loop, "control")}
-    answered = {json.loads(record.line)["place"]: record.append_ms for record in records(loop, "acks")}
+    answered = {json.loads(record.line)["place"]: record.log_time_ms for record in records(loop, "acks")}
     commit, control, answer, shown = np.array(
         [
-            (committed, sent[change].append_ms, answered[sent[change].place], shown)
+            (committed, sent[change].log_time_ms, answered[sent[change].place], shown)
             for change, (committed, shown) in seen.items()
         ]
     ).T
@@ -133,9 +133,9 @@ def attacked(loop: Loop, attacks: int, rng: random.Random) -> Took:
     alerts: dict[str, tuple[int, int]] = {}
     for record in records(loop, "alerts"):
         alert = Alert.from_json(record.line)
-        alerts.setdefault(group_as_text(alert, ("userId",))["userId"], (alert.log_time, record.append_ms))
+        alerts.setdefault(group_as_text(alert, ("userId",))["userId"], (alert.log_time, record.log_time_ms))
     said = {
-        dict(read_message(record.line).subject)["userId"]: record.append_ms
+        dict(read_message(record.line).subject)["userId"]: record.log_time_ms
         for record in records(loop, "restrictions")
     }
     times = [(sent, *alerts[user], said[user], done) for user, (sent, done) in seen.items()]

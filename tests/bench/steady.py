@@ -110,7 +110,7 @@ def measure(
             took = latencies.total()[-alerts:] if alerts else np.array([np.nan])
             size, files = folder_size(checkpoint)
             memory, opened = of_processes(engine)
-            behind = events.end() - report.total["records"]
+            behind = events.count_appended() - report.total["records"]
             p50, p99 = np.percentile(took, (50, 99)).tolist()
             samples.append(Sample(at, memory, opened, size, files, p50, p99, behind))
             return samples[-1]

@@ -254,7 +254,7 @@ def test_the_loop_is_the_native_one_byte_for_byte(opened, tmp_path):
         ack = book.apply(json.dumps(rule | of | {"limitOperatorType": ">", "limit": 4, "window": "1m"}))
         assert ack["status"] == "accepted", ack
     ((route, rules),) = book.routes().items()
-    needs = sorted({name for rule in rules for name in rule.needs})
+    needs = sorted({name for rule in rules for name in rule.stored_field_names})
     late_ms = Settings.max_out_of_orderness_ms
     store = RouteStore(tmp_path / "store", PAYMENTS, route, needs, rules, 16, late_ms)
     times = (

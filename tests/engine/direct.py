@@ -99,7 +99,13 @@ class Direct:
             held = self.stores.get(route)
             spoken = [alerted_marker(r.rule_id, self.joined[r.rule_id][1]) for r in rules if r.at_most]
             fields = list(
-                dict.fromkeys([*(held.fields if held else ()), *(f for r in rules for f in r.needs), *spoken])
+                dict.fromkeys(
+                    [
+                        *(held.fields if held else ()),
+                        *(f for r in rules for f in r.stored_field_names),
+                        *spoken,
+                    ]
+                )
             )
             if held is None:
                 self.stores[route] = self._store(route, fields, rules)
@@ -191,13 +197,15 @@ class Direct:
         }
         if self.schema.taken_back:
             columns[STATE] = np.array([TAKES_BACK if self._takes_back(event) else COUNTS for event in events])
-        needed = {name for rule in held.rules for name in rule.needs}  # what the engine sends along a route
+        needed = {
+            name for rule in held.rules for name in rule.stored_field_names
+        }  # what the engine sends along a route
         events = [
             event
             | {
                 name: 1 if true else None
                 for rule in held.rules
-                for name, true in rule.kept(event).items()
+                for name, true in rule.fields_to_store(event).items()
                 if name.startswith(WHERE)
             }
             for event in events
@@ -221,7 +229,7 @@ class Direct:
 
     def _raw(self, name: str, values: list) -> pa.Array:
         """A column as it was decoded."""
-        if not self.schema.field(name).numeric:
+        if not self.schema.field(name).is_number_or_time:
             return pa.array(values, pa.string())
         numbers = (None if value is None else self._numbers(name, value) for value in values)
         return pa.array([None if number is None else number[0] for number in numbers], pa.int64())

@@ -130,7 +130,7 @@ GOOD = {
     ("order", "placed"): '"2024-05-01T10:00:00+09:00"',
     ("order", "total", "amount"): "21.5",
 }
-PATHS = [field.keys for field in ORDERS.fields]
+PATHS = [field.record_path for field in ORDERS.fields]
 PATHS += [
     ("order",),
     ("order", "total"),

@@ -38,7 +38,7 @@ SCHEMA = Schema(
     time_field="time",
 )
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-MEASURED = [name for name, row in AGGREGATES.items() if row.of == "field"]
+MEASURED = [name for name, row in AGGREGATES.items() if row.argument_kind == "field"]
 
 
 def rule(rule_id: int, function: str, field: str, operator: str, limit: Decimal | str) -> Entry:

@@ -131,7 +131,7 @@ def test_records_that_have_expired_are_missed_by_name_before_and_while_they_are_
     planner = Planner(logs.feed("events"), logs.feed("control"), CheckpointFolder(tmp_path), SETTINGS)
     beginning = planner.initial()
     upto = TopicPartition(logs.log("events").topic, 0, 3)
-    for future in logs.cluster.admin.delete_records([upto]).values():
+    for future in logs.cluster.admin_client.delete_records([upto]).values():
         future.result()
     assert planner.initial()["events"] == {"0": 3}, "nothing has been planned yet"
     with pytest.raises(LogLost, match="events-expired/0: .* expired before the engine read them"):
@@ -152,7 +152,7 @@ def test_a_first_batch_that_runs_again_begins_where_it_began_whatever_has_expire
         CheckpointFolder(tmp_path / "offsets").write("0", f"v1\n{{}}\n{json.dumps(written)}".encode())
         assert again.initial() == beginning
     upto = TopicPartition(logs.log("events").topic, 0, 3)
-    for future in logs.cluster.admin.delete_records([upto]).values():
+    for future in logs.cluster.admin_client.delete_records([upto]).values():
         future.result()
     assert again.initial() == beginning
     (work,) = again.plan_reading(again.initial(), end)

@@ -67,7 +67,7 @@ def kill(process: int) -> None:
 def expected(logs: FileLogs) -> Counter:
     """The alerts of the reference over the logs, in their order."""
     records = [
-        (record.append_ms, log, position, record.line.encode())
+        (record.log_time_ms, log, position, record.line.encode())
         for log in ("control", "events")
         for position, record in enumerate(logs.log(log).tail().records())
     ]

@@ -127,7 +127,7 @@ def test_each_log_tells_whether_it_has_later_or_other_batches(tmp_path, log, num
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     (other,) = planned(tmp_path / "other", cut)
     planned(checkpoint, 10, 20)
-    logs.log(log).put("id", number, b"line\n", other)
+    logs.log(log).put_batch_once("id", number, b"line\n", other)
     check_not_put_back(logs, CheckpointFolder(checkpoint), "another id")
     if said is None:
         return check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
@@ -140,16 +140,16 @@ def test_every_log_is_looked_at_also_after_one_that_agrees(tmp_path, log):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
     one, _ = planned(checkpoint, 10, 20)
     for each in ("alerts", "stats"):
-        logs.log(each).put("id", 0, b"line\n", one)
+        logs.log(each).put_batch_once("id", 0, b"line\n", one)
     check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
-    logs.log(log).put("id", 2, b"line\n", 99)
+    logs.log(log).put_batch_once("id", 2, b"line\n", 99)
     with pytest.raises(CheckpointPutBack, match=f"{log} has its cut 2"):
         check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
 
 
 def test_a_copy_from_before_the_first_batch_is_refused_and_one_without_old_marks_is_not(tmp_path):
     logs, checkpoint = FileLogs(tmp_path), tmp_path / "checkpoint"
-    logs.log("stats").put("id", 0, b"line\n", 99)
+    logs.log("stats").put_batch_once("id", 0, b"line\n", 99)
     with pytest.raises(CheckpointPutBack, match="ends before its first cut"):
         check_not_put_back(logs, CheckpointFolder(checkpoint), "id")
     planned(checkpoint, 10, 20, 30)
@@ -183,7 +183,8 @@ def test_a_stats_topic_is_read_backwards_as_far_as_it_takes(
     lines = [line("id", number) for number in range(5)] + [line("other", 10 + n) for n in range(others)]
     sizes = []
     stats = SimpleNamespace(
-        newest=lambda size: sizes.append(size) or lines[-size:], has_at_most=lambda size: size >= len(lines)
+        newest=lambda size: sizes.append(size) or lines[-size:],
+        newest_returns_all=lambda size: size >= len(lines),
     )
     monkeypatch.setattr(KafkaLogs, "log", lambda *_: stats)
     found = list(KafkaLogs("nowhere:1").last_batches(engine, since_ms))
@@ -200,7 +201,7 @@ def test_a_stats_topic_with_lines_that_no_engine_wrote_ends_no_start(monkeypatch
     strange = [*map(json.dumps, broken), *STRANGE]
     for mine in ([], [json.dumps(told | {"batch": 3, "cut": cut})]):
         stats = SimpleNamespace(
-            newest=lambda size, lines=[*mine, *strange]: lines[-size:], has_at_most=lambda size: True
+            newest=lambda size, lines=[*mine, *strange]: lines[-size:], newest_returns_all=lambda size: True
         )
         monkeypatch.setattr(KafkaLogs, "log", lambda *_, stats=stats: stats)
         assert [last.number for _, last in KafkaLogs("nowhere:1").last_batches("id", 0)] == [3] * len(mine)

@@ -54,7 +54,7 @@ def assert_same(stages: Stages, reference: Reference) -> None:
 def told(tallies: RouteTallies) -> dict[str, tuple]:
     """Rule, number of rules and fates of each route."""
     return {
-        bounded_route_id(route): (tally.rule, tally.rules, +tally.counts)
+        bounded_route_id(route): (tally.lowest_rule_id, tally.rule_count, +tally.counts)
         for route, tally in tallies.by_route.items()
     }
 

@@ -51,7 +51,7 @@ class Target:
 
 
 def names(*schemas: Schema) -> list[bytes]:
-    found = {key for schema in schemas for each in schema.fields for key in (each.name, *each.keys)}
+    found = {key for schema in schemas for each in schema.fields for key in (each.name, *each.record_path)}
     return [f'"{name}":'.encode() for name in sorted(found)]
 
 

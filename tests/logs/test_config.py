@@ -116,8 +116,12 @@ def test_the_file_that_was_found_is_named_once(folder, capsys):
 
 def test_every_client_gets_the_same_in_its_own_spelling(folder):
     cluster = load_config(None).kafka
-    assert (cluster.replication, cluster.keep_ms, cluster.group) == (3, 14 * 86_400_000, "fraud")
-    assert cluster.librdkafka == {
+    assert (cluster.replication, cluster.retention_ms, cluster.consumer_group) == (
+        3,
+        14 * 86_400_000,
+        "fraud",
+    )
+    assert cluster.librdkafka_properties == {
         "bootstrap.servers": "b1.example.com:9093,b2.example.com:9093",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -126,7 +130,7 @@ def test_every_client_gets_the_same_in_its_own_spelling(folder):
         "ssl.ca.pem": "-----BEGIN CERTIFICATE-----\n",
         "ssl.endpoint.identification.algorithm": "none",
     }
-    java = cluster.java
+    java = cluster.java_properties
     assert java["sasl.jaas.config"] == (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="alice" password="s3\\"cret\\\\word";'

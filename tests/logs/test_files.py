@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from lab.logs import writer
 from lab.logs.files import FileLog, PositionExpired, join_lines
-from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, SegmentIndex, BatchConflict, writer_id
+from lab.logs.index import ROW, ROWS_AT_ONCE, AppendRow, Batch, BatchConflict, SegmentIndex, writer_id
 from lab.logs.positions import Record
 from lab.model.times import DAY_MS
 
@@ -68,18 +68,18 @@ def test_append_and_tail_list_no_folder(log, monkeypatch):
     monkeypatch.delattr(os, "scandir")
     monkeypatch.delattr(os, "listdir")
     log.append(["b"])
-    log.put("engine", 1, join_lines(["c"]), 0)
+    log.put_batch_once("engine", 1, join_lines(["c"]), 0)
     assert tail.read() == ["b", "c"] and log.end(before_ms=1) == log.start() == 0
 
 
 def test_what_is_new_is_all_that_is_read(log, monkeypatch):
     log.append(["x" * 1000] * 1000, log_time_ms=1)
     for number in range(1000):
-        log.put("engine", number, join_lines([str(number)]), 0)
+        log.put_batch_once("engine", number, join_lines([str(number)]), 0)
     tail, read = log.tail(new=True), []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or pread(*given))
-    log.put("engine", 1000, join_lines(["new"]), 0)
+    log.put_batch_once("engine", 1000, join_lines(["new"]), 0)
     log.append(["newer"])
     assert [record.line for record in tail.records()] == ["new", "newer"]
     assert log.end(before_ms=2) == 1001 * 1000
@@ -101,15 +101,19 @@ def test_a_tail_to_which_nothing_comes_opens_no_file(log, monkeypatch):
 def test_a_log_that_is_empty_is_one(log):
     assert log.read() == [] and log.tail().records() == []
     assert log.start() == log.end() == log.end(before_ms=10**15) == log.append([]) == 0
-    assert log.data(0, 0) == b"" and len(log.spans(0, 0)[0]) == 0
-    log.put("engine", 1, join_lines([]), 0)
+    assert log.read_bytes(0, 0) == b"" and len(log.append_ends_and_times_arrays(0, 0)[0]) == 0
+    log.put_batch_once("engine", 1, join_lines([]), 0)
     log.expire(0)
     assert log.publish([], []) == [] and lines_of(log) == []
 
 
 def test_reading_makes_no_folder_and_sees_a_log_begin(log):
     tail = log.tail()
-    assert tail.read() == [] and log.read() == [] and log.settled_end() == log.end(before_ms=1) == 0
+    assert (
+        tail.read() == []
+        and log.read() == []
+        and log.end_after_running_appends() == log.end(before_ms=1) == 0
+    )
     log.expire(0)
     assert not log.folder.parent.exists()
     log.append(["a"])
@@ -130,14 +134,14 @@ def test_the_newest_lines_are_whole(log):
 def test_positions_and_log_times_of_appends(log):
     assert log.append(["one", b"two\r\n"], log_time_ms=5) == 0
     assert log.append(["drei\n"], log_time_ms=7) == 8
-    ends, log_times = log.spans(0, log.end())
+    ends, log_times = log.append_ends_and_times_arrays(0, log.end())
     assert ends.tolist() == [8, 13] and log_times.tolist() == [5, 7]
     assert [log.end(before) for before in (5, 6, 7, 8, None)] == [0, 8, 8, 13, 13]
     for span, appends in {(0, 7): 1, (0, 8): 1, (8, 13): 1, (9, 12): 1, (7, 9): 2, (8, 8): 0}.items():
-        assert len(log.spans(*span)[0]) == appends
-    assert log.data(8, 12) == b"drei"
+        assert len(log.append_ends_and_times_arrays(*span)[0]) == appends
+    assert log.read_bytes(8, 12) == b"drei"
     with pytest.raises(ValueError, match="ends at 13: there is no position 14 yet"):
-        log.data(0, 14)
+        log.read_bytes(0, 14)
 
 
 def test_a_reader_starts_where_a_line_begins_and_nowhere_else(log):
@@ -195,7 +199,7 @@ def test_a_folder_that_changes_while_it_is_listed_is_listed_again(log, small, mo
         return [name for name in listdir(folder) if name != missed]
 
     monkeypatch.setattr(os, "listdir", listed)
-    assert len(FileLog(log.folder).data(0, log.end())) == log.end() and not lacks
+    assert len(FileLog(log.folder).read_bytes(0, log.end())) == log.end() and not lacks
 
 
 def test_other_files_in_the_folder_are_none_of_its_own(log):
@@ -214,7 +218,7 @@ def test_log_time_never_goes_back(log, monkeypatch):
         monkeypatch.setattr(time, "time_ns", lambda ms=clock: ms * 1_000_000)
         log.append([str(clock)])
     log.append(["told"], log_time_ms=3)
-    assert log.spans(0, log.end())[1].tolist() == [1000, 1000, 2000, 2000]
+    assert log.append_ends_and_times_arrays(0, log.end())[1].tolist() == [1000, 1000, 2000, 2000]
 
 
 def test_log_time_is_that_of_the_commit_not_of_the_begin(log, monkeypatch):
@@ -239,7 +243,7 @@ def test_the_settled_end_has_what_was_being_written(log, monkeypatch):
     begun.wait()
     assert log.end() == 0
     Timer(0.2, go_on.set).start()
-    assert log.settled_end() == 2
+    assert log.end_after_running_appends() == 2
     thread.join()
 
 
@@ -250,7 +254,7 @@ def test_a_large_append_is_one_write_and_the_next_one_rolls(log, monkeypatch):
     assert sizes == [40_000_000, 32]
     log.append(["y"])
     assert log.place(40_000_000) == f"events/{40_000_000:020d}.jsonl:1"
-    assert log.data(39_999_996, 40_000_002) == b"xxx\ny\n"
+    assert log.read_bytes(39_999_996, 40_000_002) == b"xxx\ny\n"
     assert log.read()[-2:] == [line.decode(), "y"]
 
 
@@ -285,19 +289,19 @@ def test_it_is_what_a_list_would_be(tmp_path_factory, given, segment_bytes, data
                 model.append((position, end, now, lines))
             assert tail.read() == lines
             if expires:
-                writers[0].expire(keep_ms=3)
+                writers[0].expire(retention_ms=3)
                 kept = reader.start()
                 assert all(log_time < now - 3 for _, end, log_time, _ in model if end <= kept)
     whole = "".join(line + "\n" for *_, lines in model for line in lines).encode()
     left = [append for append in model if append[0] >= kept]
-    assert reader.data(kept, reader.end()) == whole[kept:]
+    assert reader.read_bytes(kept, reader.end()) == whole[kept:]
     assert reader.read() == lines_of(reader) == [line for *_, lines in left for line in lines]
     assert reader.tail().records() == [Record(at, "", line) for *_, at, lines in left for line in lines]
     for before in range(now + 2):
         assert reader.end(before) == max([kept, *(end for _, end, at, _ in model if at < before)])
     first, last = sorted(data.draw(st.tuples(*[st.integers(kept, len(whole))] * 2)))
-    assert reader.data(first, last) == whole[first:last]
-    ends, log_times = reader.spans(first, last)
+    assert reader.read_bytes(first, last) == whole[first:last]
+    ends, log_times = reader.append_ends_and_times_arrays(first, last)
     inside = [(end, log_time) for at, end, log_time, _ in model if at < last and first < end]
     inside = inside if first < last else []
     assert list(zip(ends.tolist(), log_times.tolist())) == inside
@@ -311,14 +315,14 @@ def test_it_is_what_a_list_would_be(tmp_path_factory, given, segment_bytes, data
 
 
 def test_old_segments_expire_where_one_begins(tmp_path, small):
-    log = FileLog(tmp_path / "events", keep_ms=100)
+    log = FileLog(tmp_path / "events", retention_ms=100)
     for log_time in (0, 10, 150, 151, 252):
         log.append([f"{log_time:040d}"], log_time_ms=log_time)
     assert list(map(int, log.read())) == [252]
     assert log.start() == 4 * 41
     with pytest.raises(PositionExpired, match="events no longer has position 82: it begins at 164"):
-        log.data(82, 123)
-    for gone in (log.spans, log.data):
+        log.read_bytes(82, 123)
+    for gone in (log.append_ends_and_times_arrays, log.read_bytes):
         with pytest.raises(PositionExpired):
             gone(0, 205)
     with pytest.raises(PositionExpired):
@@ -330,7 +334,7 @@ def test_the_newest_segment_never_expires_and_no_log_does_unless_told(log, small
     for log_time in (0, 10 * DAY_MS, 20 * DAY_MS):
         log.append(["x" * 40], log_time_ms=log_time)
     assert len(log.read()) == 3
-    log.expire(keep_ms=0)
+    log.expire(retention_ms=0)
     assert len(log.read()) == 1
 
 
@@ -340,10 +344,10 @@ def test_a_reader_that_slept_goes_on_with_what_is_kept(log, small):
     assert len(tail.read()) == 1
     for log_time in range(2, 6):
         other.append([str(log_time) * 40], log_time_ms=log_time)
-    other.expire(keep_ms=1)
-    assert [record.append_ms for record in tail.records()] == [4, 5]
+    other.expire(retention_ms=1)
+    assert [record.log_time_ms for record in tail.records()] == [4, 5]
     with pytest.raises(PositionExpired):
-        log.data(0, 5)
+        log.read_bytes(0, 5)
 
 
 def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, small):
@@ -351,7 +355,7 @@ def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, s
         log.append(["x" * 40], log_time_ms=log_time)
     (log.folder / f"{0:020d}.index").unlink()  # it died before it removed the lines
     assert log.start() == 41 and len(log.read()) == 3
-    log.expire(keep_ms=1)
+    log.expire(retention_ms=1)
     assert sorted(file.name for file in log.folder.glob("0*")) == [
         f"{base:020d}.{kind}" for base in (82, 123) for kind in ("index", "jsonl")
     ]
@@ -363,10 +367,10 @@ def test_what_a_dead_writer_left_of_an_expired_segment_goes_with_the_next(log, s
 def test_a_batch_put_twice_is_there_once(log):
     other = FileLog(log.folder)
     for number in (0, 1, 1, 2):
-        log.put("engine", number, join_lines([f"e{number}"]), 70 + number)
-        other.put("engine", number, join_lines(["not again"]), 70 + number)
-        other.put("twin", number, join_lines([f"t{number}"]), 70 + number)
-    FileLog(log.folder).put("engine", 2, join_lines(["not again"]), 72)
+        log.put_batch_once("engine", number, join_lines([f"e{number}"]), 70 + number)
+        other.put_batch_once("engine", number, join_lines(["not again"]), 70 + number)
+        other.put_batch_once("twin", number, join_lines([f"t{number}"]), 70 + number)
+    FileLog(log.folder).put_batch_once("engine", 2, join_lines(["not again"]), 72)
     log.append(["plain"])
     assert log.read() == ["e0", "t0", "e1", "t1", "e2", "t2", "plain"]
 
@@ -379,13 +383,13 @@ def test_a_batch_put_twice_is_there_once(log):
     ],
 )
 def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, said):
-    log.put("engine", 6, join_lines(["six"]), 60)
-    log.put("engine", 7, join_lines(["seven"]), 70)
-    log.put("twin", 9, join_lines(["nine"]), 90)
+    log.put_batch_once("engine", 6, join_lines(["six"]), 60)
+    log.put_batch_once("engine", 7, join_lines(["seven"]), 70)
+    log.put_batch_once("twin", 9, join_lines(["nine"]), 90)
     for again in (log, FileLog(log.folder)):
         with pytest.raises(BatchConflict, match=rf"{log.folder} {said}: .*docs/operations.md"):
-            again.put("engine", number, join_lines(["other"]), fingerprint)
-        again.put("engine", 7, join_lines(["seven, later"]), 70)
+            again.put_batch_once("engine", number, join_lines(["other"]), fingerprint)
+        again.put_batch_once("engine", 7, join_lines(["seven, later"]), 70)
         assert (again.last_batch("engine"), again.last_batch("nobody")) == (
             Batch(writer_id("engine"), 7, 70),
             None,
@@ -397,13 +401,13 @@ def test_another_batch_of_a_known_number_is_refused(log, number, fingerprint, sa
 def test_batches_are_told_apart_however_many_others_come_between(log, monkeypatch, segment_bytes):
     """In many segments, or in one with a long index."""
     monkeypatch.setattr(writer, "SEGMENT_BYTES", segment_bytes)
-    log.put("engine", 7, join_lines(["seven"]), 2**31 - 1)
+    log.put_batch_once("engine", 7, join_lines(["seven"]), 2**31 - 1)
     for number in range(2 * ROWS_AT_ONCE):
-        log.put("twin", number, join_lines(["twin"]), number)
+        log.put_batch_once("twin", number, join_lines(["twin"]), number)
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 2**31 - 1)
-    log.put("engine", 7, join_lines(["again"]), 2**31 - 1)
+    log.put_batch_once("engine", 7, join_lines(["again"]), 2**31 - 1)
     with pytest.raises(BatchConflict):
-        log.put("engine", 7, join_lines(["other"]), 2**31 - 2)
+        log.put_batch_once("engine", 7, join_lines(["other"]), 2**31 - 2)
     assert not {"again", "other"} & set(log.read())
 
 
@@ -415,37 +419,37 @@ def test_of_a_batch_that_an_earlier_version_wrote_only_the_number_is_known(log):
     with SegmentIndex(str(log.folder / f"{0:020d}.index"), writing=True) as index:
         index.append([AppendRow(end + 6, index[-1].log_time, writer_id("engine"), 7)])
     for fingerprint in (1, 2):
-        log.put("engine", 7, join_lines(["again"]), fingerprint)
+        log.put_batch_once("engine", 7, join_lines(["again"]), fingerprint)
     with pytest.raises(BatchConflict):
-        log.put("engine", 6, join_lines(["other"]), 3)
-    log.put("engine", 8, join_lines(["eight"]), 4)
+        log.put_batch_once("engine", 6, join_lines(["other"]), 3)
+    log.put_batch_once("engine", 8, join_lines(["eight"]), 4)
     with pytest.raises(BatchConflict):
-        log.put("engine", 8, join_lines(["other"]), 5)
+        log.put_batch_once("engine", 8, join_lines(["other"]), 5)
     assert log.read() == lines_of(log) == ["old", "seven", "eight"]
 
 
 def test_a_fingerprint_whose_append_was_lost_is_of_no_other_batch(log):
     """A power cut between the two rows of an append."""
-    log.put("engine", 7, join_lines(["seven"]), 70)
+    log.put_batch_once("engine", 7, join_lines(["seven"]), 70)
     with SegmentIndex(str(log.folder / f"{0:020d}.index"), writing=True) as index:
         index.append(Batch(writer_id("engine"), 8, 80).rows(index[-1].end, 0, index[-1].log_time)[:1])
     assert log.last_batch("engine") == Batch(writer_id("engine"), 7, 70)
-    log.put("engine", 7, join_lines(["again"]), 70)
-    log.put("engine", 8, join_lines(["eight"]), 81)
+    log.put_batch_once("engine", 7, join_lines(["again"]), 70)
+    log.put_batch_once("engine", 8, join_lines(["eight"]), 81)
     assert log.last_batch("engine") == Batch(writer_id("engine"), 8, 81)
     assert log.read() == lines_of(log) == ["seven", "eight"]
 
 
 def test_a_batch_is_known_when_its_segment_has_expired(log, small):
-    log.put("engine", 7, join_lines(["x" * 40]), 0)
+    log.put_batch_once("engine", 7, join_lines(["x" * 40]), 0)
     for log_time in (10**15, 2 * 10**15, 3 * 10**15):
         log.append(["y" * 40], log_time_ms=log_time)
-    log.expire(keep_ms=1)
+    log.expire(retention_ms=1)
     assert len(log.read()) == 1
     for again in (log, FileLog(log.folder)):
-        again.put("engine", 7, join_lines(["again"]), 0)
+        again.put_batch_once("engine", 7, join_lines(["again"]), 0)
         assert len(log.read()) == 1
-    log.put("engine", 8, join_lines(["z"]), 0)
+    log.put_batch_once("engine", 8, join_lines(["z"]), 0)
     assert log.read()[-1] == "z"
 
 
@@ -500,21 +504,23 @@ def _writer_dies(path: Path, same: bool) -> None:
     writer.SEGMENT_BYTES = 40
     for step in count():
         folder = folder_of_all / str(step)
-        log, reader = FileLog(folder, keep_ms=1), FileLog(folder)
-        log.put("engine", 1, join_lines(["a" * 50]), 0)
+        log, reader = FileLog(folder, retention_ms=1), FileLog(folder)
+        log.put_batch_once("engine", 1, join_lines(["a" * 50]), 0)
         log.append(["b" * 50], log_time_ms=10**15)
         tail = reader.tail()
         tail.read()
-        died = killed_at(step, lambda log=log: log.put("engine", 2, join_lines(["c" * 20, "d"]), 0))
+        died = killed_at(
+            step, lambda log=log: log.put_batch_once("engine", 2, join_lines(["c" * 20, "d"]), 0)
+        )
         new = tail.read()
         assert new in ([], ["c" * 20, "d"])
         assert reader.read()[-1] in ("b" * 50, "d") and FileLog(folder).read() == reader.read()
-        again = log if same else FileLog(folder, keep_ms=1)
+        again = log if same else FileLog(folder, retention_ms=1)
         again.append(["-"])
         assert reader.read() == lines_of(log)
-        again.put("engine", 2, join_lines(["c" * 20, "d"]), 0)
+        again.put_batch_once("engine", 2, join_lines(["c" * 20, "d"]), 0)
         with pytest.raises(BatchConflict):
-            again.put("engine", 1, join_lines(["no"]), 0)
+            again.put_batch_once("engine", 1, join_lines(["no"]), 0)
         again.append(["e"])
         after = ["c" * 20, "d", "-", "e"] if new else ["-", "c" * 20, "d", "e"]
         assert new + tail.read() == after
@@ -535,10 +541,10 @@ def _expiry_dies(path: Path) -> None:
         log = FileLog(folder_of_all / str(step))
         for log_time in range(4):
             log.append(["x" * 40], log_time_ms=log_time)
-        died = killed_at(step, lambda log=log: log.expire(keep_ms=1))
+        died = killed_at(step, lambda log=log: log.expire(retention_ms=1))
         for reader in (log, FileLog(log.folder)):
             assert reader.start() % 41 == 0
-            assert len(reader.data(reader.start(), reader.end())) == 4 * 41 - reader.start() >= 82
+            assert len(reader.read_bytes(reader.start(), reader.end())) == 4 * 41 - reader.start() >= 82
         if not died:
             break
     assert log.start() == 82
@@ -559,10 +565,10 @@ def test_half_a_write_is_none(log, monkeypatch, torn, share):
 
         patch.setattr(os, "pwrite", half)
         with pytest.raises(OSError):
-            log.put("engine", 1, join_lines(["c" * 50, "d"]), 0)
+            log.put_batch_once("engine", 1, join_lines(["c" * 50, "d"]), 0)
     once = ["c" * 50, "d"] if (torn, share) == ("row", 1) else []
     assert log.read() == ["a", "b", *once]
-    FileLog(log.folder).put("engine", 1, join_lines(["c" * 50, "d"]), 0)
+    FileLog(log.folder).put_batch_once("engine", 1, join_lines(["c" * 50, "d"]), 0)
     assert log.read() == lines_of(log) == ["a", "b", "c" * 50, "d"]
 
 
@@ -570,20 +576,20 @@ def test_a_write_may_take_several_goes(log, monkeypatch):
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
     log.append(["a" * 50, "b"])
-    log.put("engine", 1, join_lines(["c"]), 0)
+    log.put_batch_once("engine", 1, join_lines(["c"]), 0)
     assert log.read() == lines_of(log) == ["a" * 50, "b", "c"]
 
 
 def test_after_a_power_cut_whole_appends_are_left(log):
     for number in range(3):
-        log.put("engine", number, join_lines([f"line {number}"]), 0)
+        log.put_batch_once("engine", number, join_lines([f"line {number}"]), 0)
     os.truncate(log.folder / f"{0:020d}.jsonl", 19)  # rows came to the disk, their lines did not
     with pytest.raises(ValueError, match="is shorter than its index says"):
         log.read()
     log.append(["next"])
     again = FileLog(log.folder)
     assert again.read() == log.read() == lines_of(log) == ["line 0", "line 1", "next"]
-    again.put("engine", 2, join_lines(["line 2"]), 0)
+    again.put_batch_once("engine", 2, join_lines(["line 2"]), 0)
     assert log.read()[-1] == "line 2"
 
 
@@ -591,7 +597,7 @@ def test_after_a_power_cut_whole_appends_are_left(log):
 def test_a_power_cut_at_the_end_of_an_append_leaves_it(log, numbered):
     for number in range(3):
         if numbered:
-            log.put("engine", number, join_lines([f"line {number}"]), number)
+            log.put_batch_once("engine", number, join_lines([f"line {number}"]), number)
         else:
             log.append([f"line {number}"])
     os.truncate(log.folder / f"{0:020d}.jsonl", 14)
@@ -626,7 +632,7 @@ def _append(folder: Path, name: str, times: int) -> None:
 def _put_on(folder: Path, name: str, first: int) -> None:
     log = FileLog(folder)
     for number in count(first):
-        log.put(name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number)
+        log.put_batch_once(name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number)
 
 
 def check(lines: list[str], names: str) -> dict[str, int]:
@@ -659,7 +665,7 @@ def test_writers_in_processes_and_threads_have_one_order(log, monkeypatch):
         one.join()
     lines = [record.line for record in records]
     assert check(lines, "abcd") == dict.fromkeys("abcd", 400) and lines == log.read() == lines_of(log)
-    assert np.all(np.diff([record.append_ms for record in records]) >= 0)
+    assert np.all(np.diff([record.log_time_ms for record in records]) >= 0)
     assert len(list(log.folder.glob("*.index"))) > 10
 
 
@@ -670,8 +676,10 @@ def test_one_log_may_be_used_by_threads(log, monkeypatch):
 
     def work(name: str) -> None:
         for number in range(100):
-            log.put(name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number)
-            assert log.data(end := log.start(), end + 3)[1:2] == b" "
+            log.put_batch_once(
+                name, number, join_lines([f"{name} {number} {line}" for line in range(3)]), number
+            )
+            assert log.read_bytes(end := log.start(), end + 3)[1:2] == b" "
             log.end(before_ms=10**15), log.place(log.end()), log.read()
 
     with ThreadPoolExecutor(4) as pool:
@@ -706,7 +714,7 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
     monkeypatch.setattr(writer, "SEGMENT_BYTES", 1000)
 
     def write() -> None:
-        other = FileLog(log.folder, keep_ms=50)
+        other = FileLog(log.folder, retention_ms=50)
         for number in range(4000):
             other.append([f"w {number} {line}" for line in range(3)], log_time_ms=number)
 
@@ -720,7 +728,7 @@ def test_readers_elsewhere_go_on_while_segments_roll_and_expire(log, monkeypatch
             assert numbers == sorted(numbers) and len(lines) == 3 * len(set(numbers))
         start, middle = log.start(), log.end(before_ms=len(seen) // 3)
         with suppress(PositionExpired):
-            assert log.data(start, middle)[-1:] in (b"", b"\n")
+            assert log.read_bytes(start, middle)[-1:] in (b"", b"\n")
             expired -= 1
         expired += 1
     child.join()

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient
 
 from lab.logs import cluster as clusters
 from lab.logs import partitions
-from lab.logs.cluster import UnusableTopic, NoBroker
+from lab.logs.cluster import NoBroker, UnusableTopic
 from lab.logs.kafka import COMPACTED, KafkaLog
 from lab.logs.opened import open_log
 from lab.logs.positions import Record
@@ -30,7 +30,7 @@ def test_published_records_have_places_keys_and_append_times(kafka):
     with closing(log.tail()) as tail:
         first, second = tail.records()
     assert (first.key, first.line, second.line) == ("1", "one", "two")
-    assert 0 < first.append_ms <= second.append_ms and isinstance(first, Record)
+    assert 0 < first.log_time_ms <= second.log_time_ms and isinstance(first, Record)
 
 
 def test_a_tail_gives_each_record_once_and_a_new_one_only_those_to_come(kafka):
@@ -49,7 +49,7 @@ def test_the_log_is_in_order_of_append_time_over_its_partitions(kafka):
     for number in range(60):
         log.publish([str(number)], [str(number)])
     with closing(log.tail()) as tail:
-        times = [record.append_ms for record in tail.records()]
+        times = [record.log_time_ms for record in tail.records()]
     assert times == sorted(times) and sorted(map(int, log.read())) == list(range(60))
 
 
@@ -143,8 +143,8 @@ def test_the_ends_of_two_topics_are_asked_for_with_one_request(kafka, monkeypatc
 
     monkeypatch.setattr(type(two[0].cluster), "metadata_client", Counting())
     assert partitions.topic_end_offsets(asked) == [{0: 0}, {0: 2}] and len(requests) == 1
-    assert asked[1].ends() == asked[1].ends(committed=False) == {0: 2}
-    assert asked[1].since(0) == {0: 0} and asked[1].since(1 << 45) == {0: -1}
+    assert asked[1].end_offsets() == asked[1].end_offsets(committed=False) == {0: 2}
+    assert asked[1].offsets_since(0) == {0: 0} and asked[1].offsets_since(1 << 45) == {0: -1}
 
 
 def test_the_leaders_of_each_topic_that_was_asked_about_are_looked_up_anew(kafka, monkeypatch):
@@ -192,10 +192,10 @@ def test_a_reader_that_waits_wakes_with_the_first_record_and_knows_when_it_was_l
         log.flush()
         [(_, first)] = reader.read({0: (0, 1)})
         logged = first[0].timestamp()[1]
-        assert reader.ends_before(logged, {0: 0}, {0: 3}) is None  # where it has read already
-        wait_until(lambda: reader.ends_before(logged, {0: 1}, {0: 3}) == {0: 1})
-        assert reader.ends_before(logged + 100_000, {0: 1}, {0: 3}) == {0: 3}
-        assert reader.ends_before(logged, {0: 1}, {0: 1}) == {0: 1}
+        assert reader.fetched_ends_before(logged, {0: 0}, {0: 3}) is None  # where it has read already
+        wait_until(lambda: reader.fetched_ends_before(logged, {0: 1}, {0: 3}) == {0: 1})
+        assert reader.fetched_ends_before(logged + 100_000, {0: 1}, {0: 3}) == {0: 3}
+        assert reader.fetched_ends_before(logged, {0: 1}, {0: 1}) == {0: 1}
         assert sum(len(came) for _, came in reader.read({0: (1, 3)})) == 2
 
 
@@ -206,4 +206,4 @@ def test_a_reader_has_the_broker_asked_where_many_records_wait(kafka, monkeypatc
     monkeypatch.setattr(partitions, "SOON", 9)
     with closing(partitions.PartitionReader(log.cluster, log.topic)) as reader:
         assert reader.wait_for_records({0: 0}, 60)
-        assert reader.ends_before(0, {0: 0}, {0: 10}) is None
+        assert reader.fetched_ends_before(0, {0: 0}, {0: 10}) is None

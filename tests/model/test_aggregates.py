@@ -26,7 +26,7 @@ def test_each_aggregate_has_a_definition_and_a_running_form():
 def test_the_variance_is_that_of_the_population():
     assert variance([2, 4, 4, 4, 5, 5, 7, 9]) == 4
     assert variance([Decimal("0.01")]) == 0
-    assert AGGREGATES["STDDEV"].reported(variance([2, 4, 4, 4, 5, 5, 7, 9])) == 2
+    assert AGGREGATES["STDDEV"].to_reported(variance([2, 4, 4, 4, 5, 5, 7, 9])) == 2
 
 
 @UNHURRIED

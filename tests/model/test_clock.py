@@ -36,7 +36,7 @@ def local(time_ms: int, zone: str) -> datetime:
 @example(AUTUMN, "Europe/Berlin")
 def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
     at = local(time_ms, zone)
-    assert (LocalTimePart("hour", zone).at(time_ms), LocalTimePart("weekday", zone).at(time_ms)) == (
+    assert (LocalTimePart("hour", zone).value_at(time_ms), LocalTimePart("weekday", zone).at(time_ms)) == (
         at.hour,
         at.isoweekday(),
     )
@@ -44,13 +44,13 @@ def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
 
 @pytest.mark.parametrize("time_ms", [-(10**13), 2 * 10**14, 253_402_300_799_999])
 def test_no_time_that_a_field_can_have_is_too_far(time_ms):
-    assert 0 <= LocalTimePart("hour", "Europe/Berlin").at(time_ms) <= 23
+    assert 0 <= LocalTimePart("hour", "Europe/Berlin").value_at(time_ms) <= 23
 
 
 def test_zones_are_those_of_the_package(monkeypatch):
     monkeypatch.setattr("zoneinfo.TZPATH", ())
     names = (resources.files("tzdata") / "zones").read_text().split()
-    assert len(names) > 500 and all(LocalTimePart("hour", name).at(0) in range(24) for name in names)
+    assert len(names) > 500 and all(LocalTimePart("hour", name).value_at(0) in range(24) for name in names)
 
 
 @pytest.mark.parametrize(

@@ -426,4 +426,6 @@ def test_records_are_dead_letters_or_without_a_route_or_routed():
     reference = evaluated([rule(), login(1, 20), login(2, 20, user=None), ("event", b"{}")])
     counts = reference.counts
     assert (counts["records"], counts["routed"], counts["unrouted"], counts["deadLetters"]) == (3, 1, 1, 1)
-    assert sum(tally.routed for tally in reference.tallies.by_route.values()) == counts["evaluated"] == 1
+    assert (
+        sum(tally.routed_count for tally in reference.tallies.by_route.values()) == counts["evaluated"] == 1
+    )

@@ -24,7 +24,7 @@ RULE = {"ruleId": 1, "ruleState": "ACTIVE", "groupingKeyNames": ["userId"], "win
 
 def hinted(function: str, operator: str, limit: object, schema=LOGINS, **changed) -> str:
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
-    rule |= {} if AGGREGATES[function].of == "events" else {"aggregateFieldName": "amount"}
+    rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
     return "; ".join(condition_hints(parse_message(json.dumps(rule | changed), schema).rule, schema))
 
 
@@ -114,7 +114,7 @@ def test_what_never_holds_does_not_and_what_always_holds_does(function, operator
     """Over windows of any values, as the reference aggregates them."""
     hint = hinted(function, operator, limit)
     rule = RULE | {"aggregatorFunctionType": function, "limitOperatorType": operator, "limit": limit}
-    rule |= {} if AGGREGATES[function].of == "events" else {"aggregateFieldName": "amount"}
+    rule |= {} if AGGREGATES[function].argument_kind == "events" else {"aggregateFieldName": "amount"}
     holds = parse_message(json.dumps(rule), LOGINS).rule.holds(AGGREGATES[function].measure(values))
     assert not ("never holds" in hint or "is never true" in hint) or not holds
     assert "is always true" not in hint or holds

@@ -211,14 +211,18 @@ def test_a_count_may_be_spelled_in_either_attribute(name, function, parsed):
 def test_unique_is_kept_for_unique_count_only():
     both = {"unique": ["paymentType", "payeeId"], "aggregateFieldName": "paymentAmount"}
     counted = rule(aggregatorFunctionType="UNIQUE_COUNT", **both)
-    assert (counted.field, counted.unique, counted.needs) == (
+    assert (counted.field, counted.unique, counted.stored_field_names) == (
         None,
         ("paymentType", "payeeId"),
         ("payeeId", "paymentType"),
     )
     summed = rule(aggregatorFunctionType="SUM", **both)
-    assert (summed.field, summed.unique, summed.needs) == ("paymentAmount", (), ("paymentAmount",))
-    assert rule(aggregateFieldName="COUNT").needs == ()
+    assert (summed.field, summed.unique, summed.stored_field_names) == (
+        "paymentAmount",
+        (),
+        ("paymentAmount",),
+    )
+    assert rule(aggregateFieldName="COUNT").stored_field_names == ()
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_any_bytes_are_read_or_rejected_and_never_fail_otherwise(line):
 
 
 def test_a_field_knows_whether_it_is_numeric_and_its_scale():
-    assert [(field.numeric, field.scale) for field in (LONG, TEXT, AMOUNT)] == [
+    assert [(field.is_number_or_time, field.scale) for field in (LONG, TEXT, AMOUNT)] == [
         (True, 0),
         (False, 0),
         (True, 2),
@@ -403,7 +403,7 @@ def test_a_schema_survives_a_turn_through_json():
 
 def test_an_id_of_other_fields_is_another_id():
     pair = replace(LOGINS, id_fields=("userId", "eventId"))
-    assert pair.incompatible(LOGINS) == "the id is userId, eventId, before it was eventId"
+    assert pair.incompatibility_with(LOGINS) == "the id is userId, eventId, before it was eventId"
     assert pair.id_of({"userId": 7, "eventId": 1, "ip": "a"}) == (7, 1)
     assert Schema.from_dict(json.loads(json.dumps(pair.to_dict()))) == pair
 
@@ -430,7 +430,7 @@ def changed(number: int, **attributes) -> Schema:
     ],
 )
 def test_a_change_of_schema_is_compatible_or_the_field_that_differs_is_named(new, why):
-    assert new.incompatible(ORDERS) == why
+    assert new.incompatibility_with(ORDERS) == why
 
 
 def test_an_unknown_field_is_answered_with_the_closest_one_and_all_names():

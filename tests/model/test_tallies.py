@@ -10,9 +10,9 @@ from lab.model.tallies import (
     RULES_TOLD,
     WARNINGS,
     RouteTallies,
+    bounded_route_id,
     largest_counts_and_other,
     make_duplicate_example,
-    bounded_route_id,
 )
 from lab.model.words import escape_control_characters
 
@@ -57,7 +57,10 @@ def test_a_line_names_the_routes_that_lost_most_and_sums_up_the_others():
     tallies.add(long, 10_000, 1, {"evaluated": 1, "droppedLate": 50})
     stats = tallies.to_stats()
     assert len(stats["routes"]) == ROUTES_TOLD and len(json.dumps(stats)) < 60_000
-    assert next(iter(stats["routes"])) == bounded_route_id(long) and len(bounded_route_id(long)) < NAME_CHARS + 20
+    assert (
+        next(iter(stats["routes"])) == bounded_route_id(long)
+        and len(bounded_route_id(long)) < NAME_CHARS + 20
+    )
     read = RouteTallies()
     read.add_stats(stats)
     told = sum((tally.counts for tally in read.by_route.values()), Counter()) + read.others
@@ -72,7 +75,7 @@ def test_a_reader_keeps_so_many_routes_and_sums_up_the_others():
         tallies.add_stats(
             {"routes": {name: {"rule": 1, "rules": 1, "routed": 2, "evaluated": 1, "duplicates": 1}}}
         )
-    assert {name: tally.routed for name, tally in tallies.by_route.items()} == {"a": 4, "b": 2}
+    assert {name: tally.routed_count for name, tally in tallies.by_route.items()} == {"a": 4, "b": 2}
     assert +tallies.others == {"evaluated": 1, "duplicates": 1}
 
 

@@ -19,14 +19,14 @@ class Engine:
 
     def step(self) -> None:
         acks = [
-            self.reference.control(record.line) | {"place": record.place, "logTime": record.append_ms}
+            self.reference.control(record.line) | {"place": record.place, "logTime": record.log_time_ms}
             for record in self._control.records()
         ]
         alerts = []
         for record in self._events.records():
             self.reference.event(record.line.encode())
             for alert in self.reference.alerts[self._alerted :]:
-                alerts.append(replace(alert, log_time=record.append_ms, alert_time=now_ms()))
+                alerts.append(replace(alert, log_time=record.log_time_ms, alert_time=now_ms()))
             self._alerted = len(self.reference.alerts)
         for log, lines in (
             (self._acks, list(map(json.dumps, acks))),

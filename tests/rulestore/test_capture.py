@@ -71,7 +71,9 @@ def rules_of(store: RuleStore) -> dict[int, object]:
     """The table's rules as the rule book would hold them, without versions."""
     rows = [row for row in store.rows() if not row["disabled"]]
     return {
-        row["rule_id"]: parse_message(change_to_message(RuleChange(0, row["rule_id"], row), "s"), PAYMENTS).rule
+        row["rule_id"]: parse_message(
+            change_to_message(RuleChange(0, row["rule_id"], row), "s"), PAYMENTS
+        ).rule
         for row in rows
     }
 
@@ -136,7 +138,7 @@ def test_what_is_given_again_is_not_accepted_again(store, logs):
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert delivered(logs) == [1, 2, 3, 4, 5]
-    store.set_position(absolute_log_name(logs.log("control")), None)  # and even if it begins anew
+    store.set_last_sent_change_id(absolute_log_name(logs.log("control")), None)  # and even if it begins anew
     with capturing(store, logs) as capture:
         assert settle(capture) == 0
     assert set(book_of(logs).versions.values()) == {1}
@@ -280,7 +282,7 @@ def test_transactions_come_in_the_order_of_their_commits(logs, postgres):
 
 def test_other_messages_of_pgoutput_are_not_guessed_at():
     with pytest.raises(UnexpectedMessage, match="the publication was changed"):
-        PgoutputDecoder().row(b"D1234")
+        PgoutputDecoder().inserted_row(b"D1234")
 
 
 @contextmanager
@@ -333,7 +335,7 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
     assert main(["rules", "add", rule(1), *where]) == OK
     store = RuleStore(url, PAYMENTS)
     with running(url, logs, []):
-        wait_until(lambda: store.positions())
+        wait_until(lambda: store.last_sent_change_ids())
         assert main(["cdc", "status", *where]) == OK
         assert f"{logs.path('control')}: change 1 of 1, up to date" in capsys.readouterr().out
         engine, answered = Engine(logs), Event()
@@ -352,4 +354,4 @@ def test_capture_on_the_command_line(url, logs, capsys, monkeypatch):
         assert "rule 1 version 2 in force (" in capsys.readouterr().out
     assert main(["cdc", "forget", str(logs.path("control")), *where]) == OK
     assert main(["cdc", "forget", str(logs.path("control")), *where]) == USAGE
-    assert store.positions() == {}
+    assert store.last_sent_change_ids() == {}

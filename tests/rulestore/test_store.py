@@ -104,7 +104,7 @@ WRONG = [
     *(
         {"aggregator_function_type": name, "aggregate_field_name": None}
         for name, aggregate in AGGREGATES.items()
-        if aggregate.of == "field"
+        if aggregate.argument_kind == "field"
     ),
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": None},
     {"aggregator_function_type": "UNIQUE_COUNT", "unique_fields": []},
@@ -412,7 +412,7 @@ def test_who_captures_writes_answers_and_positions_and_nothing_else(as_user):
             )
         ).one()
     assert rights == (False, False, False, True)
-    store.set_position("logs/control", 1)
+    store.set_last_sent_change_id("logs/control", 1)
     for statement in (
         "UPDATE rules SET limit_value = 7",
         "INSERT INTO rule_changes (rule_id, changed_at, changed_by, rule) VALUES (1, now(), 'x', '{}')",

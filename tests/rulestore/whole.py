@@ -118,7 +118,7 @@ class Derived:
         entries: list[tuple[int, int, Record]] = []
         for order, name in enumerate(("control", "events")):
             with closing(loop.logs.log(name).tail()) as tail:
-                entries += [(record.append_ms, order, record) for record in tail.records()]
+                entries += [(record.log_time_ms, order, record) for record in tail.records()]
         self.reference, self.terms, self.journal, seen = Reference(PAYMENTS), {}, set(), 0
         for log_time, is_event, record in sorted(entries, key=lambda entry: entry[:2]):
             if is_event:

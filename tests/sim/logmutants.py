@@ -19,7 +19,7 @@ from tests.sim.topics import SimFeed
 
 @mutant
 def what_expired_unread_is_passed_over():
-    read, data = SimFeed.read, FileLog.data
+    read, data = SimFeed.read, FileLog.read_bytes
 
     def topic(self, ranges, floor):
         starts = self.starts()
@@ -30,7 +30,9 @@ def what_expired_unread_is_passed_over():
 
     with (
         patch.object(SimFeed, "read", topic),
-        patch.object(FileLog, "data", lambda self, start, end: data(self, max(start, self.start()), end)),
+        patch.object(
+            FileLog, "read_bytes", lambda self, start, end: data(self, max(start, self.start()), end)
+        ),
         patch.object(Planner, "_check", lambda self, *_: None),
     ):
         yield
@@ -56,7 +58,7 @@ def a_new_segment_appears_behind_a_tail():
     def mutated(self):
         if not self._seen.size:
             return look(self)
-        with self.index(self._seen.bases[-1]) as index:
+        with self.open_index(self._seen.bases[-1]) as index:
             self._seen = self._seen._replace(size=index.size, first=index[0], last=index[-1])
         return self._seen
 
@@ -90,7 +92,7 @@ def lines_count_before_their_row_is_written():
 
     def mutated(self, before_ms=None):
         base = self._segments.snapshot().bases[-1]
-        path = Path(self._segments.file(base, "jsonl"))
+        path = Path(self._segments.segment_path(base, "jsonl"))
         held = base + path.stat().st_size if path.exists() else base
         return end(self, before_ms) if before_ms is not None else max(held, end(self))
 

@@ -57,7 +57,7 @@ def write(folder: Path) -> None:
 def expected(folder: Path) -> Reference:
     """The reference over what the logs hold, in order of effective log time: of a file log, its log time."""
     records = [
-        (record.append_ms, kind, record.line)
+        (record.log_time_ms, kind, record.line)
         for kind in ("control", "events")  # control first on a tie
         for record in FileLog(folder / kind).tail().records()
     ]

@@ -65,7 +65,7 @@ def test_after_n_seconds_exactly_rate_times_n_are_sent_and_no_drift_adds_up(sche
         stage.now = 50.0 + second
         stage.player.step()
         assert stage.player.sent == rate * second == len(stage.events)
-    assert stage.player.behind == 0
+    assert stage.player.events_behind == 0
     assert rate < 10 or stage.player.actual_rate == pytest.approx(rate, rel=0.25)
 
 
@@ -98,10 +98,10 @@ def test_after_a_stall_it_catches_up_in_chunks_with_the_times_that_were_due():
     stage = Stage(rate=2_000)
     stage.play(1)
     stage.now += 5
-    assert stage.player.behind == 10_000
+    assert stage.player.events_behind == 10_000
     while stage.player.step() == CHUNK:
         pass
-    assert stage.player.sent == 12_000 and stage.player.behind == 0 and max(stage.appends) == CHUNK
+    assert stage.player.sent == 12_000 and stage.player.events_behind == 0 and max(stage.appends) == CHUNK
     assert trailing(stage.times()) <= MAX_DISORDER_MS
     late = [at for at in stage.times() if 2_000 <= at < 3_000]
     assert 1_800 < len(late) < 2_200, "spread over the stall, not heaped at its end"
@@ -126,7 +126,7 @@ def test_a_pause_sends_nothing_and_is_not_made_up_for():
     sent = len(stage.events)
     stage.player.pause()
     stage.player.pause()
-    assert stage.player.paused and stage.play(30) == []
+    assert stage.player.is_paused and stage.play(30) == []
     stage.player.resume()
     assert sent == 150 == len(stage.play(1)), "the burst goes on too"
     assert trailing(stage.times()) <= MAX_DISORDER_MS and max(stage.times()) == 32_000
@@ -234,7 +234,7 @@ def test_the_thread_ends_after_its_seconds_with_exactly_what_was_due():
     time.sleep(0.2)  # the time before its start does not count
     player.start()
     player.join(PATIENCE_S)
-    assert (len(sent), player.sent, player.behind, player.error) == (500, 500, 0, None)
+    assert (len(sent), player.sent, player.events_behind, player.error) == (500, 500, 0, None)
 
 
 def test_other_threads_may_change_everything_while_it_plays():
@@ -246,7 +246,7 @@ def test_other_threads_may_change_everything_while_it_plays():
             player.target_rate = 1_000 + number
             player.burst("pair")
             player.pause() if number % 2 else player.resume()
-            player.actual_rate, player.behind  # noqa: B018
+            player.actual_rate, player.events_behind  # noqa: B018
 
     player.start()
     threads = [threading.Thread(target=meddle) for _ in range(4)]
@@ -280,7 +280,7 @@ def test_the_command_plays_into_a_folder_and_sums_up(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out == "" and "500 events in 1." in err
     log = FileLog(tmp_path / "events")
-    appends, _ = log.spans(0, log.end())
+    appends, _ = log.append_ends_and_times_arrays(0, log.end())
     assert len(log.read()) == 500 and 2 <= len(appends) <= 7
 
 

@@ -69,9 +69,9 @@ def test_the_stream_is_steered():
         panel.bursts[0].click()  # another text, so that it is read aloud again
         assert ">burst 2 planted: pair<" in panel.planted.value
         panel.paused.value = True
-        assert studio.player.paused
+        assert studio.player.is_paused
         panel.paused.value = False
-        assert not studio.player.paused
+        assert not studio.player.is_paused
 
 
 def test_the_parts_of_latency_add_up_to_the_whole():

@@ -126,7 +126,9 @@ class Ledger:
         kept = self.kept.get(rule.route) or LedgerEntry(self._number(), (), {}, {})
         windows = Counter(kept.windows)
         windows[rule.widest_ms] += 1
-        fields = tuple(dict.fromkeys((*kept.fields, *rule.needs, *_alerted_fields(rule, joined))))
+        fields = tuple(
+            dict.fromkeys((*kept.fields, *rule.stored_field_names, *_alerted_fields(rule, joined)))
+        )
         members = kept.joined | {rule.rule_id: joined}
         self.kept[rule.route] = LedgerEntry(kept.store, fields, members, dict(windows))
 
@@ -139,7 +141,12 @@ class Ledger:
         """The routes of the rules in force, by lowest rule id."""
         if self._plans is None:
             self._plans = [
-                RoutePlan(route, rules, tuple(sorted({name for rule in rules for name in rule.needs})), kept)
+                RoutePlan(
+                    route,
+                    rules,
+                    tuple(sorted({name for rule in rules for name in rule.stored_field_names})),
+                    kept,
+                )
                 for route, rules in self.book.routes().items()
                 for kept in [self.kept[route]]
             ]

@@ -90,7 +90,7 @@ class Settings:
         found = read_record(checkpoint)
         record = found or {"version": VERSION, **new_id(), **mine}
         before = Schema.from_dict(record["schema"])
-        if reason := self.schema.incompatible(before):
+        if reason := self.schema.incompatibility_with(before):
             raise ValueError(
                 f"schema {self.schema.name}: {reason}, in checkpoint {checkpoint} of {before.name}; "
                 "use that schema, or start with a new checkpoint"

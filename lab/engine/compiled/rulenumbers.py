@@ -54,7 +54,7 @@ class AggregateKey(NamedTuple):
         if not rule.at_most:
             return None
         name = next(name for name in reversed(fields) if name.startswith(f"{SPOKE}{rule.rule_id}."))
-        return cls(RUNNING["COUNT"], None, (), rule.per_ms, name, False, None)
+        return cls(RUNNING["COUNT"], None, (), rule.at_most_per_ms, name, False, None)
 
     @classmethod
     def from_json(cls, saved: list) -> "AggregateKey":
@@ -71,7 +71,7 @@ def field_columns(schema: Schema, name: str) -> list[str]:
     """The int64 columns that hold a field: itself, or the two halves of a string's digest; none for what is only a bit."""
     if name.startswith(ONE_BIT):
         return []
-    return [name] if schema.field(name).numeric else [f"{name}/0", f"{name}/1"]
+    return [name] if schema.field(name).is_number_or_time else [f"{name}/0", f"{name}/1"]
 
 
 def transport_columns(schema: Schema, name: str) -> list[str]:
@@ -107,14 +107,14 @@ def value_columns(fields: Sequence[str], schema: Schema) -> list[str]:
 
 def shown_value(field: Field, numbers: Sequence[int]) -> int | str:
     """A value as people read it, out of its int64 columns: an integer, a decimal as text, of a text its digest in hex."""
-    if not field.numeric:
+    if not field.is_number_or_time:
         return "".join(f"{number % (1 << 64):016x}" for number in numbers)
     return plain_text(Decimal(f"{numbers[0]}E-{field.scale}")) if field.scale else numbers[0]
 
 
 def measure_scale(of: Rule | Aggregation, schema: Schema) -> int:
     """Digits after the point of what it measures, in minor units: of a variance twice those of the field."""
-    power = AGGREGATES[of.function].power
+    power = AGGREGATES[of.function].unit_power
     return power * schema.field(of.field).scale if power and of.field else 0
 
 
@@ -201,7 +201,7 @@ def number_rules(
 def _limit(of: Condition, schema: Schema) -> Fraction:
     """What a condition compares its aggregate with, in units of that one's last digit."""
     aggregation = of.aggregation
-    limit = AGGREGATES[aggregation.function].compared(Fraction(of.limit))
+    limit = AGGREGATES[aggregation.function].to_compared_limit(Fraction(of.limit))
     return limit * 10 ** measure_scale(aggregation, schema)
 
 
@@ -244,7 +244,7 @@ def _conditions(
             column, bit = not_null(fields.index(alerts.where or ""))
             at = layout.VALUES + value_columns(fields, schema).index(column)
             most = (place_of[alerts], rule.at_most or 0, at, bit)
-        joined.append((row, first, len(conditions), rule.joined == "or", must_count, *most))
+        joined.append((row, first, len(conditions), rule.joined_by == "or", must_count, *most))
     return (
         np.array(conditions, np.int64).reshape(-1, layout.CONDITION_COLUMNS),
         np.array(joined, np.int64).reshape(-1, layout.SPOKE_BIT + 1),

@@ -46,7 +46,7 @@ class FileLogs:
 
     def log(self, name: str) -> FileLog:
         """The log `events`, `control`, `alerts`, `acks`, `deadLetters` or `stats`."""
-        return FileLog(self.path(name), keep_ms=None if name == "control" else WEEK_MS)
+        return FileLog(self.path(name), retention_ms=None if name == "control" else WEEK_MS)
 
     def path(self, name: str) -> Path:
         """The folder of a log."""
@@ -91,7 +91,7 @@ class FileLogs:
 
         for name in rows["topic"].unique().to_pylist():
             values = rows.filter(pc.field("topic") == name)["value"].to_pylist()
-            self.log(name).put(writer, number, b"".join(map(_unpressed, values)), of)
+            self.log(name).put_batch_once(writer, number, b"".join(map(_unpressed, values)), of)
 
     def outlet(self, writer: str) -> "FileOutlet":
         """Where a task delivers its cuts."""
@@ -134,7 +134,7 @@ class FileOutlet:
         """
         for name, (_, lines) in output.items():
             log, fingerprint = self.logs.log(name), batch_fingerprint(cut.end)
-            log.put(self.writer, cut.number, lines.data, fingerprint, again)
+            log.put_batch_once(self.writer, cut.number, lines.data, fingerprint, again)
 
     def flush(self) -> None:
         """Does nothing: `put` has written all."""
@@ -243,13 +243,13 @@ class KafkaLogs:
             lines = list(_readable(log.newest(asked)))
             mine = [line for line in lines if line.get("engine", {}).get("id") == writer and "cut" in line]
             ends = [line["times"]["end"] for line in lines if "end" in line["times"]]
-            if enough(mine) or log.has_at_most(asked) or min(ends, default=since_ms) < since_ms:
+            if enough(mine) or log.newest_returns_all(asked) or min(ends, default=since_ms) < since_ms:
                 return mine
             asked *= 10
 
     def sink(self, output: "DataFrame", checkpoint: CheckpointFolder, writer: str) -> "DataStreamWriter":
         """A record for each line, keyed; delivered at least once, so nobody asks which batch of what checkpoint it is."""
-        properties = {f"kafka.{name}": value for name, value in self.cluster.java.items()}
+        properties = {f"kafka.{name}": value for name, value in self.cluster.java_properties.items()}
         return output.writeStream.format("kafka").options(**properties)
 
 

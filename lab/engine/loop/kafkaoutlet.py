@@ -20,7 +20,7 @@ class KafkaOutlet:
     """The producer of a task."""
 
     def __init__(self, cluster: Cluster, topics: dict[str, str], settings: Mapping[str, object] = {}):
-        self._producer = Producer(cluster.librdkafka | WRITING | {"linger.ms": 0, **settings})
+        self._producer = Producer(cluster.librdkafka_properties | WRITING | {"linger.ms": 0, **settings})
         self._topics = topics
         self._lost: KafkaError | None = None
 

@@ -203,7 +203,7 @@ def routed_columns(
     for name in route.keys:
         values = take_rows(events[name], rows)
         columns |= {f"key:{column}": half for column, half in _numbers(name, values, schema)}
-        if not schema.field(name).numeric:
+        if not schema.field(name).is_number_or_time:
             columns[f"text:{name}"] = values
     for name in needs:
         if name.startswith(WHERE):

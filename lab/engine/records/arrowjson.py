@@ -22,7 +22,9 @@ ESCAPED = r"[^ !#-\[\]-~]"  # what a JSON string in ASCII cannot hold as it is
 @cache
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow types of an event's fields: text, or int64, which holds a decimal in minor units and a time in ms."""
-    return pa.schema([(field.name, pa.int64() if field.numeric else pa.string()) for field in schema.fields])
+    return pa.schema(
+        [(field.name, pa.int64() if field.is_number_or_time else pa.string()) for field in schema.fields]
+    )
 
 
 @cache
@@ -30,7 +32,7 @@ def record_schema(schema: Schema) -> pa.Schema:
     """The Arrow types of a record: objects inside each other, as the paths of the fields say, with what is written there."""
     tree: dict = {}
     for field in schema.fields:
-        *around, last = field.keys
+        *around, last = field.record_path
         inside = tree
         for key in around:
             inside = inside.setdefault(key, {})
@@ -76,7 +78,7 @@ def typed_columns(records: pa.Table, schema: Schema) -> tuple[pa.Table, np.ndarr
     tops = {name: records[name].combine_chunks() for name in records.column_names}
     right, columns = np.ones(len(records), bool), []
     for field in schema.fields:
-        top, *below = field.keys
+        top, *below = field.record_path
         column, fit = _typed(pc.struct_field(tops[top], below) if below else tops[top], field)
         columns.append(column)
         right &= fit

@@ -84,8 +84,8 @@ def decode_records(
     if read := list(_read_at_once(lines, schema)):
         at_once = np.concatenate([rows for rows, _ in read])
         table, right = typed_columns(pa.concat_tables(table for _, table in read), schema)
-        if schema.operation:  # such a record may be two events
-            right &= pc.fill_null(pc.not_equal(table[schema.operation.name], "u"), True).to_numpy()
+        if schema.operation_field:  # such a record may be two events
+            right &= pc.fill_null(pc.not_equal(table[schema.operation_field.name], "u"), True).to_numpy()
         fit = right & _fit(table, log_times[at_once], schema, max_future_ms)
         if not fit.all():
             at_once, table = at_once[fit], table.filter(pa.array(fit))
@@ -220,7 +220,7 @@ def _fit(table: pa.Table, log_times: np.ndarray, schema: Schema, max_future_ms: 
     for name in schema.id_fields:
         fit &= table[name].is_valid().to_numpy()
     for name in schema.names:
-        if not schema.field(name).numeric:
+        if not schema.field(name).is_number_or_time:
             least, most = (1, MAX_ID) if name in schema.id_fields else (0, MAX_TEXT)
             fit &= _lengths_fit(table[name], least, most)
     return fit

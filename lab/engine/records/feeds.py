@@ -189,11 +189,11 @@ class FileFeed(Feed):
     def sync_clock(self) -> None:
         start, end = self.log.start(), self.log.end()
         if start < end:
-            _, times = self.log.spans(end - 1, end)
+            _, times = self.log.append_ends_and_times_arrays(end - 1, end)
             self._ahead = max(self._ahead, int(times[-1]) + 1 - self._clock())
 
     def ends(self) -> Positions:
-        return {0: self.log.settled_end()}
+        return {0: self.log.end_after_running_appends()}
 
     def wait_for_records(self, starts: Positions, timeout_s: float) -> bool:
         came = self.log.end() > starts[0]
@@ -212,7 +212,7 @@ class FileFeed(Feed):
     def position_after(self, source: int, start: int, end: int, records: int) -> int:
         at = start + max(records, 1) * BYTES_A_RECORD
         while at < end:
-            some = self.log.data(at, min(at + AT_ONCE, end))
+            some = self.log.read_bytes(at, min(at + AT_ONCE, end))
             found = some.find(b"\n")
             if found >= 0:
                 return at + found + 1
@@ -223,7 +223,7 @@ class FileFeed(Feed):
         for at, end in ranges.values():
             while at < end:
                 upto = self.position_after(0, at, end, AT_ONCE // BYTES_A_RECORD)
-                data = self.log.data(at, upto)
+                data = self.log.read_bytes(at, upto)
                 yield FileRecords(self.log, at, data, self._log_times(at, upto, data, floor))
                 at = upto
 
@@ -234,6 +234,6 @@ class FileFeed(Feed):
         starts = np.append(0, breaks[:-1] + 1)
         maybe_blank = np.flatnonzero(text[starts] <= ord(" ")).tolist()
         blank = [line for line in maybe_blank if not data[starts[line] : breaks[line]].strip()]
-        ends, times = self.log.spans(start, end)
+        ends, times = self.log.append_ends_and_times_arrays(start, end)
         log_times = np.maximum(times[np.searchsorted(ends, start + 1 + breaks)], floor)
         return np.delete(log_times, blank) if blank else log_times

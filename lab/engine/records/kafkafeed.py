@@ -30,10 +30,10 @@ class KafkaFeed(Feed):
         self._ahead: int | None = None  # of the newest log time seen before this computer's clock, ms
 
     def starts(self) -> Positions:
-        return self._partitions.starts()
+        return self._partitions.start_offsets()
 
     def ends(self) -> Positions:
-        return self._partitions.ends()
+        return self._partitions.end_offsets()
 
     def ends_with(self, other: Feed) -> tuple[Positions, Positions]:
         if not isinstance(other, KafkaFeed) or other.cluster != self.cluster:
@@ -47,10 +47,10 @@ class KafkaFeed(Feed):
 
     def ends_before(self, log_time: int, starts: Positions, ends: Positions) -> Positions:
         with self._named(starts):
-            known = _reader(self.cluster, self.topic).ends_before(log_time, starts, ends)
+            known = _reader(self.cluster, self.topic).fetched_ends_before(log_time, starts, ends)
         if known is not None:
             return known
-        first = self._partitions.since(log_time)
+        first = self._partitions.offsets_since(log_time)
         return {n: first[n] if 0 <= first.get(n, -1) < end else end for n, end in ends.items()}
 
     def clock(self) -> int:
@@ -60,7 +60,7 @@ class KafkaFeed(Feed):
         return now_ms() + cast(int, self._ahead) - GRACE_MS
 
     def sync_clock(self) -> None:
-        newest, now = self._partitions.newest(), now_ms()
+        newest, now = self._partitions.newest_log_time_ms(), now_ms()
         self._ahead = max(newest + 1 - now, -now if self._ahead is None else self._ahead)
 
     def read(self, ranges: Mapping[int, tuple[int, int]], floor: int) -> Iterator[PartitionRecords]:

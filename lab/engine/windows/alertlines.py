@@ -165,7 +165,7 @@ def _exact(row: np.ndarray | None, of: Aggregation | None, store: RouteStore) ->
         return None
     scale = measure_scale(of, store.schema)
     measure = row[layout.HIGH_PART :].tolist()
-    if AGGREGATES[of.function].reported is Decimal:
+    if AGGREGATES[of.function].to_reported is Decimal:
         return Decimal(join_halves(*measure[:2])).scaleb(-scale, Context(prec=100))
     return _fraction(measure, scale)
 
@@ -210,7 +210,7 @@ def event_texts(store: RouteStore, columns: Columns, names: tuple[str, ...], row
     parts: list[pa.Array | str] = []
     for number, name in enumerate(names):
         field, values = store.schema.field(name), pa.array(take_rows(columns[f"told:{name}"], rows))
-        if field.numeric:
+        if field.is_number_or_time:
             whole = pc.fill_null(values, 0).to_numpy()
             written = _decimals(whole >> 63, whole, field.scale)
             written = _joined('"', written, '"') if field.type.startswith("decimal") else written
@@ -257,7 +257,7 @@ def group_texts(
     jsons: list[pa.Array | str] = ["{"]
     for number, name in enumerate(names):
         field = store.schema.field(name)
-        if field.numeric:
+        if field.is_number_or_time:
             values = take_rows(columns[f"key:{name}"], rows)
             values = _decimals(values >> 63, values, field.scale)
             written = _joined('"', values, '"') if field.type.startswith("decimal") else values
@@ -290,12 +290,12 @@ def _aggregates(store: RouteStore, alerts: np.ndarray, rules: list[Rule], which:
 
 def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     """What alerts of one aggregate tell; `scale`: digits after the point of what it measures."""
-    if aggregate.reported is Decimal:
+    if aggregate.to_reported is Decimal:
         return _decimals(alerts[:, layout.HIGH_PART], alerts[:, layout.LOW_PART], scale)
     low, numerator, denominator = (
         alerts[:, column] for column in (layout.LOW_PART, layout.NUMERATOR, layout.DENOMINATOR)
     )
-    if aggregate.reported is square_root_to_6_places:
+    if aggregate.to_reported is square_root_to_6_places:
         measures = alerts[:, layout.HIGH_PART :].tolist()
         roots = [
             square_root_in_millionths(join_halves(h, l) * n + p, n * 10**scale) for h, l, p, n in measures
@@ -306,9 +306,9 @@ def _reported(aggregate: Aggregate, scale: int, alerts: np.ndarray) -> pa.Array:
     factor = 10 ** max(PLACES - scale, 0)
     bound = SAFE // factor
     safe = (alerts[:, layout.HIGH_PART] == low >> 63) & (-bound < low) & (low < bound) & (denominator < bound)
-    if aggregate.reported is not round_to_6_places or scale > PLACES or not safe.all():
+    if aggregate.to_reported is not round_to_6_places or scale > PLACES or not safe.all():
         fractions = (_fraction(measure, scale) for measure in alerts[:, layout.HIGH_PART :].tolist())
-        return pa.array([plain_text(aggregate.reported(value)) for value in fractions], TEXT)
+        return pa.array([plain_text(aggregate.to_reported(value)) for value in fractions], TEXT)
     whole, rest = np.divmod(numerator * factor, denominator)
     whole += low * factor
     whole += (2 * rest > denominator) | ((2 * rest == denominator) & (whole % 2 == 1))

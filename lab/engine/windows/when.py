@@ -96,7 +96,7 @@ class ConditionEvaluator:
                 return ~self._valid(field)
             case Comparison(field, "is not null"):
                 return self._valid(field)
-        numeric = self._schema.field(when.field).numeric
+        numeric = self._schema.field(when.field).is_number_or_time
         true = self._numbers(when) if numeric else self._texts(when)
         true &= self._valid(when.field)
         return true & self._valid(when.operand.name) if isinstance(when.operand, OtherField) else true
@@ -120,8 +120,8 @@ class ConditionEvaluator:
 
     def _numbers(self, when: Comparison) -> np.ndarray:
         values, scale = self._whole(when.field), self._schema.field(when.field).scale
-        if when.clock:
-            values = when.clock.shown(values + _offsets(when.clock, values))
+        if when.local_time_part:
+            values = when.local_time_part.value_at_local(values + _offsets(when.local_time_part, values))
         match when.operand:
             case OtherField(name):
                 return RELATIONS[when.operator](

@@ -205,7 +205,7 @@ def _in_force(history: History) -> list[list[Rule]]:
                 r.rule_id,
                 tuple(r.keys),
                 {name: list(map(str, v)) for name, v in required_values(r.filter)},
-                tuple(r.needs),
+                tuple(r.stored_field_names),
                 r.state,
             )
             for r in book.sorted()

@@ -61,7 +61,7 @@ def canonical_rule_text(rule: Rule, schema: Schema = PAYMENTS) -> str:
 
 def _step(rule: Rule, schema: Schema) -> Decimal | None:
     """How far apart the values of its aggregate are; None if there is no such step."""
-    if AGGREGATES[rule.function].of != "field":
+    if AGGREGATES[rule.function].argument_kind != "field":
         return Decimal(1)
     if not rule.field or rule.function not in ("SUM", "MIN", "MAX"):
         return None
