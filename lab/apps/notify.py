@@ -261,7 +261,7 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
 def find_receiver(name: str, config: Config) -> AlertReceiver:
     """The receiver of a name in lab.toml. Raises Usage if that file lacks it, BadConfig."""
     if name not in config.receivers:
-        there = f"it has {', '.join(sorted(config.receivers))}" if config.notify else "it has none"
+        there = f"it has {', '.join(sorted(config.receivers))}" if config.receivers else "it has none"
         raise Usage(f"--to: {name}, expected a target of lab.toml, a table [notify.NAME]; {there}")
     receiver = config.receivers[name]
     logging.getLogger("apprise").propagate = False

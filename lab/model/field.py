@@ -110,7 +110,7 @@ class Field:
             if inner is None or isinstance(inner, float):
                 return inner
             if not isinstance(inner, dict):
-                where = f"{self.name} ({'.'.join(self.record_path)}): {'.'.join(self.keys[:depth])}"
+                where = f"{self.name} ({'.'.join(self.record_path)}): {'.'.join(self.record_path[:depth])}"
                 raise BadRecord(expected_message(where, inner, "an object"))
         value = inner.get(last)
         return value if isinstance(value, float) else self.parse(value)

@@ -204,11 +204,11 @@ def build_message(given: dict, schema: Schema) -> Message:
     )
     for joined in JOINED:
         if given.get(joined) is not None:
-            rule = replace(rule, joined=joined, more=_more(given, joined, schema))
+            rule = replace(rule, joined_by=joined, more_conditions=_more(given, joined, schema))
     rule = replace(rule, when=read_condition("when", given, schema))
     if given.get("atMost") is not None:
         at_most, per_ms = _inside("atMost", given["atMost"], AT_MOST, _at_most, schema)
-        rule = replace(rule, at_most=at_most, per_ms=per_ms)
+        rule = replace(rule, at_most=at_most, at_most_per_ms=per_ms)
     if any(given.get(name) is not None for name in ("action", "ttl")):
         rule = replace(
             rule,

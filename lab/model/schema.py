@@ -274,7 +274,7 @@ class Schema:
             field = self.field(past.name)
             for what, now, then in (
                 ("type", field.type, past.type),
-                ("path", ".".join(field.record_path), ".".join(past.keys)),
+                ("path", ".".join(field.record_path), ".".join(past.record_path)),
                 ("unit", field.unit, past.unit),
             ):
                 if now != then and (what != "unit" or field.type == "time"):

@@ -146,7 +146,11 @@ def schema_to_toml(
         lines += [f"[fields.{_key(field.name)}]"]
         if field.record_path != (field.name,):
             dotted = any("." in key for key in field.record_path)
-            path = f"[{', '.join(map(_text, field.record_path))}]" if dotted else _text(".".join(field.keys))
+            path = (
+                f"[{', '.join(map(_text, field.record_path))}]"
+                if dotted
+                else _text(".".join(field.record_path))
+            )
             lines.append(f"path = {path}")
         values = {"type": field.type, "unit": field.unit, "doc": field.doc}
         lines += [f"{key} = {_text(value)}" for key, value in values.items() if value]

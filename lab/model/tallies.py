@@ -86,7 +86,9 @@ class RouteTally:
         share = f"{100 * self.lost_count / self.routed_count:.1f}"
         duplicates, late = self.counts["duplicates"], self.counts["droppedLate"]
         rules = (
-            f"{self.lowest_rule_id} and {self.rule_count - 1:,} more" if self.rules > 1 else f"{self.rule}"
+            f"{self.lowest_rule_id} and {self.rule_count - 1:,} more"
+            if self.rule_count > 1
+            else f"{self.lowest_rule_id}"
         )
         route = f"rule {rules} (route {escape_control_characters(name)})"
         again = "1 duplicate" if duplicates == 1 else f"{duplicates:,} duplicates"

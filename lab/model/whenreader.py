@@ -153,7 +153,7 @@ class WhenReader(TokenReader):
         values = operand if isinstance(operand, tuple) else (operand,)
         if not all(isinstance(value, int) and least <= value <= most for value in values):
             raise self.error_at(f"{clock.part} is compared with numbers from {least} to {most}", sign)
-        return replace(compared, field=field.name, clock=clock)
+        return replace(compared, field=field.name, local_time_part=clock)
 
     def _compared(self, name: Token, field: Field) -> Comparison:
         sign = self.take_token()

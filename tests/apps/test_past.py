@@ -200,7 +200,7 @@ def test_a_window_has_the_events_over_which_the_reference_computed_the_aggregate
             found = [
                 event["eventId"]
                 for event in window
-                if own.counts(event)
+                if own.is_counted(event)
                 and not (own.exclude_current and (event["eventId"], event["eventTime"]) == at)
             ]
             assert sorted(found) == ids, (seed, alert)

@@ -36,7 +36,10 @@ def local(time_ms: int, zone: str) -> datetime:
 @example(AUTUMN, "Europe/Berlin")
 def test_it_shows_the_hour_and_the_weekday_that_a_calendar_has(time_ms, zone):
     at = local(time_ms, zone)
-    assert (LocalTimePart("hour", zone).value_at(time_ms), LocalTimePart("weekday", zone).at(time_ms)) == (
+    assert (
+        LocalTimePart("hour", zone).value_at(time_ms),
+        LocalTimePart("weekday", zone).value_at(time_ms),
+    ) == (
         at.hour,
         at.isoweekday(),
     )
