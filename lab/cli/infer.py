@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
     schema = proposal.schema
     time = schema.field(schema.time_field)
     print(
-        f"{len(schema.fields)} fields from {proposal.records:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
+        f"{len(schema.fields)} fields from {proposal.record_count:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
         f"{proposal.doubt_count} doubt{'s' * (proposal.doubt_count != 1)}{f': read {options.out}' if options.out else ''}",
         file=sys.stderr,
     )
