@@ -20,8 +20,8 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, cast
 
-from lab.apps.csvfile import CsvTable, first_row, looks_like_names
-from lab.apps.jsonfile import JsonValues, detect_layout
+from lab.apps.csvfile import CsvTable, delimiter_and_first_row, looks_like_header
+from lab.apps.jsonfile import JsonValues, detect_json_layout
 from lab.apps.records import Format, UnreadableFile
 from lab.model.longlines import bounded_lines
 from lab.model.schema import Schema
@@ -92,11 +92,11 @@ def detect_format(path: Path, schema: Schema | None = None) -> Format:
     text = head.removeprefix(BOM).decode(errors="surrogateescape")
     begins = text.lstrip()[:1]
     if begins in ("{", "[", ""):
-        if layout := detect_layout(text.lstrip(), len(head) < HEAD) if begins else None:
+        if layout := detect_json_layout(text.lstrip(), len(head) < HEAD) if begins else None:
             return JsonValues(path, layout, open_unpacked)
         return LineFormat(path, "json", "JSON lines")
-    delimiter, cells = first_row(text)
-    if looks_like_names(cells):
+    delimiter, cells = delimiter_and_first_row(text)
+    if looks_like_header(cells):
         return CsvTable(path, text, delimiter, schema, open_unpacked)
     if schema and schema.records != "json" and delimiter == ",":
         return LineFormat(path, "csv", "CSV without a header")
