@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.apps.backtest import Past
-from lab.apps.held import RouteHistory
 from lab.apps.newest import NewestItems
 from lab.apps.report import Report
+from lab.apps.routehistory import RouteHistory
 from lab.apps.watch import Latencies
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs

@@ -155,9 +155,9 @@ class Studio(EngineView):
             from lab.apps.localengine import LocalEngine
 
             return LocalEngine(logs, settings, SEGMENT_S)
-        from lab.apps.plain import Plain
+        from lab.apps.referenceengine import ReferenceEngine
 
-        return Plain(logs, settings, SEGMENT_S)
+        return ReferenceEngine(logs, settings, SEGMENT_S)
 
     def __enter__(self) -> Self:
         return self
