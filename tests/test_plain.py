@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.apps.referenceengine import ReferenceEngine
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
@@ -135,7 +135,7 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     for number, (kind, line) in enumerate(log):
         logs.log("events" if kind == "event" else kind).append([line], log_time + number)
     with patch("lab.apps.referenceengine.now_ms", lambda: log_time + len(log)):
-        engine, report = ReferenceEngine(logs, Settings(), 0.1), Report(logs.log("stats"))
+        engine, report = ReferenceEngine(logs, Settings(), 0.1), StatsReport(logs.log("stats"))
         assert [engine.step() for _ in range(7)] == [200] * 5 + [103, 0]
     reference = evaluate_log(PAYMENTS, log)
     found = [Alert.from_json(line) for line in logs.log("alerts").read()]

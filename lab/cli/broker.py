@@ -4,11 +4,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from lab.cli.options import add_group, add_server_commands
+from lab.cli.options import Subparsers, add_group, add_server_commands
 from lab.machine import broker, jars
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab broker start`, `stop` and `status` to the command line."""
     group = add_group(commands, "broker", "run a Kafka broker on this machine, without Docker")
     answers = "show where the broker runs and whether it answers; exit code 1 if it does not"

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from lab.apps.target import Usage
 from lab.cli import replay
-from lab.cli.options import add_command, add_config_option, parse_log_place
+from lab.cli.options import Subparsers, add_command, add_config_option, parse_log_place
 from lab.logs.places import KAFKA
 from lab.model.schema import PAYMENTS
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab infer` and `lab spec` to the command line."""
     _infer(commands)
     _spec(commands)
 
 
-def _spec(commands) -> None:
+def _spec(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         import yaml
 
@@ -39,7 +39,7 @@ example:
     )
 
 
-def _infer(commands) -> None:
+def _infer(commands: Subparsers) -> None:
     command = add_command(
         commands,
         "infer",

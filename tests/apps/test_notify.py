@@ -198,7 +198,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
     message = TextMessage(Receiver("oncall", "json://x"))
     for each in (alert(7), told):
         message.add(each)
-    assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.text()[1]
+    assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.title_and_body()[1]
 
 
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
@@ -217,7 +217,7 @@ def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_firs
     message = TextMessage(Receiver("oncall", "json://x"))
     for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
         message.add(each)
-    first, second = message.text()[1].splitlines()
+    first, second = message.title_and_body()[1].splitlines()
     assert "60 GREATER" in first and "withdrawn" in second
 
 
@@ -298,6 +298,6 @@ def test_a_text_stands_for_any_number_of_groups_and_stays_short():
     message = TextMessage(Receiver("x", "slack://"))
     for number in range(50_000):
         message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
-    title, body = message.text()
+    title, body = message.title_and_body()
     assert title == "50,000 alerts of 50,000 groups" and len(body) < 1_900
     assert body.endswith("and 49,990 of 49,990 other groups")
