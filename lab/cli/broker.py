@@ -34,7 +34,7 @@ def start(options: Namespace) -> None:
             raise broker.BrokerError(
                 f"the broker in {before.folder} is already running: stop it, then start it with its users"
             )
-        broker.only_users(options.folder, broker.read_users(options.users))
+        broker.restrict_to_users(options.folder, broker.read_users(options.users))
     if not before:
         if jars.missing_jars("broker"):
             print("downloading Kafka's jars, about 44 MB (only the first time)", file=sys.stderr)
@@ -49,7 +49,7 @@ def stop(options: Namespace) -> None:
     running = broker.status(options.folder)
     if not running:
         print(_none(options))
-    elif running.stop():
+    elif running.stop() == "stopped":
         print(f"stopped; data in {running.folder}")
     else:
         print(f"did not stop within {broker.STOP_S} s and was killed; its next start takes longer")
