@@ -25,7 +25,7 @@ def send_rules(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Sends rules, or control commands, to the engine."""
-    print_hints(messages, target.schema)
+    print_hints(messages, target.effective_schema)
     publish_messages(target, messages, timeout_s, first_alert)
 
 
@@ -39,7 +39,7 @@ def print_hints(messages: Sequence[str], schema: Schema) -> None:
 def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
-    rule = read_rules_in_force(target.logs, target.schema).rules.get(rule_id)
+    rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
     publish_messages(target, [json.dumps(message | {"ruleState": state})], timeout_s)
@@ -82,7 +82,7 @@ def publish_messages(
 
     `first_alert`: also waits for the first alert of these rules.
     """
-    logs, schema = target.logs, target.schema
+    logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
     logs.create()
     acks = logs.log("acks").tail(new=True)
@@ -138,7 +138,7 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Ski
 def print_rules(target: Target) -> None:
     """Prints the rules that the control log gives."""
     open_existing_log(target.logs, "control")
-    rules = read_rules_in_force(target.logs, target.schema).sorted()
+    rules = read_rules_in_force(target.logs, target.effective_schema).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
     if not rules:

@@ -45,7 +45,7 @@ def run(target: Target) -> None:
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                with Decider(logs, target.schema) as decider:
+                with Decider(logs, target.effective_schema) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     known = 0
                     while not stopped.wait(POLL_S):

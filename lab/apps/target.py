@@ -33,7 +33,7 @@ class Target:
     given_schema: Schema | None = None
 
     @property
-    def schema(self) -> Schema:
+    def effective_schema(self) -> Schema:
         """The given schema; without one, that of the engine that made the checkpoint, or payments."""
         return self.given_schema or saved_schema(self.checkpoint) or PAYMENTS
 

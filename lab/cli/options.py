@@ -237,7 +237,7 @@ def settings_from_options(options: argparse.Namespace, target: Target | None = N
     record = (read_record(target.checkpoint) if target else None) or {}
     given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        return Settings(target.schema if target else options.schema or PAYMENTS, **given)
+        return Settings(target.effective_schema if target else options.schema or PAYMENTS, **given)
     except ValueError as error:
         raise Usage(str(error)) from None
 

@@ -42,7 +42,9 @@ def open_rule_store(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
 
-    schema = target_from_options(options).schema if "logs" in options else options.schema or PAYMENTS
+    schema = (
+        target_from_options(options).effective_schema if "logs" in options else options.schema or PAYMENTS
+    )
     return RuleStore(options.store, schema)
 
 

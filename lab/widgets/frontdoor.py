@@ -134,7 +134,7 @@ class FrontDoor(widgets.VBox):
         if "@" in where:
             self.logs.value = ""  # a password does not stay on the screen
         target = target_of_existing_logs(where, schema)
-        return Studio(target.schema, "elsewhere", logs=target.logs)
+        return Studio(target.effective_schema, "elsewhere", logs=target.logs)
 
     def _fold(self, folded: bool) -> None:
         self.said.value = ""

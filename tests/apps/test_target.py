@@ -33,13 +33,16 @@ def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
 
 
 def test_the_schema_is_the_one_given_or_that_of_the_checkpoint_or_payments():
-    assert locate("logs").schema == PAYMENTS
+    assert locate("logs").effective_schema == PAYMENTS
     Settings(LOGINS).bind("logs/checkpoint")
-    assert locate("logs").schema == LOGINS and locate("logs", schema=PAYMENTS).schema == PAYMENTS
+    assert (
+        locate("logs").effective_schema == LOGINS
+        and locate("logs", schema=PAYMENTS).effective_schema == PAYMENTS
+    )
     FileLogs(Path("logs")).create()
     assert (
-        target_of_existing_logs("logs").schema == LOGINS
-        and target_of_existing_logs("logs", "payments").schema == PAYMENTS
+        target_of_existing_logs("logs").effective_schema == LOGINS
+        and target_of_existing_logs("logs", "payments").effective_schema == PAYMENTS
     )
 
 
