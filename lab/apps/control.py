@@ -26,7 +26,7 @@ def send_rules(
 ) -> None:
     """Sends rules, or control commands, to the engine."""
     print_hints(messages, target.effective_schema)
-    publish_messages(target, messages, timeout_s, first_alert)
+    publish_and_wait_for_answers(target, messages, timeout_s, first_alert)
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
@@ -42,7 +42,7 @@ def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float
     rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
-    publish_messages(target, [json.dumps(message | {"ruleState": state})], timeout_s)
+    publish_and_wait_for_answers(target, [json.dumps(message | {"ruleState": state})], timeout_s)
 
 
 def read_rules_in_force(logs: FileLogs | KafkaLogs, schema: Schema) -> RuleBook:
@@ -75,7 +75,7 @@ def compaction_key(message: str, schema: Schema) -> str:
     return str(parsed.rule_id or parsed.control)
 
 
-def publish_messages(
+def publish_and_wait_for_answers(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
