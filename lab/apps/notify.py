@@ -48,12 +48,12 @@ class TooLarge(NotAccepted):
     """A target says that a request is too large (413)."""
 
 
-class SignedMessage:
+class WebhookMessage:
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = SignedMessage(Receiver("audit", "https://example.com/alerts", webhook_secret="hush"))
+    >>> message = WebhookMessage(Receiver("audit", "https://example.com/alerts", webhook_secret="hush"))
     >>> message.is_full, message.alert_count
     (False, 0)
     """
@@ -239,7 +239,7 @@ def notify(target: Target, receiver: Receiver, start: Positions | None = None) -
                 flush=True,
             )
             while not stopped.is_set():
-                message = (SignedMessage if receiver.webhook_secret else TextMessage)(receiver)
+                message = (WebhookMessage if receiver.webhook_secret else TextMessage)(receiver)
                 if not _collected(tail, message, receiver.rules, withdrawals, left_out, stopped):
                     break
                 count = message.alert_count
@@ -283,7 +283,7 @@ def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
 
 def _collected(
     tail: Any,
-    message: "SignedMessage | TextMessage",
+    message: "WebhookMessage | TextMessage",
     rules: tuple[int, ...],
     withdrawals: Withdrawals,
     left_out: SkippedLines,
@@ -306,7 +306,7 @@ def _collected(
     return False
 
 
-def _delivered(message: "SignedMessage | TextMessage", receiver: Receiver, stopped: Event) -> bool:
+def _delivered(message: "WebhookMessage | TextMessage", receiver: Receiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:

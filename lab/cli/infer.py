@@ -75,9 +75,9 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
     )
 
 
-def lacks_id_or_time(file: Path) -> bool:
+def lacks_id_or_time(schema_file: Path) -> bool:
     """Whether a proposed schema still lacks its id or time."""
-    lines = file.read_text("utf-8", "replace").splitlines()
+    lines = schema_file.read_text("utf-8", "replace").splitlines()
     return any(line.startswith("# MISSING: ") for line in lines) and (
         'id = ""' in lines or 'time = ""' in lines
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signature
+from lab.apps.notify import MAX_BODY, TextMessage, WebhookMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import BadConfig, Receiver, read_config
@@ -204,7 +204,7 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
     first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
     copy = replace(first, alert_time=1_500)
-    message = SignedMessage(Receiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = WebhookMessage(Receiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for each in (first, again, copy):
         message.add(each)
         message.send()
@@ -286,7 +286,7 @@ def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
 
 
 def test_many_long_alerts_travel_in_several_requests(receiver):
-    message = SignedMessage(Receiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = WebhookMessage(Receiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for number in range(40):
         message.add(alert(number, f"{{k={'x' * 50_000}}}"))
     message.send()
