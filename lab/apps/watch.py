@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from contextlib import closing
 from itertools import pairwise
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -107,7 +108,10 @@ class Latencies:
 
 
 def print_alerts(
-    target: Target, follow: bool = False, start: Positions | str | None = None, as_json: bool = False
+    target: Target,
+    follow: bool = False,
+    start: Positions | Literal["saved"] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Prints the alerts of a log; with `follow`, those to come, as they come; with `start`, from a position on.
 
@@ -115,7 +119,7 @@ def print_alerts(
     """
     log = open_existing_log(target.logs, "alerts")
     saved = start == "saved"
-    at = load_bookmark(log) if saved else start
+    at = load_bookmark(log) if isinstance(start, str) else start
     new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
