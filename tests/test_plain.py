@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.apps.plain import Plain
-from lab.apps.report import Report
+from lab.apps.referenceengine import ReferenceEngine
+from lab.apps.report import StatsReport
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
 from lab.model.alerts import Alert, parse_alert_line
@@ -134,8 +134,8 @@ def test_the_engine_of_a_page_gives_the_alerts_of_the_reference(tmp_path):
     logs.create()
     for number, (kind, line) in enumerate(log):
         logs.log("events" if kind == "event" else kind).append([line], log_time + number)
-    with patch("lab.apps.plain.now_ms", lambda: log_time + len(log)):
-        engine, report = Plain(logs, Settings(), 0.1), Report(logs.log("stats"))
+    with patch("lab.apps.referenceengine.now_ms", lambda: log_time + len(log)):
+        engine, report = ReferenceEngine(logs, Settings(), 0.1), StatsReport(logs.log("stats"))
         assert [engine.step() for _ in range(7)] == [200] * 5 + [103, 0]
     reference = evaluate_log(PAYMENTS, log)
     found = [Alert.from_json(line) for line in logs.log("alerts").read()]
@@ -156,7 +156,7 @@ def test_of_the_lines_of_a_page_s_engine_about_an_event_the_last_one_counts(tmp_
     logs.log("events").append(
         [event.format(*each) for each in (("CSH", 60), ("back", 0), ("CSH", 70))], logged + 1
     )
-    Plain(logs, settings, 0.1).step()
+    ReferenceEngine(logs, settings, 0.1).step()
     told = list(map(parse_alert_line, logs.log("alerts").read()))
     assert [Alert.from_json(line).aggregate for line in standing(told).values()] == [70] and len(told) == 3
 
@@ -172,9 +172,9 @@ def test_the_engine_of_a_page_tells_what_does_not_come_though_nothing_comes(tmp_
     )
     logs.log("events").append(["3,2013-01-01 00:00:02,26,12,CRD,5"], logged + 2)
     logs.log("events").append(["4,2013-01-01 00:00:03,26,12,CSH,5"], logged + 3)
-    engine = Plain(logs, Settings(), 0.1)
+    engine = ReferenceEngine(logs, Settings(), 0.1)
     for at, expected in ((10, []), (60_001, []), (60_002, [1]), (200_000, [1])):
-        with patch("lab.apps.plain.now_ms", lambda at=at: logged + at):
+        with patch("lab.apps.referenceengine.now_ms", lambda at=at: logged + at):
             engine.step()
         alerts = [Alert.from_json(line) for line in logs.log("alerts").read()]
         assert [alert.event_id for alert in alerts] == expected

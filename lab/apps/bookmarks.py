@@ -20,7 +20,7 @@ def bookmark_file(log: object, reader: str = "") -> Path:
     )
 
 
-def bookmark(log: object, reader: str = "") -> Positions | None:
+def load_bookmark(log: object, reader: str = "") -> Positions | None:
     """The saved position in a log; None if there is none. Raises ValueError if the file is not one of ours."""
     try:
         return parse_positions(bookmark_file(log, reader).read_text().splitlines()[-1])
@@ -32,7 +32,7 @@ def bookmark(log: object, reader: str = "") -> Positions | None:
         ) from None
 
 
-def set_bookmark(log: object, positions: Positions, reader: str = "") -> None:
+def save_bookmark(log: object, positions: Positions, reader: str = "") -> None:
     """Saves the position at which the next read starts."""
     file = bookmark_file(log, reader)
     make_folder(file.parent)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lab.apps.held import PastEvent, RouteHistory, is_of_group, shown_window
+from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.layout import CONDITION, DENOMINATOR, HIGH_PART, LOW_PART, NUMERATOR, ROW
 from lab.engine.compiled.rulenumbers import measure_scale
@@ -93,7 +93,7 @@ class Past:
     def __len__(self) -> int:
         return sum(len(part[LOG_TIME]) for part in self._parts)
 
-    def evaluated_count_and_times(self, rule: Rule) -> tuple[int, int, int]:
+    def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
         """How many events `aggregates` evaluates for a rule, here all; the smallest and the largest of their times, ms."""
         if not self._parts:
             return 0, 0, 0
@@ -172,15 +172,19 @@ class Past:
             return columns["id"][rows]
         return take_rows(columns[ID_TEXT], rows).to_numpy(zero_copy_only=False)
 
-    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Any, list[Any]]]:
+    def absent_filter_values(
+        self, filter: Filter, max_values_checked: int = 20
+    ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
-        Only the first values are looked for, `at_most` of them.
+        Only the first `max_values_checked` values are looked for.
         """
         if not self._parts:
             return []
         columns, newest = self._columns(), np.arange(len(self))[-RECENT:]
-        wanted = [(name, value) for name, values in required_values(filter) for value in values][:at_most]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values][
+            :max_values_checked
+        ]
         missing = [
             (name, value)
             for name, value in wanted
@@ -217,15 +221,15 @@ class Past:
         rule: Rule,
         event_id: Id,
         event_time: int | None = None,
-        newest: int | None = None,
+        counted_since_reset: int | None = None,
         group: Group | None = None,
     ) -> list[dict]:
         """The events over which the rule's aggregate was computed at an event, as {field: value}, in order of event time.
 
         Those in the window that ends with the event which the engine then held, as far as they are among these. Empty if the
         event is not. `event_time`, `group`: of one id at several times or in several groups; else the newest is meant.
-        `newest`: of the events that count for the rule only those that arrived last, so many: what a COUNT_WITH_RESET that
-        reports this number has counted since its reset.
+        `counted_since_reset`: of the events that count for the rule only those that arrived last, so many: what a
+        COUNT_WITH_RESET that reports this number has counted since its reset.
         """
         if not self._parts:
             return []
@@ -262,11 +266,14 @@ class Past:
             )
         ]
 
-        def newest_before(log_time: int) -> int | None:
+        def newest_event_time_before(log_time: int) -> int | None:
             return max(times[log_times < log_time].tolist(), default=None)
 
-        arrived = [of_group[int(rows[n])] for n in self.history.window(rule, events, newest_before)]
-        return shown_window(rule, arrived, schema, newest)
+        arrived = [
+            of_group[int(rows[n])]
+            for n in self.history.window_event_numbers(rule, events, newest_event_time_before)
+        ]
+        return sorted_window_events(rule, arrived, schema, counted_since_reset)
 
     def _key(self, rule: Rule, row: int) -> list:
         return [self._values(name, np.array([row]))[0] for name in rule.keys]

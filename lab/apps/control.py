@@ -8,6 +8,7 @@ from pathlib import Path
 from lab.apps.replay import read_rules
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.alerts import Alert
 from lab.model.answers import parse_ack
@@ -24,8 +25,8 @@ def send_rules(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Sends rules, or control commands, to the engine."""
-    print_hints(messages, target.schema)
-    publish_messages(target, messages, timeout_s, first_alert)
+    print_hints(messages, target.effective_schema)
+    publish_and_wait_for_answers(target, messages, timeout_s, first_alert)
 
 
 def print_hints(messages: Sequence[str], schema: Schema) -> None:
@@ -38,13 +39,13 @@ def print_hints(messages: Sequence[str], schema: Schema) -> None:
 def change_rule_state(target: Target, rule_id: int, state: str, timeout_s: float = ANSWER_S) -> None:
     """Pauses, activates or deletes a rule. The whole rule is sent: a compacted topic keeps only the last message of each."""
     message: dict = {"ruleId": rule_id}
-    rule = in_force(target.logs, target.schema).rules.get(rule_id)
+    rule = read_rules_in_force(target.logs, target.effective_schema).rules.get(rule_id)
     if rule and state != "DELETE":
         message = rule.to_dict()
-    publish_messages(target, [json.dumps(message | {"ruleState": state})], timeout_s)
+    publish_and_wait_for_answers(target, [json.dumps(message | {"ruleState": state})], timeout_s)
 
 
-def in_force(logs, schema: Schema) -> RuleBook:
+def read_rules_in_force(logs: FileLogs | KafkaLogs, schema: Schema) -> RuleBook:
     """The rules as the control log gives them."""
     book = RuleBook(schema)
     for message in logs.log("control").read():
@@ -74,14 +75,14 @@ def compaction_key(message: str, schema: Schema) -> str:
     return str(parsed.rule_id or parsed.control)
 
 
-def publish_messages(
+def publish_and_wait_for_answers(
     target: Target, messages: Sequence[str], timeout_s: float = ANSWER_S, first_alert: bool = False
 ) -> None:
     """Publishes control messages and shows the answers. Raises BadRule for one that is rejected.
 
     `first_alert`: also waits for the first alert of these rules.
     """
-    logs, schema = target.logs, target.schema
+    logs, schema = target.logs, target.effective_schema
     keys = [compaction_key(message, schema) for message in messages]
     logs.create()
     acks = logs.log("acks").tail(new=True)
@@ -137,7 +138,7 @@ def _wait_for_alert(alerts, acks: Sequence[dict], deadline: float, left_out: Ski
 def print_rules(target: Target) -> None:
     """Prints the rules that the control log gives."""
     open_existing_log(target.logs, "control")
-    rules = in_force(target.logs, target.schema).sorted()
+    rules = read_rules_in_force(target.logs, target.effective_schema).sorted()
     for rule in rules:
         print(f"{rule.rule_id:6}  v{rule.version:<3} {rule.state:7} {rule.describe()}")
     if not rules:

@@ -40,10 +40,10 @@ DOTTED = re.compile(
 NAN = re.compile(r"[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
-def first_row(text: str) -> tuple[str, list[str]]:
+def delimiter_and_first_row(text: str) -> tuple[str, list[str]]:
     """What divides the cells of a text, and those of its first row that is not blank.
 
-    >>> first_row("id;amount\\n1;2,5")
+    >>> delimiter_and_first_row("id;amount\\n1;2,5")
     (';', ['id', 'amount'])
     """
     rows = {delimiter: next(_rows(text, delimiter), []) for delimiter in DELIMITERS}
@@ -59,10 +59,10 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
         return
 
 
-def looks_like_names(cells: Sequence[str]) -> bool:
+def looks_like_header(cells: Sequence[str]) -> bool:
     """Whether cells are names of columns: none is a number or a date.
 
-    >>> looks_like_names(["id", "at"]), looks_like_names(["1", "CSH"])
+    >>> looks_like_header(["id", "at"]), looks_like_header(["1", "CSH"])
     (True, False)
     """
     values = (
@@ -73,7 +73,7 @@ def looks_like_names(cells: Sequence[str]) -> bool:
     return any(cells) and not any(values)
 
 
-class TooLong(csv.Error):
+class RowTooLong(csv.Error):
     """A row of more than 1 MiB; `line` stands for it."""
 
     def __init__(self, line: LongLine):
@@ -82,7 +82,7 @@ class TooLong(csv.Error):
 
 
 class _Lines:
-    """The lines of a CSV file for its reader. A row may have several, but no more than 1 MiB: else raises TooLong."""
+    """The lines of a CSV file for its reader. A row may have several, but no more than 1 MiB: else raises RowTooLong."""
 
     def __init__(self, text: io.TextIOWrapper):
         self._text, self._number = text, 0
@@ -105,7 +105,7 @@ class _Lines:
         self._row.append(line)
         self._size += len(line)
         if self._size > MAX_LINE_BYTES:
-            raise TooLong(self._long())
+            raise RowTooLong(self._long())
         return line
 
     def _long(self) -> LongLine:
@@ -179,7 +179,7 @@ class CsvTable(Format):
                     line = self._object(row) if row else ""
                 except StopIteration:
                     return
-                except TooLong as error:
+                except RowTooLong as error:
                     self._starts.append(start)
                     yield error.line
                     continue

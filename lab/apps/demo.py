@@ -16,11 +16,12 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import RECORD_WORDS, Report, report_sentences
+from lab.apps.report import RECORD_WORDS, StatsReport, report_sentences
 from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.compiled.codecache import COMPILING, is_compiled
@@ -33,6 +34,9 @@ from lab.model.schema import PAYMENTS
 from lab.model.times import now_ms
 from lab.stream.simulate import PlantedBurst, payments, to_json
 
+if TYPE_CHECKING:
+    from lab.engine.loop.ends import FileLogs
+
 SEGMENT_S = 0.2  # the stream reaches its log this often
 POLL_S = 0.1
 DRAIN_S = 60  # how long the engine may take for what it has not read at the end
@@ -44,42 +48,44 @@ NEW_RULE, PAUSED_RULE = 5, 4
 PERCENTILES = (50, 90, 99)
 
 
-def first_rules(rate: int) -> list[dict]:
+def first_rules(rate_per_s: int) -> list[dict]:
     """The Flink demo's four rules, with windows that fit a stream of less than a minute."""
     pair, kind = ["payeeId", "beneficiaryId"], ["paymentType"]
     return [
         rule_message(1, pair, "paymentAmount", "SUM", "GREATER", 20_000_000, "5s"),
         rule_message(2, kind, "COUNT_FLINK", "SUM", "LESS", 5, "1s"),
         rule_message(3, ["beneficiaryId"], "paymentAmount", "SUM", "GREATER_EQUAL", 10_000_000, "5s"),
-        rule_message(4, kind, "COUNT_WITH_RESET_FLINK", "SUM", "GREATER_EQUAL", math.ceil(0.9 * rate), "1s"),
+        rule_message(
+            4, kind, "COUNT_WITH_RESET_FLINK", "SUM", "GREATER_EQUAL", math.ceil(0.9 * rate_per_s), "1s"
+        ),
     ]
 
 
 def new_rule() -> dict:
-    """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `payment_stream`."""
+    """Who is paid often: an ordinary beneficiary 2.5 times in 10 s, see `endless_payment_stream`."""
     return rule_message(NEW_RULE, ["beneficiaryId"], "COUNT_FLINK", "SUM", "GREATER_EQUAL", 9, "10s")
 
 
-def payment_stream(rate: int, seconds: int, start_ms: int) -> Iterator[dict]:
-    """Endless payments from `start_ms` on, at least one round of bursts in the given seconds.
+def endless_payment_stream(rate_per_s: int, burst_round_s: int, start_ms: int) -> Iterator[dict]:
+    """Endless payments from `start_ms` on, at least one round of bursts in the first `burst_round_s`.
 
     A burst goes well over its rule's limit: some of its payments come late and miss the others.
     """
-    step_ms = min(2500, 1000 * seconds // (len(CYCLE) + 1))
+    step_ms = min(2500, 1000 * burst_round_s // (len(CYCLE) + 1))
     starts = range(step_ms, 3_600_000, step_ms)
     planted = {
         "pair": lambda at: PlantedBurst("pair", at, 500, 5, 35_000_000),
         "beneficiary": lambda at: PlantedBurst("beneficiary", at, 500, 14, 12_000_000),
-        "surge": lambda at: PlantedBurst("surge", at, 1000, math.ceil(0.8 * rate)),
+        "surge": lambda at: PlantedBurst("surge", at, 1000, math.ceil(0.8 * rate_per_s)),
     }
     plan = list(zip(starts, cycle(CYCLE)))
     return payments(
         seed=1,
         events=None,
         start_ms=start_ms,
-        rate_per_s=rate,
-        payees=4 * rate,
-        beneficiaries=4 * rate,
+        rate_per_s=rate_per_s,
+        payees=4 * rate_per_s,
+        beneficiaries=4 * rate_per_s,
         bursts=[planted[kind](at) for at, kind in plan if kind in planted],
         lulls=[(at, min(1100, step_ms)) for at, kind in plan if kind == "lull"],
     )
@@ -108,7 +114,7 @@ class Producer(Thread):
     def _produce(self) -> None:
         start_ms = now_ms()
         end_ms, next_bad_ms = start_ms + 1000 * self._seconds, start_ms + 1000 * BAD_EVERY_S
-        events = payment_stream(self._rate, self._seconds, start_ms)
+        events = endless_payment_stream(self._rate, self._seconds, start_ms)
         event = next(events)
         while (now := now_ms()) < end_ms and not self._stopping.wait(SEGMENT_S):
             lines = []
@@ -125,7 +131,7 @@ class Producer(Thread):
 class DemoConsole:
     """Publishes rules, and prints to a terminal: alerts and answers as they come, the table at the end. Used by one thread only."""
 
-    def __init__(self, console: Console, logs):
+    def __init__(self, console: Console, logs: "FileLogs"):
         self._console, self._logs = console, logs
         self._alerts, self._acks, self._letters = (
             logs.log(name).tail() for name in ("alerts", "acks", "deadLetters")
@@ -147,7 +153,7 @@ class DemoConsole:
             self.book.apply(json.dumps(message))
             self.rules |= {rule.rule_id: rule for rule in self.book.sorted()}
 
-    def update(self) -> None:
+    def print_new_results(self) -> None:
         """Prints what came since the last time."""
         for ack in map(json.loads, self._acks.read()):
             self.answers += 1
@@ -185,7 +191,7 @@ class DemoConsole:
             soft_wrap=True,
         )
 
-    def table(self) -> Table:
+    def latency_table(self) -> Table:
         """What each rule gave, and how fast."""
         table = Table("rule", "alerts when", "state", title="Latency from logging the event to the alert, ms")
         for name in ("alerts", *(f"p{share}" for share in PERCENTILES)):
@@ -205,7 +211,7 @@ class DemoConsole:
         return table
 
 
-def run(seconds: int, rate: int) -> None:
+def run(seconds: int, rate_per_s: int) -> None:
     """Plays the demo; Ctrl-C stops it early, with the table."""
     began = time.monotonic()
     console = Console(highlight=False)
@@ -213,7 +219,9 @@ def run(seconds: int, rate: int) -> None:
     def say(text: str) -> None:
         console.print(f"[bold]{time.monotonic() - began:5.1f} s[/]  {text}", soft_wrap=True)
 
-    console.print(f"{seconds} s of {rate} payments per second, with planted fraud. Ctrl-C stops it early.")
+    console.print(
+        f"{seconds} s of {rate_per_s} payments per second, with planted fraud. Ctrl-C stops it early."
+    )
     if not is_compiled():
         from lab.engine.loop.stages import compile_kernels
 
@@ -226,15 +234,15 @@ def run(seconds: int, rate: int) -> None:
         from lab.machine.session import session
 
         logs = FileLogs(Path(name))
-        show, report = DemoConsole(console, logs), Report(logs.log("stats"))
-        show.publish(first_rules(rate))
+        show, report = DemoConsole(console, logs), StatsReport(logs.log("stats"))
+        show.publish(first_rules(rate_per_s))
         with session() as spark, stop_signals() as stopped:
             say("starting the engine: Spark plans and compiles its query, then the engine reads the rules")
-            producer = Producer(logs.log("events"), rate, seconds)
+            producer = Producer(logs.log("events"), rate_per_s, seconds)
             with start(spark, logs, Path(name, "checkpoint"), SETTINGS) as engine:
                 while show.answers < len(show.rules) and not stopped.wait(POLL_S):
                     raise_if_ended(engine.query)
-                    show.update()
+                    show.print_new_results()
                 if stopped.is_set():
                     raise KeyboardInterrupt
                 say("the stream starts")
@@ -244,7 +252,7 @@ def run(seconds: int, rate: int) -> None:
                 producer.stop()
                 _drain(engine, producer, show, report)
                 took = time.monotonic() - started
-    console.print(show.table())
+    console.print(show.latency_table())
     _sum_up(console, producer.sent, report, took)
     if show.first_alert:
         console.print(
@@ -258,24 +266,24 @@ def _play(engine, producer: Producer, show: DemoConsole, stopped: Event, seconds
     plan = [(seconds / 2, new_rule()), (seconds * 3 / 4, {"ruleId": PAUSED_RULE, "ruleState": "PAUSE"})]
     while producer.is_alive() and not stopped.wait(POLL_S):
         raise_if_ended(engine.query)
-        show.update()
+        show.print_new_results()
         if plan and time.monotonic() - started >= plan[0][0]:
             show.publish([plan.pop(0)[1]])
     if producer.error:
         raise producer.error
 
 
-def _drain(engine, producer: Producer, show: DemoConsole, report: Report) -> None:
+def _drain(engine, producer: Producer, show: DemoConsole, report: StatsReport) -> None:
     """Waits until the engine has read all that was sent."""
     give_up = time.monotonic() + DRAIN_S
     while report.total["records"] < producer.sent and time.monotonic() < give_up:
         raise_if_ended(engine.query)
         time.sleep(POLL_S)
         report.read()
-    show.update()
+    show.print_new_results()
 
 
-def _sum_up(console: Console, sent: int, report: Report, seconds: float) -> None:
+def _sum_up(console: Console, sent: int, report: StatsReport, seconds: float) -> None:
     equals = "=" if sent == sum(report.total[name] for name in RECORD_WORDS) else "≠"
     for sentence in report_sentences(f"{sent:,} records sent {equals}", report.total, report.routes):
         console.print(sentence, markup=False, soft_wrap=True)

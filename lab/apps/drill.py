@@ -3,7 +3,7 @@
     cut ──► evaluate ──► deliver ──► commit          killed anywhere, it starts again from what is on disk
     offsets/3  state/…      alerts      commits/3
 
-Cuts, rules, state files and shared memory are the engine's, on a real disk; logs come from `Partitions`, and alerts go to a file
+Cuts, rules, state files and shared memory are the engine's, on a real disk; logs come from `SimulatedTopic`, and alerts go to a file
 log. Spark is not there: its part, writing a cut ahead and a commit behind, is done here in its format. A kill takes what a
 process loses: the driver, the worker, and the shared memory.
 """
@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lab.apps.traffic import ScenarioLogs
@@ -56,6 +56,16 @@ SAME = "Nothing lost, nothing twice: {records} records, and the same {alerts} al
 DIFFERENT = "{lost} alerts are missing, {twice} are unexpected; {records} of {all} records are counted."
 
 
+class EvaluatedRecord(NamedTuple):
+    """A record that a batch took, an event or a control message; sorted, such records are in log order."""
+
+    effective_log_time: int  # ms
+    is_event: bool
+    partition: int
+    offset: int
+    value: bytes
+
+
 class Drill(ScenarioLogs):
     """A stream of payments that one steers, and an engine that one steps through and kills.
 
@@ -63,9 +73,9 @@ class Drill(ScenarioLogs):
     of the control log first. `writes_ahead`: whether a cut's marks are on disk before anything is done with what it takes.
 
     >>> drill = Drill()
-    >>> drill.send(8)
+    >>> drill.send_payments(8)
     >>> drill.run_batch()
-    >>> drill.alerts != [], drill.verdict()[0]
+    >>> drill.alerts != [], drill.compare_with_reference()[0]
     (True, True)
     >>> drill.close()
     """
@@ -106,27 +116,27 @@ class Drill(ScenarioLogs):
         self.in_memory: int | None = None  # the batch whose windows shared memory holds
 
     @property
-    def number(self) -> int:
+    def batch_number(self) -> int:
         """Of the micro-batch that runs, or comes next."""
         return self.done + 1
 
-    def step(self) -> bool:
+    def run_next_step(self) -> bool:
         """The next step of the micro-batch; False if there is nothing to take."""
         return getattr(self, f"_{self.next}")()
 
     def run_batch(self) -> None:
         """Steps until a micro-batch is committed, or nothing is there to take."""
-        while self.step() and self.next != "cut":
+        while self.run_next_step() and self.next != "cut":
             pass
 
-    def kill(self) -> None:
+    def kill_and_restart(self) -> None:
         """The process is gone, and another starts."""
         was = self.next
         self.kills.append([len(of.records) for of in (*self.control.partitions, *self.events.partitions)])
         rmtree(shared.private_folder(self.job.start), ignore_errors=True)
         self._start()
         killed = say("Killed before “{step}”. Its memory is lost, and a new engine starts.", step=say(was))
-        self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.number)}")
+        self.story.append(f"{killed} {say(RUNS_AGAIN if self.end else CONTINUES, number=self.batch_number)}")
 
     def _cut(self) -> bool:
         end = self.planner.next_mark(self.mark, self.settings.max_batch_records)
@@ -137,11 +147,11 @@ class Drill(ScenarioLogs):
         if self.writes_ahead:
             self._write_marks()
         records, changes = (self._records_between(self.mark, end, name) for name in ("events", "control"))
-        taken = {"number": self.number, "events": len(records), "changes": len(changes)}
+        taken = {"number": self.batch_number, "events": len(records), "changes": len(changes)}
         self.story.append(say(CUT if self.writes_ahead else CUT_IN_MEMORY, **taken))
         return True
 
-    def break_write_ahead(self) -> None:
+    def toggle_write_ahead_log(self) -> None:
         """Breaks or repairs the write-ahead log: from the next cut on, marks are written with the commit, or first again."""
         self.writes_ahead = not self.writes_ahead
         self.story.append(
@@ -159,11 +169,11 @@ class Drill(ScenarioLogs):
         before = self._state()
         [work] = self.planner.plan_reading(self.mark, self.end)
         self.lines = run_single_task(self.job, work)
-        self.next, self.in_memory = "deliver", self.number
+        self.next, self.in_memory = "deliver", self.batch_number
         alerts = len(self.lines.get("alerts", NO_LINES).keys)
         new = [name for name in self._state() if name not in before]
         written = say("{count} new state file", count=len(new)) if new else _again(before, self._state())
-        self.story.append(say(EVALUATED, number=self.number, alerts=alerts, written=written))
+        self.story.append(say(EVALUATED, number=self.batch_number, alerts=alerts, written=written))
         return True
 
     def _deliver(self) -> bool:
@@ -172,27 +182,27 @@ class Drill(ScenarioLogs):
             before = log.end()
             keys, lines = self.lines.get(name, NO_LINES)
             try:
-                log.put_batch_once(self.job.checkpoint, self.number, lines.data, batch_fingerprint(self.end))
+                log.put_batch_once(self.job.checkpoint, self.batch_number, lines.data, batch_fingerprint(self.end))
             except BatchConflict:
-                self.story.append(say(REFUSED, number=self.number))
+                self.story.append(say(REFUSED, number=self.batch_number))
                 return False
             if name == "alerts":
                 count, taken = len(keys), log.end() > before
         self.next = "commit"
-        told = {"number": self.number, "count": count}
+        told = {"number": self.batch_number, "count": count}
         self.story.append(say((DELIVERED if taken else DELIVERED_BEFORE) if count else NO_ALERTS, **told))
         return True
 
     def _commit(self) -> bool:
-        if str(self.number) not in self._names("offsets"):
+        if str(self.batch_number) not in self._names("offsets"):
             self._write_marks()
         self._durably("commits", "v1\n{}")
-        self.story.append(say(COMMITTED, number=self.number))
-        self.done, self.mark, self.end, self.next = self.number, self.end, None, "cut"
+        self.story.append(say(COMMITTED, number=self.batch_number))
+        self.done, self.mark, self.end, self.next = self.batch_number, self.end, None, "cut"
         return True
 
     def _durably(self, log: str, text: str) -> None:
-        (self.job.folder / log).write(str(self.number), text.encode())
+        (self.job.folder / log).write(str(self.batch_number), text.encode())
 
     def _state(self) -> dict[str, bytes]:
         return {name: (self.job.folder / "state").read(name) or b"" for name in self._names("state")}
@@ -202,7 +212,7 @@ class Drill(ScenarioLogs):
 
     # -- what is seen --------------------------------------------------------------------------------------------------
 
-    def files(self) -> list[str]:
+    def checkpoint_files(self) -> list[str]:
         """What is in the checkpoint."""
         return [
             f"{log}/{name}"
@@ -216,7 +226,7 @@ class Drill(ScenarioLogs):
         return [json.loads(line) for line in self.outs["alerts"].read()]
 
     @property
-    def counts(self) -> Counter:
+    def record_counts(self) -> Counter[str]:
         """What the engine says of the records that it took."""
         counts: Counter = Counter()
         for line in self.outs["stats"].read():
@@ -226,18 +236,16 @@ class Drill(ScenarioLogs):
             )
         return counts
 
-    def batch_of(self, partition: int, offset: int, name: str = "events") -> int | None:
+    def batch_of_record(self, partition: int, offset: int, log: str = "events") -> int | None:
         """The micro-batch that a record was cut into, None if it was not yet."""
-        marks = self.marks()
-        return next(
-            (n for n, end in enumerate(marks) if offset < int(end[name].get(str(partition), 0))), None
-        )
+        marks = self.batch_ends()
+        return next((n for n, end in enumerate(marks) if offset < int(end[log].get(str(partition), 0))), None)
 
-    def marks(self) -> list[Mark]:
+    def batch_ends(self) -> list[Mark]:
         """The end of each batch that was planned."""
         names = sorted(self._names("offsets"), key=int)
         planned = [mark_at_end_of(self.job.checkpoint, int(name)) for name in names]
-        in_memory = self.end is not None and str(self.number) not in names
+        in_memory = self.end is not None and str(self.batch_number) not in names
         return [*planned, self.end] if self.end is not None and in_memory else planned
 
     def _records_between(self, start: Mark, end: Mark, name: str) -> list[tuple[int, int]]:
@@ -248,34 +256,34 @@ class Drill(ScenarioLogs):
             for offset in range(int(start[name].get(number, 0)), int(last))
         ]
 
-    def verdict(self) -> tuple[bool, str]:
+    def compare_with_reference(self) -> tuple[bool, str]:
         """Whether what was delivered is what the reference gives over the same records, each once, in log order."""
         reference = Reference(PAYMENTS, key_groups=self.settings.key_groups)
         delivered = len({json.loads(line)["batch"] for line in self.outs["stats"].read()})
-        for _, is_event, _, _, value in self.records_in_log_order(delivered):
-            (reference.event if is_event else reference.control)(value)
+        for record in self.records_in_log_order(delivered):
+            (reference.event if record.is_event else reference.control)(record.value)
         wanted = Counter(alert.alert_id for alert in reference.alerts)
         got = Counter(alert["alertId"] for alert in self.alerts)
-        records = self.counts["records"]
+        records = self.record_counts["records"]
         if got == wanted and records == reference.counts["records"]:
             return True, say(SAME, records=records, alerts=got.total())
         lost, twice = (wanted - got).total(), (got - wanted).total()
         counted = {"records": records, "all": reference.counts["records"]}
         return False, say(DIFFERENT, lost=lost, twice=twice, **counted)
 
-    def records_in_log_order(self, first_batches: int) -> list[tuple[int, int, int, int, bytes]]:
-        """(effective log time, 1 for an event, partition, offset, bytes) of the records that the first batches took."""
-        order: list[tuple[int, int, int, int, bytes]] = []
+    def records_in_log_order(self, batch_count: int) -> list[EvaluatedRecord]:
+        """The records that the first `batch_count` batches took."""
+        order: list[EvaluatedRecord] = []
         start: Mark = self.planner.initial()
         newest: dict[tuple[str, int], int] = {}
-        for end in self.marks()[:first_batches]:
+        for end in self.batch_ends()[:batch_count]:
             taken = []
-            for is_event, name in enumerate(("control", "events")):
+            for name in ("control", "events"):
                 for number, offset in self._records_between(start, end, name):
                     record = self.feed(name).partitions[number].records[offset]
                     time = max(record.log_time, start["cut"], newest.get((name, number), 0))
                     newest[name, number] = time
-                    taken.append((time, is_event, number, offset, record.value))
+                    taken.append(EvaluatedRecord(time, name == "events", number, offset, record.value))
             order += sorted(taken)
             start = end
         return order

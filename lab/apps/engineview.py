@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.apps.backtest import Past
-from lab.apps.held import RouteHistory
 from lab.apps.newest import NewestItems
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
+from lab.apps.routehistory import RouteHistory
 from lab.apps.watch import Latencies
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
@@ -54,10 +54,10 @@ class EngineView:
             for name in ("events", "control", "alerts", "acks", "deadLetters")
         }
         self.left_out = SkippedLines(lambda said: None)  # counted in `state`
-        self.report = Report(self.logs.log("stats"), left_out=self.left_out)
+        self.report = StatsReport(self.logs.log("stats"), left_out=self.left_out)
         self.latencies = Latencies(self.logs, KEPT_ALERTS, SkippedLines(lambda said: None))
 
-    def load_history(self) -> None:
+    def load_newest_records(self) -> None:
         """Of an engine that runs already: events to try rules on, the last alerts and dead letters, and how many there are."""
         from lab.apps import runningengine
 
@@ -135,7 +135,7 @@ class EngineView:
         state = say(ALL_DEAD if letters == records else DEAD, **counts)
         return [(kind, state if kind == "good" else say(SCHEMA, state=state))]
 
-    def stop_reading(self) -> None:
+    def close_logs(self) -> None:
         """Closes the logs."""
         for tail in self._tails.values():
             tail.close()

@@ -86,12 +86,12 @@ EXPORTS = Table(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def export(target: Target, to: str, follow: bool = False, start: Positions | None = None) -> None:
-    """Exports new alerts to the database with the URL `to`; with `follow`, continues until Ctrl-C.
+def export(target: Target, to_url: str, follow: bool = False, start: Positions | None = None) -> None:
+    """Exports new alerts to the database with this URL; with `follow`, continues until Ctrl-C.
 
     `start`: a position in the alerts; without it, where the last export ended.
     """
-    url = database_url(to)
+    url = database_url(to_url)
     log, database = open_existing_log(target.logs, "alerts"), open_database(url)
     METADATA.create_all(database)
     _add_columns(database)
@@ -103,7 +103,7 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
             if records := tail.records(AT_ONCE):
                 told = [each for _, each in parse_records(records, parse_alert_line, left_out)]
                 with database.begin() as connection:
-                    exported += write_lines(connection, told)
+                    exported += write_alerts_and_withdrawals(connection, told)
                     _upsert(
                         connection, EXPORTS, [{"place": place, "positions": position_text(tail.positions)}]
                     )
@@ -117,17 +117,19 @@ def export(target: Target, to: str, follow: bool = False, start: Positions | Non
     )
 
 
-def mark_withdrawn(connection: Connection, told: Withdrawal) -> None:
+def mark_withdrawn(connection: Connection, withdrawal: Withdrawal) -> None:
     """Notes of the exported alerts at an event that it was taken back, but not of those since when it was logged again."""
-    at_event = (ALERTS.c.event_id == _text(event_id_text(told.event_id))) & (
-        ALERTS.c.event_time == _time(told.event_time)
+    at_event = (ALERTS.c.event_id == _text(event_id_text(withdrawal.event_id))) & (
+        ALERTS.c.event_time == _time(withdrawal.event_time)
     )
-    at_event &= ALERTS.c.group_json == group_json(told.group)
-    if told.log_time is not None:
-        at_event &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time <= _time(told.log_time))
-        before = connection.execute(select(TAKEN_BACK.c.log_time).where(TAKEN_BACK.c.event == _event(told)))
-        newest = max(told.log_time, before.scalar() or 0)
-        _upsert(connection, TAKEN_BACK, [{"event": _event(told), "log_time": newest}])
+    at_event &= ALERTS.c.group_json == group_json(withdrawal.group)
+    if withdrawal.log_time is not None:
+        at_event &= ALERTS.c.log_time.is_(None) | (ALERTS.c.log_time <= _time(withdrawal.log_time))
+        before = connection.execute(
+            select(TAKEN_BACK.c.log_time).where(TAKEN_BACK.c.event == _event(withdrawal))
+        )
+        newest = max(withdrawal.log_time, before.scalar() or 0)
+        _upsert(connection, TAKEN_BACK, [{"event": _event(withdrawal), "log_time": newest}])
     connection.execute(update(ALERTS).where(at_event).values(withdrawn="yes"))
 
 
@@ -210,10 +212,10 @@ def _time(ms: int | None) -> datetime | None:
     return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
 
 
-def write_lines(connection: Connection, told: Iterable[Alert | Withdrawal]) -> int:
+def write_alerts_and_withdrawals(connection: Connection, in_log_order: Iterable[Alert | Withdrawal]) -> int:
     """Adds or replaces rows in the order of the log, and returns how many alerts there were."""
     count = 0
-    for kind, lines in groupby(told, key=type):
+    for kind, lines in groupby(in_log_order, key=type):
         if kind is Withdrawal:
             for each in lines:
                 mark_withdrawn(connection, cast(Withdrawal, each))

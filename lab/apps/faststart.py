@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab.apps.replay import replay
 from lab.machine import session as sessions
-from lab.machine.faststart import archive_path, remove_stale_archives
+from lab.machine.faststart import class_archive_path, remove_stale_archives
 
 JVM_END_S = 300
 
@@ -19,7 +19,7 @@ JVM_END_S = 300
 def make_class_archive() -> Path:
     """Runs a small replay and has Java write down, at its end, the classes that this took."""
     remove_stale_archives()
-    with tempfile.TemporaryDirectory(prefix=".faststart-", dir=archive_path().parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=".faststart-", dir=class_archive_path().parent) as folder:
         made, events = Path(folder, "made.jsa"), Path(folder, "events.csv")
         events.write_text("1,2013-01-01 00:00:00,25,12,CSH,51\n" * 10)
         conf = {"spark.driver.extraJavaOptions": f'{sessions.JAVA_OPTIONS} "-XX:ArchiveClassesAtExit={made}"'}
@@ -28,8 +28,8 @@ def make_class_archive() -> Path:
             replay(
                 events, ["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], spark=spark, batches=3
             )
-        os.replace(made, archive_path())
-    return archive_path()
+        os.replace(made, class_archive_path())
+    return class_archive_path()
 
 
 if __name__ == "__main__":

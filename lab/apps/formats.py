@@ -20,8 +20,8 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, cast
 
-from lab.apps.csvfile import CsvTable, first_row, looks_like_names
-from lab.apps.jsonfile import JsonValues, detect_layout
+from lab.apps.csvfile import CsvTable, delimiter_and_first_row, looks_like_header
+from lab.apps.jsonfile import JsonValues, detect_json_layout
 from lab.apps.records import Format, UnreadableFile
 from lab.model.longlines import bounded_lines
 from lab.model.schema import Schema
@@ -52,7 +52,7 @@ class LineFormat(Format):
         self._path, self.record_format, self.name = path, record_format, name
 
     def lines(self) -> Iterator[bytes]:
-        with open_unpacked(self._path) as file:
+        with open_decompressed(self._path) as file:
             yield from bounded_lines(file)
 
     def place(self, index: int) -> str:
@@ -60,7 +60,7 @@ class LineFormat(Format):
 
 
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[BufferedReader]:
+def open_decompressed(path: Path) -> Iterator[BufferedReader]:
     """The bytes of a file, unpacked if it is gzip. Raises OSError, also while it is read."""
     try:
         with path.open("rb") as plain:
@@ -73,7 +73,7 @@ def open_unpacked(path: Path) -> Iterator[BufferedReader]:
 
 def detect_format(path: Path, schema: Schema | None = None) -> Format:
     """The format of a file, for records of a schema; without one, the cells of CSV are texts. Raises ValueError, OSError."""
-    with open_unpacked(path) as file:
+    with open_decompressed(path) as file:
         head = cast(IO[bytes], file).read(HEAD)
     for magic, (what, way) in OTHERS.items():
         if head.startswith(magic):
@@ -92,12 +92,12 @@ def detect_format(path: Path, schema: Schema | None = None) -> Format:
     text = head.removeprefix(BOM).decode(errors="surrogateescape")
     begins = text.lstrip()[:1]
     if begins in ("{", "[", ""):
-        if layout := detect_layout(text.lstrip(), len(head) < HEAD) if begins else None:
-            return JsonValues(path, layout, open_unpacked)
+        if layout := detect_json_layout(text.lstrip(), len(head) < HEAD) if begins else None:
+            return JsonValues(path, layout, open_decompressed)
         return LineFormat(path, "json", "JSON lines")
-    delimiter, cells = first_row(text)
-    if looks_like_names(cells):
-        return CsvTable(path, text, delimiter, schema, open_unpacked)
+    delimiter, cells = delimiter_and_first_row(text)
+    if looks_like_header(cells):
+        return CsvTable(path, text, delimiter, schema, open_decompressed)
     if schema and schema.records != "json" and delimiter == ",":
         return LineFormat(path, "csv", "CSV without a header")
     shown = re.sub(r"[^\x20-\x7e]", "?", text.lstrip().splitlines()[0][:60])

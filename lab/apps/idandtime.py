@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
 
-from lab.apps.inferredfields import TIME_WORDS, InferredField, Path, is_about
+from lab.apps.inferredfields import TIME_WORDS, InferredField, Path, name_begins_or_ends_with
 from lab.model.field import Field
 from lab.model.schema import ID_TYPES, MAX_ID
 from lab.model.times import NUMBERS, TEXTS, UNITS
@@ -31,14 +31,17 @@ ID_WORDS = ("id", "uuid", "guid", "key", "number", "nr", "no")
 
 
 @dataclass
-class IdAndTime:
-    """Chooses among fields, under their names; adds its doubts to theirs, and changes the type of what it takes."""
+class IdAndTimeChooser:
+    """Chooses among fields, under their names; adds its doubts to theirs, and changes the type of what it takes.
 
-    found: dict[str, InferredField]
+    `missing`: what it found no field for, as sentences.
+    """
+
+    inferred_fields: dict[str, InferredField]
     fields: dict[str, Field]
-    records: int
+    record_count: int
     doubts: dict[str, list[str]]
-    values: Callable[[list[Path]], list[list]]  # of paths, those of all records
+    read_columns: Callable[[list[Path]], list[list]]  # for each path, the values of all records
     missing: list[str] = field(default_factory=list)
 
     # -- the id
@@ -48,18 +51,27 @@ class IdAndTime:
         singular = events_name.lower().rstrip("s")
 
         def rank(name: str) -> tuple:
-            one = self.found[name]
+            one = self.inferred_fields[name]
             own = singular in "".join(one.path).lower()
-            few = one.values < self.records
-            return few, self._repeated(name) > 0, not is_about(one, ID_WORDS), not own, len(one.path)
+            few = one.value_count < self.record_count
+            return (
+                few,
+                self._repeated(name) > 0,
+                not name_begins_or_ends_with(one, ID_WORDS),
+                not own,
+                len(one.path),
+            )
 
         possible = [
             name
-            for name, one in self.found.items()
-            if self.fields[name].type in ID_TYPES and one.longest <= MAX_ID and self._covers(one.values)
-            if self._repeated(name) <= (1 - COVERED) * self.records or is_about(one, ID_WORDS)
+            for name, one in self.inferred_fields.items()
+            if self.fields[name].type in ID_TYPES
+            and one.max_text_length <= MAX_ID
+            and self._covers(one.value_count)
+            if self._repeated(name) <= (1 - COVERED) * self.record_count
+            or name_begins_or_ends_with(one, ID_WORDS)
         ]
-        whole = (name for name in possible if self.found[name].values == self.records)
+        whole = (name for name in possible if self.inferred_fields[name].value_count == self.record_count)
         if all(map(self._repeated, whole)) and (together := self._together()):
             return together
         if not possible:
@@ -79,13 +91,15 @@ class IdAndTime:
         """
 
         def rank(name: str) -> tuple:
-            about = is_about(self.found[name], (*ID_WORDS, *PART_WORDS))
+            about = name_begins_or_ends_with(self.inferred_fields[name], (*ID_WORDS, *PART_WORDS))
             return 0 if about else 1 if self.fields[name].type == "string" else 2, -self._different(name)
 
         possible = [
             name
-            for name, one in self.found.items()
-            if self.fields[name].type in ID_TYPES and one.values == self.records and one.longest <= MAX_ID
+            for name, one in self.inferred_fields.items()
+            if self.fields[name].type in ID_TYPES
+            and one.value_count == self.record_count
+            and one.max_text_length <= MAX_ID
         ]
         order = {name: place for place, name in enumerate(possible)}
         possible = sorted(possible, key=rank)[:TRIED]
@@ -93,9 +107,9 @@ class IdAndTime:
         for size in (2, 3):
             unique = []
             for names in combinations(possible, size):
-                if prod(map(self._different, names)) >= self.records:
+                if prod(map(self._different, names)) >= self.record_count:
                     columns = columns or dict(
-                        zip(possible, self.values([self.found[n].path for n in possible]))
+                        zip(possible, self.read_columns([self.inferred_fields[n].path for n in possible]))
                     )
                     if _all_different(zip(*(columns[name] for name in names))):
                         unique.append(names)
@@ -103,26 +117,26 @@ class IdAndTime:
                 best = min(unique, key=lambda names: sum(rank(name)[0] for name in names))
                 self.doubts[""].append(
                     f"no single field is unique; {' and '.join(sorted(best, key=order.__getitem__))} together are, in all "
-                    f"{self.records:,} records (tried: pairs, then triples, of {len(possible)} fields)"
+                    f"{self.record_count:,} records (tried: pairs, then triples, of {len(possible)} fields)"
                 )
                 return tuple(sorted(best, key=order.__getitem__))
         return ()
 
     def _different(self, name: str) -> int:
-        one = self.found[name]
-        return len(one.different) if one.different is not None else one.values
+        one = self.inferred_fields[name]
+        return len(one.distinct_values) if one.distinct_values is not None else one.value_count
 
-    def named_ids(self, given: Sequence[str]) -> tuple[str, ...]:
+    def resolve_id_fields(self, names_or_paths: Sequence[str]) -> tuple[str, ...]:
         """The fields that somebody says are the id. Raises ValueError."""
-        if len(given) == 1:
-            self._doubt_id(id := self._named_id(given[0]))
+        if len(names_or_paths) == 1:
+            self._doubt_id(id := self._named_id(names_or_paths[0]))
             return (id,)
-        return tuple(map(self._named_id, given))
+        return tuple(map(self._named_id, names_or_paths))
 
     def _named_id(self, given: str) -> str:
         name = self._named("--id", given)
         if self.fields[name].type not in ID_TYPES:
-            if self.found[name].fits["string"] < self.found[name].values:
+            if self.inferred_fields[name].fitting_counts["string"] < self.inferred_fields[name].value_count:
                 raise ValueError(
                     expected_message(
                         f"--id {given}", self.fields[name].type, "a field of integers or strings"
@@ -140,25 +154,26 @@ class IdAndTime:
         self._doubt_missing(id, "id")
 
     def _repeated(self, name: str) -> int:
-        one = self.found[name]
-        return one.values - len(one.different) if one.different else one.values
+        one = self.inferred_fields[name]
+        return one.value_count - len(one.distinct_values) if one.distinct_values else one.value_count
 
     # -- the time
 
-    def choose_time_field(self, root: Path | None, ids: Sequence[str]) -> str:
-        """The field that says when, none of the `ids`; of several the one that sounds most like it; none: "". `root`: where events are."""
+    def choose_time_field(self, event_path: Path | None, id_fields: Sequence[str]) -> str:
+        """The field that says when, none of the `id_fields`; of several the one that sounds most like it; none: "". `event_path`: where events are."""
         possible = [
             name
-            for name, one in self.found.items()
-            if self.fields[name].type == "time" and self._covers(one.fits[self.fields[name].unit])
+            for name, one in self.inferred_fields.items()
+            if self.fields[name].type == "time" and self._covers(one.fitting_counts[self.fields[name].unit])
         ]
         if not possible:
-            for name, one in self.found.items():  # numbers that are times although their name does not say so
-                number = self.fields[name].type == "long" and name not in ids
-                if number and one.unit in NUMBERS and self._covers(one.values):
-                    self.fields[name] = replace(self.fields[name], type="time", unit=one.unit)
+            # numbers that are times although their name does not say so
+            for name, one in self.inferred_fields.items():
+                number = self.fields[name].type == "long" and name not in id_fields
+                if number and one.time_unit in NUMBERS and self._covers(one.value_count):
+                    self.fields[name] = replace(self.fields[name], type="time", unit=one.time_unit)
                     self.doubts[name].append(
-                        f"read as times in {one.unit} since the epoch, because no other field is a time"
+                        f"read as times in {one.time_unit} since the epoch, because no other field is a time"
                     )
                     possible.append(name)
         if not possible:
@@ -166,12 +181,12 @@ class IdAndTime:
             return ""
 
         def rank(name: str) -> tuple:
-            one = self.found[name]
+            one = self.inferred_fields[name]
             return (
-                one.path[: len(root or ())] != (root or ()),
-                one.values < self.records,
-                not is_about(one, TIME_WORDS[:4]),
-                not is_about(one, TIME_WORDS),
+                one.path[: len(event_path or ())] != (event_path or ()),
+                one.value_count < self.record_count,
+                not name_begins_or_ends_with(one, TIME_WORDS[:4]),
+                not name_begins_or_ends_with(one, TIME_WORDS),
                 len(one.path),
             )
 
@@ -186,22 +201,24 @@ class IdAndTime:
             "no event time: no field is ISO 8601 text, or a number of s, ms, us or ns since the epoch, in 9 of 10 records; "
             "name the field with --time NAME"
         )
-        for name, one in self.found.items():
-            if one.values and (is_about(one, TIME_WORDS) or DATE.match(str(one.example)[:100])):
-                unit = max(UNITS, key=one.fits.__getitem__)
-                times = f"{one.fits[unit]:,} of {self.records:,} are times"
-                return f"{wanted}; in {name} {times}, and one value is {short_json(one.misfits.get(unit, one.example))}"
+        for name, one in self.inferred_fields.items():
+            if one.value_count and (
+                name_begins_or_ends_with(one, TIME_WORDS) or DATE.match(str(one.example)[:100])
+            ):
+                unit = max(UNITS, key=one.fitting_counts.__getitem__)
+                times = f"{one.fitting_counts[unit]:,} of {self.record_count:,} are times"
+                return f"{wanted}; in {name} {times}, and one value is {short_json(one.first_misfits.get(unit, one.example))}"
         return wanted
 
-    def named_time(self, given: str) -> str:
+    def resolve_time_field(self, name_or_path: str) -> str:
         """The field that somebody says is the event time, in the unit that most of its values have. Raises ValueError."""
-        name = self._named("--time", given)
-        one = self.found[name]
+        name = self._named("--time", name_or_path)
+        one = self.inferred_fields[name]
         if self.fields[name].type != "time":
-            unit = max(UNITS, key=one.fits.__getitem__)
-            if not one.fits[unit]:
+            unit = max(UNITS, key=one.fitting_counts.__getitem__)
+            if not one.fitting_counts[unit]:
                 allowed = f"times, such as {TEXTS['iso']}, or numbers of s, ms, us or ns since the epoch (1980 to 2100)"
-                raise ValueError(expected_message(f"--time {given}", one.example, allowed))
+                raise ValueError(expected_message(f"--time {name_or_path}", one.example, allowed))
             self.fields[name] = replace(self.fields[name], type="time", unit=unit)
             self.doubts[name] += one.mismatch_doubts(unit)
         self._doubt_missing(name, "event time")
@@ -210,10 +227,10 @@ class IdAndTime:
     # -- both
 
     def _covers(self, values: int) -> bool:
-        return values >= COVERED * self.records
+        return values >= COVERED * self.record_count
 
     def _doubt_missing(self, name: str, role: str) -> None:
-        if missing := self.records - self.found[name].values:
+        if missing := self.record_count - self.inferred_fields[name].value_count:
             self.doubts[name].insert(
                 0, f"this is the {role}, but {missing:,} records lack it and will be dead letters"
             )

@@ -14,7 +14,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lab.apps.idandtime import IdAndTime
+from lab.apps.idandtime import IdAndTimeChooser
 from lab.apps.inferredfields import InferredField, Path, collect_values, infer_type_and_unit, split_name
 from lab.model.alerts import utc_text
 from lab.model.envelope import NO_EVENT
@@ -42,17 +42,17 @@ UNIT_WORDS = ("ms", "seconds", "minutes", "hours", "cents", "percent", "kg", "km
 
 @dataclass
 class SchemaProposal:
-    """A schema, and why it may be wrong; `ids` and `time` are empty where nothing in the records can be that.
+    """A schema, and why it may be wrong; `id_fields` and `time_field` are empty where nothing in the records can be that.
 
     `doubts`: of the whole, or of a field under its name.
     """
 
     name: str
-    records: int
-    format: str
+    record_count: int
+    format: str  # as people call it
     fields: tuple[Field, ...] = ()
-    ids: tuple[str, ...] = ()
-    time: str = ""
+    id_fields: tuple[str, ...] = ()
+    time_field: str = ""
     doubts: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  # what lacks an id or a time
@@ -66,12 +66,12 @@ class SchemaProposal:
         """Raises ValueError if it lacks the id or the time."""
         if self.missing:
             raise ValueError("; ".join(self.missing))
-        return Schema(self.name, self.fields, self.ids, self.time)
+        return Schema(self.name, self.fields, self.id_fields, self.time_field)
 
     def toml(self) -> str:
         """The file, for `lab.schema`, which refuses it as long as the id or the time is missing."""
         head = [
-            f"Proposed by `lab infer` from {self.records:,} records ({self.format}). Rules use the names; paths say where records have the values. Correct both.",
+            f"Proposed by `lab infer` from {self.record_count:,} records ({self.format}). Rules use the names; paths say where records have the values. Correct both.",
             *(f"MISSING: {missing}" for missing in self.missing),
             *(f"doubt: {doubt}" for doubt in self.doubts.get("", ())),
         ]
@@ -80,8 +80,8 @@ class SchemaProposal:
         if self.missing:
             unfinished = SimpleNamespace(
                 name=self.name,
-                id_fields=self.ids or ("",),
-                time_field=self.time,
+                id_fields=self.id_fields or ("",),
+                time_field=self.time_field,
                 fields=self.fields,
                 records=Schema.records,
                 nan=Schema.nan,
@@ -105,14 +105,16 @@ def infer(
     `texts`: all values are texts, as the cells of CSV are; `id`, `time`: fields, by name or path, that are those.
     """
     read = _read(lines, texts)
-    found, records = read.found, read.records
+    found, records = read.fields, read.record_count
     if not records:
-        raise ValueError(_no_records(read.bad))
+        raise ValueError(_no_records(read.bad_record_reasons))
     proposal = SchemaProposal(re.sub(r"[^\w.-]+", "_", name) or "events", records, format)
     whole = proposal.doubts.setdefault("", [])
-    if read.bad:
-        whole.append(f"{len(read.bad):,} records will be dead letters; the first: {read.bad[0]}")
-    whole += read.doubts()
+    if read.bad_record_reasons:
+        whole.append(
+            f"{len(read.bad_record_reasons):,} records will be dead letters; the first: {read.bad_record_reasons[0]}"
+        )
+    whole += read.envelope_doubts()
     typed: list[tuple[InferredField, str, str, list[str]]] = []
     for one in _worth_a_field(found, whole):
         type, unit, doubts = infer_type_and_unit(one)
@@ -135,16 +137,20 @@ def infer(
     for one, *_, doubts in typed:
         proposal.doubts[names[one.path]] = doubts
         proposal.notes[names[one.path]] = (
-            f"in {one.values:,} of {records:,} records, first in record {one.first:,}; null in the others"
-            if one.values < records
+            f"in {one.value_count:,} of {records:,} records, first in record {one.first_record:,}; null in the others"
+            if one.value_count < records
             else ""
         )
     by_name = {names[one.path]: one for one, *_ in typed}
-    choice = IdAndTime(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
-    proposal.ids = choice.named_ids(id) if id else choice.choose_id_fields(name)
-    proposal.time = choice.named_time(time) if time else choice.choose_time_field(read.root, proposal.ids)
-    proposal.missing = choice.missing
-    first = {role: fields[role] for role in (*proposal.ids, proposal.time) if role}
+    chooser = IdAndTimeChooser(by_name, fields, records, proposal.doubts, lambda paths: _values(lines, paths))
+    proposal.id_fields = chooser.resolve_id_fields(id) if id else chooser.choose_id_fields(name)
+    proposal.time_field = (
+        chooser.resolve_time_field(time)
+        if time
+        else chooser.choose_time_field(read.event_path, proposal.id_fields)
+    )
+    proposal.missing = chooser.missing
+    first = {role: fields[role] for role in (*proposal.id_fields, proposal.time_field) if role}
     proposal.fields = tuple((first | fields).values())
     return proposal
 
@@ -152,39 +158,39 @@ def infer(
 def unmatched_field_warnings(schema: Schema, lines: Iterable[bytes]) -> list[str]:
     """A warning for each field whose path none of 1,000 JSON records has."""
     read = _read(islice(lines, 1000), envelopes=False)
-    known = {".".join(path) for path in read.found}
+    known = {".".join(path) for path in read.fields}
     warnings = []
-    for each in schema.fields if read.records else ():
+    for each in schema.fields if read.record_count else ():
         path = ".".join(each.record_path)
-        if each.record_path not in read.found:
+        if each.record_path not in read.fields:
             close = get_close_matches(path, known, n=1)
             guess = f", did you mean {close[0]}?" if close else ""
-            warnings.append(f"field {each.name}: none of {read.records:,} records has {path}{guess}")
+            warnings.append(f"field {each.name}: none of {read.record_count:,} records has {path}{guess}")
     return warnings
 
 
 @dataclass
 class SampledRecords:
-    """What is at each path of records; how many are objects, and why the others are none. `root`: where an envelope has the event."""
+    """What is at each path of records; how many are objects, and why the others are none. `event_path`: where an envelope has the event."""
 
-    found: dict[Path, InferredField] = field(default_factory=dict)
-    records: int = 0
-    bad: list[str] = field(default_factory=list)
-    root: Path | None = None
-    deletes: int = 0
-    packed_decimals: bool = False
+    fields: dict[Path, InferredField] = field(default_factory=dict)
+    record_count: int = 0
+    bad_record_reasons: list[str] = field(default_factory=list)
+    event_path: Path | None = None
+    delete_count: int = 0  # of Debezium's envelopes: they have no event
+    has_packed_decimals: bool = False  # decimals as bytes in base64
 
-    def doubts(self) -> list[str]:
+    def envelope_doubts(self) -> list[str]:
         """What an envelope makes of its events."""
         doubts = []
-        if self.root:
-            doubts.append(f"the records are envelopes; the event is in {'.'.join(self.root)}")
-        if self.deletes:
+        if self.event_path:
+            doubts.append(f"the records are envelopes; the event is in {'.'.join(self.event_path)}")
+        if self.delete_count:
             doubts.append(
-                f"{self.deletes:,} records are deletes, which have no event and become dead letters; an update is read as the row after it. "
+                f"{self.delete_count:,} records are deletes, which have no event and become dead letters; an update is read as the row after it. "
                 'With taken_back = "op = d", a delete and an update take back the row before'
             )
-        if self.packed_decimals:
+        if self.has_packed_decimals:
             doubts.append(
                 "decimals are packed bytes: set decimal.handling.mode=string at the connector to get numbers"
             )
@@ -203,26 +209,26 @@ def _read(lines: Iterable[bytes], texts: bool = False, envelopes: bool = True) -
                 raise BadRecord(f"{short_json(text.strip())} is not a JSON object")
             record = parse_json_object(text, float)
         except BadRecord as error:
-            read.bad.append(str(error))
+            read.bad_record_reasons.append(str(error))
             continue
-        if read.root is None:
-            read.root = find_envelope_root(record) if envelopes else ()
-            read.packed_decimals = bool(read.root) and "connect.data.Decimal" in text
+        if read.event_path is None:
+            read.event_path = find_event_path(record) if envelopes else ()
+            read.has_packed_decimals = bool(read.event_path) and "connect.data.Decimal" in text
         envelope: Any = None
         event: Any = record
-        for key in read.root:
+        for key in read.event_path:
             envelope, event = event, event.get(key) if isinstance(event, dict) else None
         if not isinstance(event, dict):
             if isinstance(envelope, dict) and envelope.get("op") in (*NO_EVENT,):
-                read.deletes += 1
+                read.delete_count += 1
             else:
-                read.bad.append(f"{'.'.join(read.root)} is not an object")
+                read.bad_record_reasons.append(f"{'.'.join(read.event_path)} is not an object")
             continue
-        read.records += 1
-        collect_values(event, read.records, read.found, read.root, texts)
+        read.record_count += 1
+        collect_values(event, read.record_count, read.fields, read.event_path, texts)
         if envelope and "op" in envelope:
             around = {name: envelope[name] for name in ("op", "ts_ms") if name in envelope}
-            collect_values(around, read.records, read.found, read.root[:-1])
+            collect_values(around, read.record_count, read.fields, read.event_path[:-1])
     return read
 
 
@@ -241,10 +247,10 @@ def _values(lines: Iterable[bytes], paths: list[Path]) -> list[list]:
     return columns
 
 
-def find_envelope_root(record: dict) -> Path:
+def find_event_path(record: dict) -> Path:
     """Where a record has its event, if it is an envelope of Kafka Connect or of Debezium; else nowhere.
 
-    >>> find_envelope_root({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), find_envelope_root({"id": 1})
+    >>> find_event_path({"schema": {}, "payload": {"before": None, "after": {"id": 1}, "op": "c"}}), find_event_path({"id": 1})
     (('payload', 'after'), ())
     """
     root: Path = ()
@@ -271,16 +277,16 @@ def _worth_a_field(found: dict[Path, InferredField], doubts: list[str]) -> list[
     fields = [
         one
         for path, one in found.items()
-        if not one.kinds["object"] or one.values > one.kinds["object"]
+        if not one.kind_counts["object"] or one.value_count > one.kind_counts["object"]
         if not any(path[:length] in crowded for length in range(1, len(path)))
     ]
     for one in fields:
-        if one.longest > MAX_TEXT:
+        if one.max_text_length > MAX_TEXT:
             doubts.append(
-                f"{'.'.join(one.path)} is left out: it has strings of up to {one.longest:,} characters; records with more "
+                f"{'.'.join(one.path)} is left out: it has strings of up to {one.max_text_length:,} characters; records with more "
                 f"than {MAX_TEXT:,} in a field of the schema become dead letters"
             )
-    return [one for one in fields if one.longest <= MAX_TEXT]
+    return [one for one in fields if one.max_text_length <= MAX_TEXT]
 
 
 def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], doubts: list[str]) -> str:
@@ -289,9 +295,9 @@ def _unit_of(one: InferredField, type: str, found: dict[Path, InferredField], do
     if last in UNIT_WORDS and type != "string":
         return last
     currency = found.get((*one.path[:-1], "currency"))
-    if not currency or not currency.different or not type.startswith("decimal"):
+    if not currency or not currency.distinct_values or not type.startswith("decimal"):
         return ""
-    several = sorted(filter(is_valid_unicode, map(str, currency.different)))
+    several = sorted(filter(is_valid_unicode, map(str, currency.distinct_values)))
     if len(several) <= 1:
         return "".join(several)
     doubts.append(
@@ -324,8 +330,8 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 def _examples(one: InferredField, type: str, unit: str) -> tuple[str, ...]:
     """All values of a text or a number that has few, else the first one."""
-    few = one.different if type in ("string", "long") else None
-    if few and 1 < len(few) <= FEW_VALUES and one.values >= 5 * len(few):
+    few = one.distinct_values if type in ("string", "long") else None
+    if few and 1 < len(few) <= FEW_VALUES and one.value_count >= 5 * len(few):
         return tuple(_example(value, type, unit) for value in sorted(few, key=str))
     return (_example(one.example, type, unit),)
 

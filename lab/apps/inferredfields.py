@@ -29,60 +29,67 @@ KINDS = {bool: "boolean", int: "integer", Decimal: "number", str: "text", list: 
 
 @dataclass
 class InferredField:
-    """The values at one path. `kinds`: how many are of each; `fits`: how many a field of a type, or times of a unit, can have.
-
-    `texts`: all values are texts, as the cells of CSV are, and may be meant as numbers.
+    """The values at one path. `kind_counts`: how many are of each kind; `fitting_counts`: how many a field of a type, or times
+    of a unit, can have. `texts`: all values are texts, as the cells of CSV are, and may be meant as numbers.
     """
 
     path: Path
-    first: int  # record, counted from 1
+    first_record: int  # that has the path; counted from 1
     texts: bool = False
-    kinds: Counter[str] = field(default_factory=Counter)
-    fits: Counter[str] = field(default_factory=Counter)
-    misfits: dict[str, Any] = field(default_factory=dict)  # type or unit -> the first value that does not fit
-    nans: int = 0  # NaN and the like, which are read as null
-    too_long: int = 0  # numbers of more digits than a field can have
-    padded: int = 0  # texts of digits that begin with 0, as codes do
-    whole: int = 0  # digits before the point
-    broken: int = 0  # and after it
-    longest: int = 0  # characters
+    kind_counts: Counter[str] = field(default_factory=Counter)
+    fitting_counts: Counter[str] = field(default_factory=Counter)
+    first_misfits: dict[str, Any] = field(
+        default_factory=dict
+    )  # type or unit -> the first value that does not fit
+    nan_count: int = 0  # NaN and the like, which are read as null
+    too_many_digits_count: int = 0  # numbers of more digits than a field can have
+    zero_padded_count: int = 0  # texts of digits that begin with 0, as codes do
+    integer_digits: int = 0  # the most before the point
+    fraction_digits: int = 0  # and after it
+    max_text_length: int = 0  # characters
     example: object = None
-    different: set | None = field(default_factory=set)
+    distinct_values: set | None = field(default_factory=set)  # None: too many to keep
 
     @property
-    def values(self) -> int:
+    def value_count(self) -> int:
         """How many are not null."""
-        return self.kinds.total() - self.kinds["null"]
+        return self.kind_counts.total() - self.kind_counts["null"]
 
     @property
-    def unit(self) -> str | None:
+    def time_unit(self) -> str | None:
         """The unit in which nearly all of them are times."""
-        return next((unit for unit in UNITS if self.fits[unit] >= NEARLY_ALL * max(self.values, 1)), None)
+        return next(
+            (unit for unit in UNITS if self.fitting_counts[unit] >= NEARLY_ALL * max(self.value_count, 1)),
+            None,
+        )
 
     def add(self, value: Any) -> None:
         """Takes in one more value."""
         if isinstance(value, float):
-            self.nans += 1
+            self.nan_count += 1
             value = None
         kind = KINDS.get(type(value), "null" if value is None else "number")
-        self.kinds[kind] += 1
+        self.kind_counts[kind] += 1
         if kind == "null":
             return
         fits = self._fits(kind, value)
-        self.fits.update(fits)
+        self.fitting_counts.update(fits)
         for other in FITTING - fits:
-            self.misfits.setdefault(other, value)
+            self.first_misfits.setdefault(other, value)
         if kind in ("list", "object"):
             return
         if self.example is None and fits:
             self.example = value[:LONG] if kind == "text" else value
         if kind == "text":
-            self.longest = max(self.longest, len(value))
-        if self.different is not None:
+            self.max_text_length = max(self.max_text_length, len(value))
+        if self.distinct_values is not None:
             # of long texts a hash is enough to tell them apart
-            self.different.add(hash(value) if kind == "text" and len(value) > LONG else value)
-            if len(self.different) > WORTH_COUNTING and len(self.different) < self.values / 2:
-                self.different = None
+            self.distinct_values.add(hash(value) if kind == "text" and len(value) > LONG else value)
+            if (
+                len(self.distinct_values) > WORTH_COUNTING
+                and len(self.distinct_values) < self.value_count / 2
+            ):
+                self.distinct_values = None
 
     def _fits(self, kind: str, value: Any) -> set[str]:
         """The types and units of time that can have a value."""
@@ -97,7 +104,7 @@ class InferredField:
             if value.lower() in ("true", "false"):
                 found.add("boolean")
             number = self.texts and len(value) <= 100 and bool(DECIMAL_TEXT.fullmatch(value))
-            self.padded += bool(PADDED.fullmatch(value[:100]))
+            self.zero_padded_count += bool(PADDED.fullmatch(value[:100]))
             if len(value) <= 100 and DECIMAL_TEXT.fullmatch(value) and self._add_digits(value):
                 found.add("decimal")
         elif self._add_digits(value):
@@ -112,26 +119,30 @@ class InferredField:
     def _add_digits(self, value: Any) -> bool:
         """Takes in the digits of a number; False if there are too many."""
         if isinstance(value, int) and fits_long(value):
-            self.whole = max(self.whole, min(len(str(abs(value))), DIGITS))
+            self.integer_digits = max(self.integer_digits, min(len(str(abs(value))), DIGITS))
             return True
         try:
             number = Decimal(value) if not isinstance(value, bytes) else Decimal("Infinity")
         except InvalidOperation:
             number = Decimal("Infinity")
         if not number.is_finite() or number.adjusted() >= DIGITS or int(number.as_tuple().exponent) < -40:
-            self.too_long += 1
+            self.too_many_digits_count += 1
             return False
-        self.whole = max(self.whole, number.adjusted() + 1)
+        self.integer_digits = max(self.integer_digits, number.adjusted() + 1)
         written = f"{number:f}".partition(".")[2].rstrip("0")
-        self.broken = max(self.broken, len(written))
+        self.fraction_digits = max(self.fraction_digits, len(written))
         return True
 
-    def mismatch_doubts(self, fitting: str) -> list[str]:
+    def mismatch_doubts(self, type_or_unit: str) -> list[str]:
         """A doubt about the values that a type or unit cannot have, other than those of too many digits."""
-        count = self.values - self.fits[fitting] - (self.too_long if fitting in ("long", "decimal") else 0)
+        count = (
+            self.value_count
+            - self.fitting_counts[type_or_unit]
+            - (self.too_many_digits_count if type_or_unit in ("long", "decimal") else 0)
+        )
         if count <= 0:
             return []
-        example = short_json(self.misfits[fitting])
+        example = short_json(self.first_misfits[type_or_unit])
         return [f"another type in {count:,} records, which will be dead letters; the first: {example}"]
 
 
@@ -141,24 +152,28 @@ def fits_long(value: int) -> bool:
 
 
 def collect_values(
-    record: dict, number: int, found: dict[Path, InferredField], around: Path = (), texts: bool = False
+    record: dict,
+    record_number: int,
+    fields: dict[Path, InferredField],
+    parent_path: Path = (),
+    texts: bool = False,
 ) -> None:
-    """Adds the values of a record to what was found before."""
-    for path, value in _walk(record, around):
-        if path not in found:
-            if len(found) >= MANY_PATHS:
+    """Adds the values of a record, also those in objects inside it, to what was found before."""
+    for path, value in _walk(record, parent_path):
+        if path not in fields:
+            if len(fields) >= MANY_PATHS:
                 continue
-            found[path] = InferredField(path, number, texts)
-        found[path].add(value)
+            fields[path] = InferredField(path, record_number, texts)
+        fields[path].add(value)
 
 
-def _walk(record: dict, around: Path) -> Iterator[tuple[Path, object]]:
+def _walk(record: dict, parent_path: Path) -> Iterator[tuple[Path, object]]:
     for key, value in record.items():
         if not key or not is_valid_unicode(key):
             continue
-        yield (*around, key), value
+        yield (*parent_path, key), value
         if isinstance(value, dict):
-            yield from _walk(value, (*around, key))
+            yield from _walk(value, (*parent_path, key))
 
 
 def split_name(name: str) -> list[str]:
@@ -170,7 +185,7 @@ def split_name(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+", name)]
 
 
-def is_about(found: InferredField, words: Iterable[str]) -> bool:
+def name_begins_or_ends_with(found: InferredField, words: Iterable[str]) -> bool:
     """Whether the name at its path is, or ends or begins with, one of the words."""
     of_name = split_name(found.path[-1]) or [""]
     return of_name[-1] in words or of_name[0] in words
@@ -178,41 +193,45 @@ def is_about(found: InferredField, words: Iterable[str]) -> bool:
 
 def infer_type_and_unit(found: InferredField) -> tuple[str, str, list[str]]:
     """Type, unit of time and doubts of a field; "" for none. Without a type the doubts say why it can be no field. The type that most values have wins."""
-    nans = [f"NaN or Infinity in {found.nans:,} records, read as null"] if found.nans else []
+    nans = [f"NaN or Infinity in {found.nan_count:,} records, read as null"] if found.nan_count else []
     type, unit, doubts = _type_of(found)
     return type, unit, doubts + (nans if type else [])
 
 
 def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
-    values, fits = found.values, found.fits
+    values, fits = found.value_count, found.fitting_counts
     if not values:
         return "", "", ["it is null in all records"]
-    objects, lists = found.kinds["object"], found.kinds["list"]
+    objects, lists = found.kind_counts["object"], found.kind_counts["list"]
     if objects and 2 * objects >= values:
         others = f"an object in some records; the other {values - objects:,} will be dead letters if the schema has a field inside it"
         return "", "", [others]
     if lists and 2 * lists >= values:
         only = "a list, which rules cannot look into" if lists == values else "a list in some records"
         return "", "", [only]
-    unit = found.unit
+    unit = found.time_unit
     if unit in TEXTS:
         naive = "the times have no zone and are read as UTC" if unit == "utc" else ""
         return "time", unit, [naive] * bool(naive) + found.mismatch_doubts(unit)
-    if unit in NUMBERS and is_about(found, TIME_WORDS):
+    if unit in NUMBERS and name_begins_or_ends_with(found, TIME_WORDS):
         return "time", unit, found.mismatch_doubts(unit)
     booleans, numbers, strings = fits["boolean"], max(fits["decimal"], fits["long"]), fits["string"]
-    if found.kinds["text"] == values:  # texts can be texts; nearly all have to say something narrower
+    if found.kind_counts["text"] == values:  # texts can be texts; nearly all have to say something narrower
         booleans = booleans if found.texts and booleans >= NEARLY_ALL * values else 0
         numbers = numbers if _numbers_in_text(found) else 0
         strings = 0 if booleans or numbers else strings
-    elif not found.kinds["boolean"]:
+    elif not found.kind_counts["boolean"]:
         booleans = 0
     most = max(booleans, numbers, strings)
     if not most:
         return (
             "",
             "",
-            [f"numbers of more than {DIGITS} digits" if found.too_long else "half characters of Unicode"],
+            [
+                f"numbers of more than {DIGITS} digits"
+                if found.too_many_digits_count
+                else "half characters of Unicode"
+            ],
         )
     if booleans == most and numbers < most:
         return "boolean", "", found.mismatch_doubts("boolean")
@@ -220,18 +239,26 @@ def _type_of(found: InferredField) -> tuple[str, str, list[str]]:
         return "", "", [f"true or false in {booleans:,} records, another type in others"]
     if strings == most:
         return "string", "", found.mismatch_doubts("string")
-    whole = fits["long"] >= fits["decimal"] or (found.texts and not found.broken)
+    whole = fits["long"] >= fits["decimal"] or (found.texts and not found.fraction_digits)
     type, doubts = ("long", []) if whole else _decimal(found)
     doubts += found.mismatch_doubts("long" if whole else "decimal")
-    if found.too_long:
-        doubts.append(f"too many digits in {found.too_long:,} records, which will be dead letters")
+    if found.too_many_digits_count:
+        doubts.append(
+            f"too many digits in {found.too_many_digits_count:,} records, which will be dead letters"
+        )
     return type, "", doubts
 
 
 def _numbers_in_text(found: InferredField) -> bool:
     """Whether values that are all texts are meant as numbers: nearly all are, and they do not look like codes."""
-    whole = found.texts and not found.padded and found.fits["long"] >= NEARLY_ALL * found.values
-    return whole or (found.broken > 0 and found.fits["decimal"] >= NEARLY_ALL * found.values)
+    whole = (
+        found.texts
+        and not found.zero_padded_count
+        and found.fitting_counts["long"] >= NEARLY_ALL * found.value_count
+    )
+    return whole or (
+        found.fraction_digits > 0 and found.fitting_counts["decimal"] >= NEARLY_ALL * found.value_count
+    )
 
 
 def _decimal(found: InferredField) -> tuple[str, list[str]]:
@@ -239,17 +266,20 @@ def _decimal(found: InferredField) -> tuple[str, list[str]]:
     in_text = (
         0
         if found.texts
-        else found.fits["decimal"] + found.too_long - found.kinds["integer"] - found.kinds["number"]
+        else found.fitting_counts["decimal"]
+        + found.too_many_digits_count
+        - found.kind_counts["integer"]
+        - found.kind_counts["number"]
     )
     doubts = [f"text in {in_text:,} records, read as numbers"] if in_text > 0 else []
-    scale = min(max(found.broken, 2), DIGITS - found.whole)
-    if found.broken > scale:
+    scale = min(max(found.fraction_digits, 2), DIGITS - found.integer_digits)
+    if found.fraction_digits > scale:
         doubts.append(
-            f"up to {found.whole} digits before the point and {found.broken} after it do not fit into {DIGITS} digits: "
+            f"up to {found.integer_digits} digits before the point and {found.fraction_digits} after it do not fit into {DIGITS} digits: "
             "such records will be dead letters"
         )
-    elif found.broken > 6:
+    elif found.fraction_digits > 6:
         doubts.append(
-            f"up to {found.broken} digits after the point: are they binary floats that the producer should round?"
+            f"up to {found.fraction_digits} digits after the point: are they binary floats that the producer should round?"
         )
     return f"decimal({DIGITS},{scale})", doubts

@@ -34,10 +34,10 @@ class JsonLayout:
         return f"a JSON list, {json.dumps(self.member)}" if self.member else "a JSON list"
 
 
-def detect_layout(text: str, whole: bool) -> JsonLayout | None:
-    """The layout of a JSON text by its beginning; None: one value a line. `whole`: there is no more of it.
+def detect_json_layout(text: str, is_complete: bool) -> JsonLayout | None:
+    """The layout of a JSON text by its beginning `text`; None: one value a line. `is_complete`: that is all of it.
 
-    >>> str(detect_layout('{"Records": [{"id": 1}]}', True)), detect_layout('{"id": 1}\\n{"id": 2}', True)
+    >>> str(detect_json_layout('{"Records": [{"id": 1}]}', True)), detect_json_layout('{"id": 1}\\n{"id": 2}', True)
     ('a JSON list, "Records"', None)
     """
     if text[0] == "[":
@@ -47,12 +47,12 @@ def detect_layout(text: str, whole: bool) -> JsonLayout | None:
     except RecursionError:
         return None
     except json.JSONDecodeError as error:
-        cut_off = not whole and error.pos > len(text) // 2
+        cut_off = not is_complete and error.pos > len(text) // 2
         member = _list_before(text) if cut_off else None
         return JsonLayout("member", member) if member else None
     lists = [name for name, inside in value.items() if _records(inside)]
     over_lines, rest = "\n" in text[:end], text[end:].strip(" \t\r")
-    if lists and (len(value) == 1 or (len(lists) == 1 and over_lines and whole and not rest.strip())):
+    if lists and (len(value) == 1 or (len(lists) == 1 and over_lines and is_complete and not rest.strip())):
         return JsonLayout("member", lists[0])
     return JsonLayout("objects") if over_lines or rest.startswith("{") else None
 
@@ -63,17 +63,17 @@ def _records(value: object) -> bool:
 
 def _list_before(text: str) -> str | None:
     """The first member of an object that is cut off, if it is a list of objects; on one line only the very first."""
-    values, several = JsonText(_Given(text)), "\n" in text
+    values, several = JsonReader(_Given(text)), "\n" in text
     try:
-        values.take("{")
+        values.expect("{")
         while True:
-            name = json.loads(values.value())
-            values.take(":")
+            name = json.loads(values.read_value())
+            values.expect(":")
             if values.peek() == "[":
-                values.take("[")
+                values.expect("[")
                 return name if values.peek() == "{" else None
-            values.value()
-            values.take(",")
+            values.read_value()
+            values.expect(",")
             if not several:
                 return None
     except BadJson:
@@ -95,7 +95,7 @@ class _Given:
         return text
 
 
-class JsonText:
+class JsonReader:
     """The values of a JSON text, as they stand in it, one after the other."""
 
     def __init__(self, file: "IO[bytes] | _Given"):
@@ -110,13 +110,13 @@ class JsonText:
                 return self._text[self._at : self._at + 1]
             self._more()
 
-    def take(self, character: str) -> None:
+    def expect(self, character: str) -> None:
         """Goes on after that character. Raises BadJson if it is not the next one."""
         if self.peek() != character:
             raise BadJson(f"expected {character} at {self._near()}")
         self._at += 1
 
-    def value(self) -> str:
+    def read_value(self) -> str:
         """The next value. Raises BadJson."""
         self.peek()
         while True:
@@ -158,7 +158,7 @@ class JsonValues(Format):
         done = 0
         with self._opened(self._path) as file:
             try:
-                for text in self._records(JsonText(file)):
+                for text in self._records(JsonReader(file)):
                     done += 1
                     yield re.sub("[\r\n]", " ", text).encode(errors="surrogateescape")
             except BadJson as error:
@@ -169,38 +169,38 @@ class JsonValues(Format):
     def place(self, index: int) -> str:
         return f"record {index + 1}"
 
-    def _records(self, values: JsonText) -> Iterator[str]:
+    def _records(self, values: JsonReader) -> Iterator[str]:
         if self._layout.kind == "list":
             yield from _elements(values)
             if values.peek():
                 raise BadJson(f"more than one list (`jq -c '.[]'` turns them into lines) at {values.peek()}")
         while values.peek():
             if self._layout.kind == "objects":
-                yield values.value()
+                yield values.read_value()
             else:
                 yield from self._member(values)
 
-    def _member(self, values: JsonText) -> Iterator[str]:
+    def _member(self, values: JsonReader) -> Iterator[str]:
         """The elements of that member of the next object."""
-        values.take("{")
+        values.expect("{")
         while values.peek() != "}":
-            name = values.value()
-            values.take(":")
+            name = values.read_value()
+            values.expect(":")
             if values.peek() == "[" and json.loads(name) == self._layout.member:
                 yield from _elements(values)
             else:
-                values.value()
+                values.read_value()
             if values.peek() == "}":
                 break
-            values.take(",")
-        values.take("}")
+            values.expect(",")
+        values.expect("}")
 
 
-def _elements(values: JsonText) -> Iterator[str]:
-    values.take("[")
+def _elements(values: JsonReader) -> Iterator[str]:
+    values.expect("[")
     while values.peek() != "]":
-        yield values.value()
+        yield values.read_value()
         if values.peek() == "]":
             break
-        values.take(",")
-    values.take("]")
+        values.expect(",")
+    values.expect("]")

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from socket import SHUT_RDWR, socket
 from threading import Lock, Thread
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
@@ -20,6 +20,9 @@ from lab.apps.notes import STALE_S
 from lab.engine.records.feeds import Feed
 from lab.model.answers import STAGES
 from lab.model.tallies import COUNTS, FATES
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 LOOPBACK = "127.0.0.1"
 STAGE_NAMES = {"start": "plan"}
@@ -65,19 +68,19 @@ class Metrics:
         self._memory = Gauge("lab_memory_bytes", "bytes of windows in shared memory", ["key_groups"], **one)
         self._lag = Gauge("lab_lag_records", "records logged and not read yet", ["partition"], **one)
         age = Gauge("lab_batch_age_seconds", "seconds since the last micro-batch ended", **one)
-        age.set_function(self.age_s)
+        age.set_function(self.last_batch_age_s)
         self._last = now()
         # what has counters of its own
         self._rules, self._named, self._reasons, self._tasks = set(), set(), set(), set()
         self._events: Feed | None = None
-        self._query = None
+        self._query: StreamingQuery | None = None
         self._read: Mapping[str, int] = {}  # how far cuts have read the events, by partition
         for fate in OUTCOMES:
             self._fates.labels(fate)
 
-    def watch(self, events: Feed, query, read: Mapping[str, int]) -> None:
-        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `read`."""
-        self._events, self._query, self._read, self._last = events, query, read, self._now()
+    def watch_query(self, events: Feed, query: "StreamingQuery", read_offsets: Mapping[str, int]) -> None:
+        """From now on, how far is the query (Spark's `StreamingQuery`) behind the end of `events`? It begins at `read_offsets`."""
+        self._events, self._query, self._read, self._last = events, query, read_offsets, self._now()
 
     def add_stats(self, stats: dict) -> None:
         """Takes in a line of the stats log."""
@@ -127,7 +130,7 @@ class Metrics:
         """What a counter or gauge is at."""
         return self.registry.get_sample_value(name, labels)
 
-    def age_s(self) -> float:
+    def last_batch_age_s(self) -> float:
         """Seconds since the last cut ended, or the start."""
         return max(self._now() - self._last, 0.0)
 
@@ -153,8 +156,8 @@ class Metrics:
             return "starting"
         if not self._query.isActive:
             return "the query has ended"
-        if self.age_s() > STALE_S and self.update_lag() != 0:
-            return f"no cut for {self.age_s():.0f} s although there is input"
+        if self.last_batch_age_s() > STALE_S and self.update_lag() != 0:
+            return f"no cut for {self.last_batch_age_s():.0f} s although there is input"
         return ""
 
 

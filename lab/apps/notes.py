@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from lab.apps.infer import unmatched_field_warnings
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.engine.checkpoint.record import cut_mark, read_record
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Record
@@ -52,23 +52,28 @@ class TwoEngines(RuntimeError):
 class EngineMonitor:
     """Watches an engine's logs and checkpoint while it runs, and survives brokers that are away.
 
-    `give_up_s`: how long they may be. `heard`: is told what the engine says of each micro-batch. `clock`: seconds, for tests.
-    `schema`: of the events; one of one's own is compared with what they look like. `show_values`: of bad records, too.
+    `give_up_after_s`: how long they may be. `on_stats`: is called with the stats of each micro-batch. `clock`: seconds, for tests.
+    `schema`: of the events; one of one's own is compared with what they look like. `show_bad_values`: of bad records, too.
     """
 
     def __init__(
         self,
         logs: FileLogs | KafkaLogs,
         checkpoint: Path | str,
-        give_up_s: float = float("inf"),
-        heard: Callable[[dict], None] | None = None,
+        give_up_after_s: float = float("inf"),
+        on_stats: Callable[[dict], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         schema: Schema = PAYMENTS,
-        show_values: bool = False,
+        show_bad_values: bool = False,
     ):
-        self._show_values = show_values
-        self.report, self._started = Report(logs.log("stats"), heard), now_ms()
-        self._logs, self._checkpoint, self._clock, self._give_up_s = logs, checkpoint, clock, give_up_s
+        self._show_bad_values = show_bad_values
+        self.report, self._started = StatsReport(logs.log("stats"), on_stats), now_ms()
+        self._logs, self._checkpoint, self._clock, self._give_up_after_s = (
+            logs,
+            checkpoint,
+            clock,
+            give_up_after_s,
+        )
         self._began = clock()
         self._letters = logs.log("deadLetters").tail(new=True)
         self._away: tuple[float, str] | None = None  # since when, and what the client says
@@ -94,7 +99,7 @@ class EngineMonitor:
         except ConnectionError as error:
             since = self._away[0] if self._away else now
             self._away = since, str(error)
-            if self._clock() - since >= self._give_up_s:
+            if self._clock() - since >= self._give_up_after_s:
                 raise GaveUp(
                     f"gave up after {rounded_duration_words(1000 * (self._clock() - since))}: {error}; started again, it continues"
                 ) from None
@@ -115,7 +120,7 @@ class EngineMonitor:
         self._id = mine = self._id or (read_record(self._checkpoint) or {}).get("id")
         return [stats for stats in lines if stats.get("engine", {}).get("id", mine) != mine]
 
-    def check_alone(self) -> None:
+    def check_no_other_engine(self) -> None:
         """Raises TwoEngines if another engine is at work on the topics, as far as they tell; folders have a lock."""
         if isinstance(self._logs, FileLogs):
             return
@@ -126,7 +131,7 @@ class EngineMonitor:
             if stats["times"].get("end", 0) > self._started - JUST_NOW_MS:
                 raise TwoEngines(log, stats)
 
-    def sentences(self) -> Iterator[str]:
+    def due_notices(self) -> Iterator[str]:
         """The notices that are due now."""
         if self._away:
             since, error = self._away
@@ -177,7 +182,7 @@ class EngineMonitor:
             what, _, meaning = MEANINGS[kind].partition(" ")
             return f"{count:,} {what if count > 1 else what[:-1]} {meaning}"
         letter = self._bad.pop(kind)
-        reason = letter["reason"] if self._show_values else reason_without_value(letter["reason"])
+        reason = letter["reason"] if self._show_bad_values else reason_without_value(letter["reason"])
         reason = reason if len(reason) <= SHOWN else reason[:SHOWN] + "…"
         first = "the first at" if count > 1 else "at"
         return f"{count:,} dead letter{'s' * (count > 1)}: {reason} ({first} {letter['place']})"
@@ -219,7 +224,7 @@ class EngineMonitor:
         self._letters.close()
 
 
-def producer_clock_note(logs: FileLogs | KafkaLogs) -> str:
+def create_time_notice(logs: FileLogs | KafkaLogs) -> str:
     """What to say if the events' topic has its producers' times; nothing if its broker says when a record was logged."""
     if isinstance(logs, FileLogs):
         return ""

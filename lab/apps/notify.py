@@ -20,7 +20,7 @@ from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.apps.bookmarks import bookmark, bookmark_file, set_bookmark
+from lab.apps.bookmarks import bookmark_file, load_bookmark, save_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, Usage, open_existing_log
 from lab.apps.watch import describe_alert
@@ -48,13 +48,13 @@ class TooLarge(NotAccepted):
     """A target says that a request is too large (413)."""
 
 
-class SignedMessage:
+class WebhookMessage:
     """Alerts for a webhook: POST requests of `{"alerts": [...]}`, signed as Standard Webhooks says.
 
     The id of a request is a hash of its alerts' ids and log times, so that a request that is sent again can be recognised.
 
-    >>> message = SignedMessage(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
-    >>> message.full, message.count
+    >>> message = WebhookMessage(AlertReceiver("audit", "https://example.com/alerts", webhook_secret="hush"))
+    >>> message.is_full, message.alert_count
     (False, 0)
     """
 
@@ -63,22 +63,22 @@ class SignedMessage:
         self.left_out = 0  # alerts that are too large for the target
 
     @property
-    def count(self) -> int:
+    def alert_count(self) -> int:
         return len(self._alerts)
 
     @property
-    def full(self) -> bool:
-        return self.count >= READ_AT_ONCE
+    def is_full(self) -> bool:
+        return self.alert_count >= READ_AT_ONCE
 
-    def add(self, told: Alert | Withdrawal) -> None:
-        line = told.to_json()
-        self._alerts.append((told.alert_id if isinstance(told, Alert) else line, told.log_time, line))
+    def add(self, alert: Alert | Withdrawal) -> None:
+        line = alert.to_json()
+        self._alerts.append((alert.alert_id if isinstance(alert, Alert) else line, alert.log_time, line))
 
     def send(self) -> None:
         """Sends less at once to a target for which a request is too large. Raises NotAccepted."""
         while self._alerts:
             size = length = 0
-            while size < self.count and (not size or length + len(self._alerts[size][-1]) < self._most):
+            while size < self.alert_count and (not size or length + len(self._alerts[size][-1]) < self._most):
                 length += len(self._alerts[size][-1]) + 1
                 size += 1
             try:
@@ -152,7 +152,7 @@ class TextMessage:
     >>> message = TextMessage(AlertReceiver("oncall", "slack://…"))
     >>> for _ in range(2):
     ...     message.add(alert)
-    >>> title, text = message.text()
+    >>> title, text = message.title_and_body()
     >>> title
     '2 alerts of 1 group'
     >>> print(text.replace("\u200b", "|"))
@@ -160,26 +160,26 @@ class TextMessage:
     """
 
     def __init__(self, receiver: AlertReceiver):
-        self._receiver, self.count, self.left_out = receiver, 0, 0
+        self._receiver, self.alert_count, self.left_out = receiver, 0, 0
         # by group: the latest ten with their latest alert, of the others the number alone
         self._named: dict[bytes, tuple[int, Alert | Withdrawal]] = {}
         self._others: dict[bytes, int] = {}
 
     @property
-    def full(self) -> bool:
-        return self.count >= MAX_COUNTED
+    def is_full(self) -> bool:
+        return self.alert_count >= MAX_COUNTED
 
-    def add(self, told: Alert | Withdrawal) -> None:
-        self.count += 1
-        rule = told.rule_id if isinstance(told, Alert) else "withdrawn"
-        group = blake2b(f"{rule} {told.key}".encode(), digest_size=16).digest()
-        before, _ = self._named.pop(group, (self._others.pop(group, 0), told))
-        self._named[group] = before + 1, told
+    def add(self, alert: Alert | Withdrawal) -> None:
+        self.alert_count += 1
+        rule = alert.rule_id if isinstance(alert, Alert) else "withdrawn"
+        group = blake2b(f"{rule} {alert.key}".encode(), digest_size=16).digest()
+        before, _ = self._named.pop(group, (self._others.pop(group, 0), alert))
+        self._named[group] = before + 1, alert
         if len(self._named) > MAX_GROUPS:
             oldest = next(iter(self._named))
             self._others[oldest], _ = self._named.pop(oldest)
 
-    def text(self) -> tuple[str, str]:
+    def title_and_body(self) -> tuple[str, str]:
         """Title and body."""
         lines = [
             f"{count:,} alert{'s' * (count > 1)}: {sanitize_text(describe_alert(latest))[:MAX_LINE]}"
@@ -188,7 +188,7 @@ class TextMessage:
         if self._others:
             lines.append(f"and {sum(self._others.values()):,} of {len(self._others):,} other groups")
         groups = len(self._named) + len(self._others)
-        title = f"{self.count:,} alert{'s' * (self.count > 1)} of {groups:,} group{'s' * (groups > 1)}"
+        title = f"{self.alert_count:,} alert{'s' * (self.alert_count > 1)} of {groups:,} group{'s' * (groups > 1)}"
         return title, "\n".join(lines)
 
     def send(self) -> None:
@@ -200,7 +200,7 @@ class TextMessage:
             app_id="lab", app_desc="alerts", app_url="", secure_logging=True, http_redirects=False
         )
         service: Any = apprise.Apprise.instantiate(self._receiver.url, asset=asset)
-        title, body = self.text()
+        title, body = self.title_and_body()
         with LogCapture(level=logging.WARNING) as log:
             accepted = service.notify(body, title=title, body_format=apprise.NotifyFormat.TEXT)
             status = re.search(r"error=(\d+)", log.getvalue())
@@ -230,24 +230,24 @@ def notify(target: Target, receiver: AlertReceiver, start: Positions | None = No
     reader, left_out, sent, too_large = f"notify {receiver.name}", SkippedLines(), 0, 0
     withdrawals = Withdrawals()
     with _alone(log, reader), stop_signals() as stopped:
-        at = start or bookmark(log, reader)
+        at = start or load_bookmark(log, reader)
         with closing(log.tail(at is None, at)) as tail:
-            set_bookmark(log, tail.positions, reader)
+            save_bookmark(log, tail.positions, reader)
             print(
                 f"alerts of {log} go to {escape_control_characters(receiver.name)}, until Ctrl-C",
                 file=sys.stderr,
                 flush=True,
             )
             while not stopped.is_set():
-                message = (SignedMessage if receiver.webhook_secret else TextMessage)(receiver)
+                message = (WebhookMessage if receiver.webhook_secret else TextMessage)(receiver)
                 if not _collected(tail, message, receiver.rule_ids, withdrawals, left_out, stopped):
                     break
-                count = message.count
+                count = message.alert_count
                 if count and not _delivered(message, receiver, stopped):
                     break
                 sent += count - message.left_out
                 too_large += message.left_out
-                set_bookmark(log, tail.positions, reader)
+                save_bookmark(log, tail.positions, reader)
                 stopped.wait(
                     receiver.min_interval_ms / 1000 if count and not receiver.webhook_secret else POLL_S
                 )
@@ -285,7 +285,7 @@ def _alone(log: Any, reader: str) -> AbstractContextManager[None]:
 
 def _collected(
     tail: Any,
-    message: "SignedMessage | TextMessage",
+    message: "WebhookMessage | TextMessage",
     rules: tuple[int, ...],
     withdrawals: Withdrawals,
     left_out: SkippedLines,
@@ -303,12 +303,12 @@ def _collected(
             stands = withdrawals.add_and_check_stands(told)
             if stands and (isinstance(told, Withdrawal) or not rules or told.rule_id in rules):
                 message.add(told)
-        if not records or message.full:
+        if not records or message.is_full:
             return True
     return False
 
 
-def _delivered(message: "SignedMessage | TextMessage", receiver: AlertReceiver, stopped: Event) -> bool:
+def _delivered(message: "WebhookMessage | TextMessage", receiver: AlertReceiver, stopped: Event) -> bool:
     """Retries until the target accepts. Returns False if asked to stop first."""
     wait_s = 1
     while True:

@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import islice, repeat
 from typing import Any
 
-from lab.apps.held import PastEvent, RouteHistory, is_of_group, shown_window
-from lab.apps.inorder import InOrder
+from lab.apps.fastreference import FastReference
+from lab.apps.routehistory import PastEvent, RouteHistory, is_of_group, sorted_window_events
 from lab.engine.checkpoint.settings import Settings
 from lab.model.field import Id
 from lab.model.filters import passes_filter, required_values
@@ -88,8 +88,8 @@ class Past:
     def __len__(self) -> int:
         return len(self._events)
 
-    def evaluated_count_and_times(self, rule: Rule) -> tuple[int, int, int]:
-        """How many of the newest events `aggregates` evaluates for a rule; the smallest and the largest of their times."""
+    def evaluated_count_and_time_range_ms(self, rule: Rule) -> tuple[int, int, int]:
+        """How many of the newest events `aggregates` evaluates for a rule; the smallest and the largest of their times, ms."""
         times = [event[self.schema.time_field] for event in self._affordable(rule)]
         return len(times), min(times, default=0), max(times, default=0)
 
@@ -114,7 +114,7 @@ class Past:
         """The rule's aggregate at each event that may alert, whatever its limit; without a curve only where it alerts."""
         if rule.can_count_alerts_at_other_limits:
             rule = replace(rule, operator="GREATER", limit=ANY_LIMIT)
-        reference = InOrder(self.schema, key_groups=1)
+        reference = FastReference(self.schema, key_groups=1)
         reference.routes = {rule.route: (replace(rule, state="ACTIVE"),)}
         for event in self._affordable(rule):
             reference.evaluate_event(event)
@@ -140,14 +140,18 @@ class Past:
         dropped = int(len(self._events) * max(0, 1 - MOST_STEPS / max(steps, 1)))
         return list(islice(self._events, dropped, None))
 
-    def absent(self, filter: Filter, at_most: int = 20) -> list[tuple[str, Any, list[Any]]]:
+    def absent_filter_values(
+        self, filter: Filter, max_values_checked: int = 20
+    ) -> list[tuple[str, Any, list[Any]]]:
         """The values of a filter that occur in none of these events, and those that are most frequent there instead.
 
-        Only the first values are looked for, `at_most` of them.
+        Only the first `max_values_checked` values are looked for.
         """
         if not self._events:
             return []
-        wanted = [(name, value) for name, values in required_values(filter) for value in values][:at_most]
+        wanted = [(name, value) for name, values in required_values(filter) for value in values][
+            :max_values_checked
+        ]
         missing = [(name, value) for name, value in wanted if all(e[name] != value for e in self._events)]
         newest = list(self._events)[-RECENT:]
         frequent = {
@@ -161,7 +165,7 @@ class Past:
         rule: Rule,
         event_id: Id,
         event_time: int | None = None,
-        newest: int | None = None,
+        counted_since_reset: int | None = None,
         group: Group | None = None,
     ) -> list[dict]:
         """The events over which the rule's aggregate was computed at an event: see `lab.apps.columnpast.Past.window`."""
@@ -186,11 +190,14 @@ class Past:
             if key_group_of(_key(rule, event), key_groups) == key_group_of(own, key_groups)
         ]
 
-        def newest_before(before: int) -> int | None:
+        def newest_event_time_before(before: int) -> int | None:
             return max((event[time] for log_time, event in arrived if log_time < before), default=None)
 
-        found = [records[number][1] for number in self.history.window(rule, events, newest_before)]
-        return shown_window(rule, found, schema, newest)
+        found = [
+            records[number][1]
+            for number in self.history.window_event_numbers(rule, events, newest_event_time_before)
+        ]
+        return sorted_window_events(rule, found, schema, counted_since_reset)
 
 
 def _key(rule: Rule, event: dict) -> tuple:

@@ -2,11 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from lab.logs.reading import SkippedLines, parse_records
 from lab.model.answers import parse_stats
 from lab.model.rules import MAX_RULES
 from lab.model.tallies import COUNTS, RouteTallies
+
+if TYPE_CHECKING:
+    from lab.logs.files import FileLog
+    from lab.logs.kafka import KafkaLog
 
 RECORD_WORDS = {"routed": "routed", "unrouted": "without a route", "deadLetters": "dead letters"}
 FATE_WORDS = {
@@ -18,37 +23,40 @@ FATE_WORDS = {
 RETURN_WORDS = {"takenBack": "taken back", "notHeld": "not held when they were to be taken back"}
 
 
-def in_words(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
+def describe_counts(counts: Mapping[str, int], labels: Mapping[str, str]) -> str:
     """Formats counts for people.
 
-    >>> in_words({"routed": 1200}, RECORD_WORDS)
+    >>> describe_counts({"routed": 1200}, RECORD_WORDS)
     '1,200 routed, 0 without a route, 0 dead letters'
     """
-    return ", ".join(f"{counts.get(name, 0):,} {word}" for name, word in words.items())
+    return ", ".join(f"{counts.get(name, 0):,} {label}" for name, label in labels.items())
 
 
-def report_sentences(records: str, counts: Mapping[str, int], routes: RouteTallies) -> Iterator[str]:
-    """Sentences about the records, then about the events on all routes, then the warnings."""
-    yield f"{records} {in_words(counts, RECORD_WORDS)}."
+def report_sentences(subject: str, counts: Mapping[str, int], routes: RouteTallies) -> Iterator[str]:
+    """Sentences about the records, the first of them after `subject`, then about the events on all routes, then the warnings."""
+    yield f"{subject} {describe_counts(counts, RECORD_WORDS)}."
     if counts.get("routed"):
         number = len(routes.by_route)
         of_each = f"Over {number:,} routes (an event counts once on each)" if number > 1 else "On one route"
         returns = RETURN_WORDS if any(counts.get(name) for name in RETURN_WORDS) else {}
-        yield f"{of_each}: {in_words(counts, FATE_WORDS | returns)}."
+        yield f"{of_each}: {describe_counts(counts, FATE_WORDS | returns)}."
     if suppressed := counts.get("suppressed"):
         yield f"{suppressed:,} alerts suppressed, as their rules say at most how many."
     for warning in routes.warnings():
         yield f"Warning: {warning}"
 
 
-class Report:
-    """What an engine did since the report began, read from its stats log; `heard` is told each line once."""
+class StatsReport:
+    """What an engine did since the report began, read from its stats log; `on_stats` is called once with each line."""
 
     def __init__(
-        self, stats, heard: Callable[[dict], None] | None = None, left_out: SkippedLines | None = None
+        self,
+        stats: "FileLog | KafkaLog",
+        on_stats: Callable[[dict], None] | None = None,
+        left_out: SkippedLines | None = None,
     ):
         self.left_out = left_out or SkippedLines()
-        self._tail, self.total, self._heard = stats.tail(new=True), Counter(), heard
+        self._tail, self.total, self._on_stats = stats.tail(new=True), Counter(), on_stats
         self._last: dict[int, dict] = {}  # by the task's first key-group
         self._stored: dict[int, Counter[int]] = {}
         self.engines: dict[str, dict] = {}  # by their ids, what they last said
@@ -56,7 +64,7 @@ class Report:
         self.suppressed: Counter[int] = Counter()  # alerts that were not given, by rule id
 
     @property
-    def held(self) -> int:
+    def window_event_count(self) -> int:
         """Events held in windows, as far as this run has heard of their tasks."""
         return sum(stats.get("heldEvents", 0) for stats in self._last.values())
 
@@ -66,7 +74,7 @@ class Report:
         return sum(stats.get("stateBytes", 0) for stats in self._last.values())
 
     @property
-    def state_sizes(self) -> dict[int, int]:
+    def state_bytes_by_key_group(self) -> dict[int, int]:
         """About how many bytes each key-group has: a task's bytes, shared as the events are that this run saw it store."""
         sizes = {}
         for low, stats in self._last.items():
@@ -97,7 +105,7 @@ class Report:
                     ):
                         self.suppressed[int(rule_id)] += count
                 self.routes.add_stats(stats)
-                if self._heard:
-                    self._heard(stats)
+                if self._on_stats:
+                    self._on_stats(stats)
         self.total.update(new)
         return new

@@ -45,7 +45,7 @@ def run(target: Target) -> None:
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                with Decider(logs, target.schema) as decider:
+                with Decider(logs, target.effective_schema) as decider:
                     print(f"restrictions go to {logs.log('restrictions')}", flush=True)
                     known = 0
                     while not stopped.wait(POLL_S):
@@ -93,7 +93,7 @@ def _who(subject: tuple[tuple[str, str], ...]) -> str:
     return escape_control_characters(" ".join(f"{name}={value}" for name, value in subject))
 
 
-def show(target: Target) -> None:
+def print_restrictions(target: Target) -> None:
     """Prints the current restrictions."""
     _, restrictions = _folded(target)
     now = now_ms()
@@ -105,7 +105,7 @@ def show(target: Target) -> None:
         print("nobody is restricted")
 
 
-def lift(target: Target, subject: Iterable[tuple[str, str]], action: str | None = None) -> None:
+def lift_restrictions(target: Target, subject: Iterable[tuple[str, str]], action: str | None = None) -> None:
     """Lifts the restrictions of a subject, or only that of an action. Raises Usage if no such restriction is in force."""
     log, restrictions = _folded(target)
     now, who = now_ms(), tuple(sorted(subject))

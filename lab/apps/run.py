@@ -20,14 +20,18 @@ from lab.model.rules import BadRule, parse_message
 from lab.model.schema import SCHEMAS, Schema
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
     from lab.apps.metrics import Metrics
+    from lab.logs.files import FileLog
+    from lab.logs.kafka import KafkaLog
 
 REPORT_S, POLL_S = 1.0, 0.1
 ATTEMPTS = 4  # at a task: else the loss of a worker ends the engine; on a cluster it is Spark's default
 OPTIMISING = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}  # with Java's second compiler
 
 
-def raise_if_ended(query) -> None:
+def raise_if_ended(query: "StreamingQuery") -> None:
     """Raises the error that ended a query of Spark's, if it has ended."""
     if not query.isActive:
         raise query.exception() or RuntimeError("the query ended by itself")
@@ -40,12 +44,12 @@ def raise_if_ended(query) -> None:
 class ServiceOptions:
     """How `lab run` runs beside its logs: on which Spark, and how it tells what it does."""
 
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    metrics: tuple[str, int] | None = None  # host and port
-    as_json: bool = False
-    give_up_s: float = float("inf")  # how long Kafka may be away
-    show_values: bool = False  # of records that are bad
+    spark_master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    metrics_address: tuple[str, int] | None = None  # host and port
+    messages_as_json: bool = False
+    give_up_after_s: float = float("inf")  # how long Kafka may be away
+    show_bad_values: bool = False  # of records that become dead letters
 
 
 def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOptions()) -> None:
@@ -55,15 +59,15 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
     from lab.machine.session import is_spark_submitted, session
 
     logs, checkpoint = target.logs, target.checkpoint
-    check_reach(logs, service.master or "local")
+    check_reach(logs, service.spark_master or "local")
     if settings.exactly_once:
         check_exactly_once_possible(logs, CheckpointFolder(checkpoint))
-    say = MessagePrinter(service.as_json)
+    say = MessagePrinter(service.messages_as_json)
     with ExitStack() as opened:
         stopped = opened.enter_context(stop_signals())
         watched = opened.enter_context(_watched(service, say))
         logs.create()
-        check_schema(logs.log("control"), settings.schema)
+        check_rules_fit_schema(logs.log("control"), settings.schema)
         known = read_record(checkpoint) is not None
         say("checkpoint", f"{'continues from' if known else 'new checkpoint'} {checkpoint}")
         if not is_compiled():
@@ -71,7 +75,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
 
             say("compiling", COMPILING)
             compile_kernels()
-        master = service.master or (
+        master = service.spark_master or (
             None if is_spark_submitted() else f"local[{settings.parallelism},{ATTEMPTS}]"
         )
         conf = {} if settings.short_batches else OPTIMISING
@@ -82,7 +86,7 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
             "starting Spark" if is_spark_submitted() else f"starting Spark; what it says is in {log}",
         )
         spark = opened.enter_context(
-            session(master, conf={**conf, **service.conf}, log=log, object_store=place.object_store)
+            session(master, conf={**conf, **service.spark_conf}, log=log, object_store=place.object_store)
         )
         if not stopped.is_set():
             _serve(spark, target, settings, stopped, watched, say, service)
@@ -91,12 +95,12 @@ def run(target: Target, settings: Settings, service: ServiceOptions = ServiceOpt
 @contextmanager
 def _watched(service: ServiceOptions, say: MessagePrinter) -> Iterator["Metrics | None"]:
     """Metrics while somebody may ask for them, from before Spark starts; None if nobody may."""
-    if not service.metrics:
+    if not service.metrics_address:
         yield None
         return
     from lab.apps.metrics import Metrics, MetricsServer
 
-    host, port = service.metrics
+    host, port = service.metrics_address
     metrics = Metrics()
     with MetricsServer(metrics, port, host) as server:
         say("metrics", f"http://{host}:{server.port}/metrics and /healthz", port=server.port)
@@ -112,23 +116,23 @@ def _serve(
     say: MessagePrinter,
     service: ServiceOptions,
 ) -> None:
-    from lab.apps.notes import EngineMonitor, GaveUp, TwoEngines, producer_clock_note
+    from lab.apps.notes import EngineMonitor, GaveUp, TwoEngines, create_time_notice
     from lab.engine.spark.pipeline import start
 
     logs, checkpoint = target.logs, target.checkpoint
-    heard = watched.add_stats if watched else None
+    on_stats = watched.add_stats if watched else None
     with closing(
         EngineMonitor(
             logs,
             checkpoint,
-            service.give_up_s,
-            heard,
+            service.give_up_after_s,
+            on_stats,
             schema=settings.schema,
-            show_values=service.show_values,
+            show_bad_values=service.show_bad_values,
         )
     ) as notes:
-        notes.check_alone()
-        clock = producer_clock_note(logs)  # once it runs, a broker may be away
+        notes.check_no_other_engine()
+        clock = create_time_notice(logs)  # once it runs, a broker may be away
         try:
             engine = start(spark, logs, checkpoint, settings)
         except Exception:
@@ -137,7 +141,7 @@ def _serve(
             raise
         if watched:
             read = (cut_mark(engine.job.checkpoint) or {}).get("events", {})
-            watched.watch(logs.feed("events"), engine.query, read)
+            watched.watch_query(logs.feed("events"), engine.query, read)
         try:
             say("running", f"reading {logs.log('events')} and {logs.log('control')}; Ctrl-C stops it")
             if clock:
@@ -147,8 +151,10 @@ def _serve(
                 raise_if_ended(engine.query)
                 new, now = notes.read(), time.monotonic()
                 if new:
-                    _tell(new, new["records"] / (now - last), notes.report.held, notes.lag(), say)
-                for sentence in notes.sentences():
+                    _tell(
+                        new, new["records"] / (now - last), notes.report.window_event_count, notes.lag(), say
+                    )
+                for sentence in notes.due_notices():
                     say("note", f"{time.strftime('%H:%M:%S')}  {sentence}")
                 last = now
         finally:
@@ -178,7 +184,7 @@ def _tell(new: Counter[str], rate: float, held: int, lag: int | None, say: Messa
     say("progress", text, eventsPerSecond=round(rate, 1), heldEvents=held, **behind, **new)
 
 
-def check_schema(control, schema: Schema) -> None:
+def check_rules_fit_schema(control: "FileLog | KafkaLog", schema: Schema) -> None:
     """Raises Usage if the control log's rules are all for events of another schema."""
 
     def fit(message: str, other: Schema) -> bool:

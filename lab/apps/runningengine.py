@@ -1,11 +1,16 @@
 """An engine that was started elsewhere: whether it lives, and what its logs hold already."""
 
+from typing import TYPE_CHECKING
+
 from lab.apps.target import default_checkpoint
 from lab.engine.checkpoint.durable import CheckpointFolder
 from lab.engine.checkpoint.lease import LEASE_S, age_s
 from lab.engine.checkpoint.lock import is_locked
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.files import FileLog
+
+if TYPE_CHECKING:
+    from lab.logs.kafka import KafkaLog
 
 COUNTED = 1 << 28  # bytes of a log in files that are looked through for their lines
 CHUNK = 1 << 24
@@ -23,7 +28,7 @@ def is_engine_running(logs: FileLogs | KafkaLogs) -> bool | None:
     return None if age is None else age < LEASE_S
 
 
-def estimate_record_count(log) -> int:
+def estimate_record_count(log: "FileLog | KafkaLog") -> int:
     """About how many records a log keeps: in files, those of its newest 256 MiB; in a topic, the offsets from start to end."""
     if isinstance(log, FileLog):
         end = log.end()

@@ -121,9 +121,9 @@ class Studio(EngineView):
             logs.create()
         settings = Settings(self.schema, key_groups=KEY_GROUPS, parallelism=1)
         super().__init__(logs, settings, running=engine == "elsewhere")
-        self._stack.callback(self.stop_reading)
+        self._stack.callback(self.close_logs)
         if engine == "elsewhere":
-            self.load_history()
+            self.load_newest_records()
             return
         for rule in rules:
             self.publish(rule)
@@ -155,9 +155,9 @@ class Studio(EngineView):
             from lab.apps.localengine import LocalEngine
 
             return LocalEngine(logs, settings, SEGMENT_S)
-        from lab.apps.plain import Plain
+        from lab.apps.referenceengine import ReferenceEngine
 
-        return Plain(logs, settings, SEGMENT_S)
+        return ReferenceEngine(logs, settings, SEGMENT_S)
 
     def __enter__(self) -> Self:
         return self

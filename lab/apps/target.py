@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.engine.checkpoint.settings import saved_schema
 from lab.engine.loop.ends import LOGS, READ, FileLogs, KafkaLogs
@@ -11,6 +12,10 @@ from lab.logs.config import load_config
 from lab.logs.places import KAFKA, split_kafka_place
 from lab.model.schema import PAYMENTS, Schema
 from lab.model.schemafile import schema as schema_named
+
+if TYPE_CHECKING:
+    from lab.logs.files import FileLog
+    from lab.logs.kafka import KafkaLog
 
 EXPECTED = "expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT"
 
@@ -28,7 +33,7 @@ class Target:
     given_schema: Schema | None = None
 
     @property
-    def schema(self) -> Schema:
+    def effective_schema(self) -> Schema:
         """The given schema; without one, that of the engine that made the checkpoint, or payments."""
         return self.given_schema or saved_schema(self.checkpoint) or PAYMENTS
 
@@ -74,7 +79,7 @@ def default_checkpoint(logs: FileLogs | KafkaLogs) -> Path:
     return (logs.folder if isinstance(logs, FileLogs) else Path()) / "checkpoint"
 
 
-def open_existing_log(logs: FileLogs | KafkaLogs, name: str):
+def open_existing_log(logs: FileLogs | KafkaLogs, name: str) -> "FileLog | KafkaLog":
     """A log that is there to be read: reading makes none. Raises FileNotFoundError, naming those that are there."""
     if not isinstance(logs, FileLogs) or (path := logs.path(name)).is_dir():  # of a topic, its broker tells
         return logs.log(name)
@@ -87,12 +92,12 @@ def open_existing_log(logs: FileLogs | KafkaLogs, name: str):
     raise FileNotFoundError(f"{path}: no such log; {found}")
 
 
-def connect(where: str, schema: str = "") -> Target:
+def target_of_existing_logs(where: str, schema: str = "") -> Target:
     """A running engine from what a user typed: the folder of its logs or `kafka://host:port`, and a schema's name or file.
 
     Raises ValueError or OSError where there is no log; neither shows a password.
 
-    >>> connect("/nowhere")
+    >>> target_of_existing_logs("/nowhere")
     Traceback (most recent call last):
     FileNotFoundError: /nowhere: no such folder; expected the folder of `lab run --logs FOLDER`, or kafka://HOST:PORT
     """
@@ -128,9 +133,9 @@ def _topics(where: str) -> FileLogs | KafkaLogs:
     return logs
 
 
-def schema_beside(events: str) -> Schema | None:
+def checkpoint_schema_beside(events_place: str) -> Schema | None:
     """The schema in the checkpoint beside an events log; None of a file, or where there is no checkpoint."""
-    if events.startswith(KAFKA):
+    if events_place.startswith(KAFKA):
         return saved_schema("checkpoint")
-    folder = Path(events).absolute()
+    folder = Path(events_place).absolute()
     return saved_schema(folder.parent / "checkpoint") if folder.is_dir() else None

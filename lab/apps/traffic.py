@@ -4,7 +4,7 @@ import json
 from itertools import cycle
 from random import Random
 
-from lab.apps.partitions import Partitions
+from lab.apps.simulatedtopic import SimulatedTopic
 from lab.model.language import say
 
 EVERY_MS, BEGIN_MS = 5_000, 1_735_725_600_000  # of the payments; the stream begins 2025-01-01 10:00:00 UTC
@@ -19,37 +19,37 @@ class ScenarioLogs:
     """Logs of events and rules; each method changes them and adds a sentence to `story`.
 
     >>> traffic = ScenarioLogs()
-    >>> traffic.send(2)
-    >>> traffic.duplicate()
+    >>> traffic.send_payments(2)
+    >>> traffic.send_duplicate()
     >>> traffic.story[-2:]
     ['2 payments are sent.', 'The last payment is sent again, because its sender got no answer.']
     """
 
     def __init__(self, seed: int = 1):
-        self.events, self.control = Partitions("events", 2), Partitions("control", 1)
-        self.now, self.sent, self.story = BEGIN_MS, 0, []
+        self.events, self.control = SimulatedTopic("events", 2), SimulatedTopic("control", 1)
+        self.now_ms, self.sent, self.story = BEGIN_MS, 0, []
         self._rng, self._limits, self._last = Random(seed), cycle(LIMITS), (0, b"")
-        self.rule()
+        self.publish_next_limit()
 
-    def feed(self, name: str) -> Partitions:
+    def feed(self, name: str) -> SimulatedTopic:
         """A log as the engine reads it."""
         return self.events if name == "events" else self.control
 
-    def send(self, count: int = 4) -> None:
+    def send_payments(self, count: int = 4) -> None:
         """Payments, to the partitions in turn."""
         for _ in range(count):
             self._tick()
-            self._append(self.sent % 2, self._payment(self.now))
+            self._append(self.sent % 2, self._payment(self.now_ms))
         self.story.append(say("{count} payments are sent.", count=count))
 
-    def duplicate(self) -> None:
+    def send_duplicate(self) -> None:
         """Sends the last payment again, like a producer that got no answer."""
         self._tick()
         partition, value = self._last
         self._append(partition, value)
         self.story.append(say("The last payment is sent again, because its sender got no answer."))
 
-    def reorder(self) -> None:
+    def send_out_of_order(self) -> None:
         """Sends two payments in the wrong order."""
         times = [self._tick(), self._tick()]
         for time in reversed(times):
@@ -58,22 +58,22 @@ class ScenarioLogs:
             say("Two payments of partition 0 are logged in the wrong order: the second one is late.")
         )
 
-    def delay(self) -> None:
+    def toggle_delay_of_partition_1(self) -> None:
         """Holds up what goes to partition 1, or lets it arrive."""
-        waiting = self.events.partitions[1].under_way
+        waiting = self.events.partitions[1].delayed_records
         if waiting is None:
-            self.events.delay(1)
+            self.events.delay_new_records(1)
             self.story.append(
                 say("Partition 1 is slow: its new records have their log time but cannot be read yet.")
             )
         else:
-            self.events.arrive(1)
+            self.events.deliver_delayed_records(1)
             self.story.append(say(ARRIVE, count=len(waiting)))
 
-    def clock_back(self) -> None:
+    def set_back_clock_of_partition_1(self) -> None:
         """Partition 1's clock steps back."""
-        self.events.partitions[1].off_ms -= CLOCK_STEP_MS
-        off_s = -self.events.partitions[1].off_ms // 1000
+        self.events.partitions[1].clock_offset_ms -= CLOCK_STEP_MS
+        off_s = -self.events.partitions[1].clock_offset_ms // 1000
         self.story.append(
             say(
                 "The clock of partition 1 steps back; it is {seconds} s behind that of partition 0.",
@@ -81,30 +81,30 @@ class ScenarioLogs:
             )
         )
 
-    def rule(self) -> None:
+    def publish_next_limit(self) -> None:
         """Sends the rule's next limit to the control log."""
         self._tick()
         limit = next(self._limits)
-        self.control.append(0, RULE.format(limit).encode(), self.now)
+        self.control.append(0, RULE.format(limit).encode(), self.now_ms)
         self.story.append(
             say("Rule 1 is published: more than {limit} from one payer within a minute.", limit=limit)
         )
 
     def _tick(self) -> int:
-        self.now += EVERY_MS
-        self.events.now = self.control.now = self.now
-        return self.now
+        self.now_ms += EVERY_MS
+        self.events.now_ms = self.control.now_ms = self.now_ms
+        return self.now_ms
 
-    def _payment(self, time: int) -> bytes:
+    def _payment(self, time_ms: int) -> bytes:
         self.sent += 1
         payment: dict[str, object] = {
             "transactionId": self.sent,
-            "eventTime": time,
+            "eventTime": time_ms,
             "payeeId": self._rng.choice(PAYEES),
         }
         payment |= {"beneficiaryId": 7, "paymentType": "CSH", "paymentAmount": self._rng.randrange(10, 50)}
         return json.dumps(payment).encode()
 
     def _append(self, partition: int, value: bytes) -> None:
-        self.events.append(partition, value, self.now)
+        self.events.append(partition, value, self.now_ms)
         self._last = partition, value

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lab.apps.backtest import Past
-from lab.apps.inorder import InOrder
+from lab.apps.fastreference import FastReference
 from lab.model.field import Id
 from lab.model.messages import parse_message
 from lab.model.rule import Rule
@@ -18,36 +18,40 @@ from lab.stream.typologies import TYPOLOGIES, LabelledEvent, labelled_typology_e
 
 
 class DetectionCounts(NamedTuple):
-    """`right`: alerts at events of its cases, `wrong`: at the background's, `others`: at events of other typologies' cases.
+    """How well a rule finds a typology: alerts at events of its cases, at the background's, and at other typologies' cases.
 
-    `cases`: of how many it found at least one event.
+    `cases_found`: of how many it found at least one event.
 
-    `delay_ms`: from the first event of a case to its first alert, the median of the cases found.
+    `median_delay_ms`: from the first event of a case to its first alert, of the cases found.
 
-    >>> print(DetectionCounts(right=9, wrong=3, others=1, cases=4, delay_ms=150_000))
+    >>> print(DetectionCounts(right_alerts=9, wrong_alerts=3, alerts_at_other_cases=1, cases_found=4, median_delay_ms=150_000))
     precision 0.75, recall 0.80, delay 2.5 min (alerts: 9 right, 3 wrong, 1 at other patterns)
     """
 
-    right: int
-    wrong: int
-    others: int
-    cases: int
-    delay_ms: int
+    right_alerts: int
+    wrong_alerts: int
+    alerts_at_other_cases: int
+    cases_found: int
+    median_delay_ms: int
 
     @property
     def precision(self) -> float | None:
         """Of the alerts that are right or wrong, the share that is right; None without such alerts."""
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
+        return (
+            self.right_alerts / (self.right_alerts + self.wrong_alerts)
+            if self.right_alerts + self.wrong_alerts
+            else None
+        )
 
     @property
     def recall(self) -> float:
         """Of the cases, the share that was found."""
-        return self.cases / CASES
+        return self.cases_found / CASES
 
     def __str__(self) -> str:
         precision = "–" if self.precision is None else f"{self.precision:.2f}"
-        delay = rounded_duration_words(self.delay_ms) if self.cases else "–"
-        alerts = f"{self.right:,} right, {self.wrong:,} wrong, {self.others:,} at other patterns"
+        delay = rounded_duration_words(self.median_delay_ms) if self.cases_found else "–"
+        alerts = f"{self.right_alerts:,} right, {self.wrong_alerts:,} wrong, {self.alerts_at_other_cases:,} at other patterns"
         return f"precision {precision}, recall {self.recall:.2f}, delay {delay} (alerts: {alerts})"
 
 
@@ -93,7 +97,7 @@ class LabelledPast:
 
 def measure_typologies(events: list[LabelledEvent]) -> dict[str, DetectionCounts]:
     """What the rules of all typologies find in one stream, by name."""
-    engine = InOrder(ACCOUNT_EVENTS)
+    engine = FastReference(ACCOUNT_EVENTS)
     for number, typology in enumerate(TYPOLOGIES, 1):
         ack = engine.control(f"{number}: {typology.rule}")
         if ack["status"] != "accepted":
@@ -136,8 +140,8 @@ def typologies_table(seed: int = 1) -> str:
     for each in TYPOLOGIES:
         of = found[each.name]
         precision = "–" if of.precision is None else f"{of.precision:.2f}"
-        recall, delay = f"{of.recall:.2f}", f"{of.delay_ms / MINUTE_MS:,.1f}"
+        recall, delay = f"{of.recall:.2f}", f"{of.median_delay_ms / MINUTE_MS:,.1f}"
         lines.append(
-            f"| {each.name} | {each.meaning} | {of.right} | {of.wrong} | {of.others} | {precision} | {recall} | {delay} |"
+            f"| {each.name} | {each.meaning} | {of.right_alerts} | {of.wrong_alerts} | {of.alerts_at_other_cases} | {precision} | {recall} | {delay} |"
         )
     return "\n".join([f"{len(events):,} events, {CASES} cases of each typology, seed {seed}", "", *lines])

@@ -14,13 +14,15 @@ from bisect import bisect_right
 from collections import deque
 from contextlib import closing
 from itertools import pairwise
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.bookmarks import bookmark, set_bookmark
+from lab.apps.bookmarks import load_bookmark, save_bookmark
 from lab.apps.run import POLL_S
 from lab.apps.target import Target, open_existing_log
+from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.logs.positions import Positions, position_text
 from lab.logs.reading import SkippedLines, parse_records
 from lab.machine.signals import stop_signals
@@ -40,7 +42,9 @@ class Latencies:
     """Of the alerts that come from now on: how long each took, and in which stages. Keeps the newest `at_most`, of
     alerts and of micro-batches."""
 
-    def __init__(self, logs, at_most: int = 100_000, left_out: SkippedLines | None = None):
+    def __init__(
+        self, logs: FileLogs | KafkaLogs, at_most: int = 100_000, left_out: SkippedLines | None = None
+    ):
         self._alerts, self._stats = (logs.log(name).tail(new=True) for name in ("alerts", "stats"))
         self._at_most, self.left_out = at_most, left_out or SkippedLines()
         self._alerted: deque[tuple[int, int, int]] = deque(maxlen=at_most)  # logTime, alertTime, append time
@@ -62,9 +66,9 @@ class Latencies:
             del self._batches[batch]
         return len(live)
 
-    def count_since(self, ms: int) -> int:
+    def count_since(self, time_ms: int) -> int:
         """How many of the alerts were appended at this time (ms since the epoch) or later."""
-        return sum(appended >= ms for _, _, appended in self._alerted)
+        return sum(appended >= time_ms for _, _, appended in self._alerted)
 
     def total(self) -> list[int]:
         """ms from the append of the event to that of its alert, for each alert."""
@@ -104,7 +108,10 @@ class Latencies:
 
 
 def print_alerts(
-    target: Target, follow: bool = False, start: Positions | str | None = None, as_json: bool = False
+    target: Target,
+    follow: bool = False,
+    start: Positions | Literal["saved"] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Prints the alerts of a log; with `follow`, those to come, as they come; with `start`, from a position on.
 
@@ -112,7 +119,7 @@ def print_alerts(
     """
     log = open_existing_log(target.logs, "alerts")
     saved = start == "saved"
-    at = bookmark(log) if saved else start
+    at = load_bookmark(log) if isinstance(start, str) else start
     new, left_out, withdrawals = follow and start is None, SkippedLines(), Withdrawals()
     with stop_signals() as stopped, closing(log.tail(new, at)) as tail:
         while not stopped.is_set():
@@ -122,7 +129,7 @@ def print_alerts(
                     print(escape_control_characters(record.line if as_json else describe_alert(told)))
             sys.stdout.flush()
             if saved and records:
-                set_bookmark(log, tail.positions)
+                save_bookmark(log, tail.positions)
             if not records:
                 if not follow:
                     break

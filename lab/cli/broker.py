@@ -4,11 +4,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from lab.cli.options import add_group, add_server_commands
+from lab.cli.options import Subparsers, add_group, add_server_commands
 from lab.machine import broker, jars
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab broker start`, `stop` and `status` to the command line."""
     group = add_group(commands, "broker", "run a Kafka broker on this machine, without Docker")
     answers = "show where the broker runs and whether it answers; exit code 1 if it does not"
@@ -34,7 +34,7 @@ def start(options: Namespace) -> None:
             raise broker.BrokerError(
                 f"the broker in {before.folder} is already running: stop it, then start it with its users"
             )
-        broker.only_users(options.folder, broker.read_users(options.users))
+        broker.restrict_to_users(options.folder, broker.read_users(options.users))
     if not before:
         if jars.missing_jars("broker"):
             print("downloading Kafka's jars, about 44 MB (only the first time)", file=sys.stderr)
@@ -49,7 +49,7 @@ def stop(options: Namespace) -> None:
     running = broker.status(options.folder)
     if not running:
         print(_none(options))
-    elif running.stop():
+    elif running.stop() == "stopped":
         print(f"stopped; data in {running.folder}")
     else:
         print(f"did not stop within {broker.STOP_S} s and was killed; its next start takes longer")

@@ -5,17 +5,17 @@ import json
 import sys
 from collections.abc import Sequence
 
-from lab.cli.options import add_command, at_least, name_and_value
+from lab.cli.options import Subparsers, add_command, at_least, parse_name_and_value
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab rescale`, `lab reprocess` and `lab state` to the command line."""
     _rescale(commands)
     _reprocess(commands)
     _state(commands)
 
 
-def _rescale(commands) -> None:
+def _rescale(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from rich.console import Console
 
@@ -52,7 +52,7 @@ No data is moved: from now on, other tasks read the files. The last line of the 
     command.add_argument("--dry-run", action="store_true", help="only show what would move")
 
 
-def _reprocess(commands) -> None:
+def _reprocess(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.state.reprocess import reprocess
 
@@ -80,7 +80,7 @@ evaluates everything since the copy again: it repeats alerts, with the same aler
     command.add_argument("checkpoint", help="the engine's checkpoint, as in `lab run --checkpoint`")
 
 
-def _state(commands) -> None:
+def _state(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.state import read as state
 
@@ -117,7 +117,7 @@ The command changes nothing and also works while the engine runs.
     command.add_argument(
         "--key",
         action="append",
-        type=name_and_value,
+        type=parse_name_and_value,
         metavar="FIELD=VALUE",
         help="show the events of this key",
     )

@@ -3,12 +3,12 @@
 import argparse
 from pathlib import Path
 
-from lab.cli.options import add_command, add_group
+from lab.cli.options import Subparsers, add_command, add_group
 
 WORST = 5  # exercises that are listed below the table
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab class` to the command line."""
 
     def run(options: argparse.Namespace) -> None:

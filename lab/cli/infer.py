@@ -7,18 +7,18 @@ from pathlib import Path
 
 from lab.apps.target import Usage
 from lab.cli import replay
-from lab.cli.options import add_command, add_config_option, parse_log_place
+from lab.cli.options import Subparsers, add_command, add_config_option, parse_log_place
 from lab.logs.places import KAFKA
 from lab.model.schema import PAYMENTS
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab infer` and `lab spec` to the command line."""
     _infer(commands)
     _spec(commands)
 
 
-def _spec(commands) -> None:
+def _spec(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         import yaml
 
@@ -39,7 +39,7 @@ example:
     )
 
 
-def _infer(commands) -> None:
+def _infer(commands: Subparsers) -> None:
     command = add_command(
         commands,
         "infer",
@@ -75,9 +75,9 @@ over several lines, CSV with a header (separated by , ; tab or |) or Parquet. Ea
     )
 
 
-def lacks_id_or_time(file: Path) -> bool:
+def lacks_id_or_time(schema_file: Path) -> bool:
     """Whether a proposed schema still lacks its id or time."""
-    lines = file.read_text("utf-8", "replace").splitlines()
+    lines = schema_file.read_text("utf-8", "replace").splitlines()
     return any(line.startswith("# MISSING: ") for line in lines) and (
         'id = ""' in lines or 'time = ""' in lines
     )
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
     schema = proposal.schema
     time = schema.field(schema.time_field)
     print(
-        f"{len(schema.fields)} fields from {proposal.records:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
+        f"{len(schema.fields)} fields from {proposal.record_count:,} records; id {', '.join(schema.id_fields)}, time {time.name} ({time.unit}), "
         f"{proposal.doubt_count} doubt{'s' * (proposal.doubt_count != 1)}{f': read {options.out}' if options.out else ''}",
         file=sys.stderr,
     )

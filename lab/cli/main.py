@@ -25,6 +25,7 @@ from lab.cli import simulate as simulatecli
 from lab.cli import watch as watchcli
 from lab.cli.options import (
     RULES_FORMAT,
+    Subparsers,
     add_command,
     add_config_option,
     add_engine_options,
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--debug" in arguments:
             raise
-        said = escape_control_characters(one_line(error), keep="\n")
+        said = escape_control_characters(error_message(error), keep="\n")
         print(f"lab: {said}", file=sys.stderr)
         return USAGE if isinstance(error, BadRule | BadConfig | Usage) else FAILED
     finally:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, handler)
 
 
-def one_line(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """The message of an error; for a failed query, that of the Python worker that failed."""
     text = str(error).strip() or repr(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
@@ -130,7 +131,7 @@ def build_parser() -> argparse.ArgumentParser:
     return top
 
 
-def _datasets(commands) -> None:
+def _datasets(commands: Subparsers) -> None:
     def show(options: argparse.Namespace) -> None:
         from lab.stream.datasets import dataset
 
@@ -145,7 +146,7 @@ def _datasets(commands) -> None:
 # -- lab demo ----------------------------------------------------------------------------------------------------------
 
 
-def _typologies(commands) -> None:
+def _typologies(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.apps.typologies import typologies_table
 
@@ -167,7 +168,7 @@ example:
     )
 
 
-def _demo(commands) -> None:
+def _demo(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.apps import demo
 
@@ -186,7 +187,7 @@ def _demo(commands) -> None:
 # -- lab run, lab rules ------------------------------------------------------------------------------------------------
 
 
-def _run(commands) -> None:
+def _run(commands: Subparsers) -> None:
     def run(options: argparse.Namespace) -> None:
         from lab.apps import run as live
 
@@ -249,7 +250,7 @@ Started again with the same checkpoint, the engine continues where it stopped: n
     add_service_options(command)
 
 
-def _rules(commands) -> None:
+def _rules(commands: Subparsers) -> None:
     from lab.apps import control
 
     group = add_group(commands, "rules", "change, list and test rules")
@@ -283,7 +284,9 @@ def _rules(commands) -> None:
     def add(options: argparse.Namespace) -> None:
         rules = control.read_rules_argument(options.rule)
         if options.store:
-            rulestorecli.stored().store_rules(rulestorecli.open_rule_store(options), rules, options.timeout)
+            rulestorecli.import_storedrules().store_rules(
+                rulestorecli.open_rule_store(options), rules, options.timeout
+            )
         else:
             control.send_rules(target_from_options(options), rules, options.timeout, options.first_alert)
 
@@ -296,7 +299,7 @@ def _rules(commands) -> None:
 
         def change(options: argparse.Namespace, state: str = state) -> None:
             if options.store:
-                rulestorecli.stored().change_rule_state(
+                rulestorecli.import_storedrules().change_rule_state(
                     rulestorecli.open_rule_store(options), options.rule_id, state, options.timeout
                 )
             else:
@@ -308,7 +311,7 @@ def _rules(commands) -> None:
 
     def show(options: argparse.Namespace) -> None:
         if options.store:
-            rulestorecli.stored().print_stored_rules(rulestorecli.open_rule_store(options))
+            rulestorecli.import_storedrules().print_stored_rules(rulestorecli.open_rule_store(options))
         else:
             control.print_rules(target_from_options(options))
 
@@ -317,7 +320,9 @@ def _rules(commands) -> None:
     add_logs_options(command, {"--rules": shared["--rules"]})
 
     def history(options: argparse.Namespace) -> None:
-        rulestorecli.stored().print_history(rulestorecli.open_rule_store(options), options.rule_id)
+        rulestorecli.import_storedrules().print_history(
+            rulestorecli.open_rule_store(options), options.rule_id
+        )
 
     command = add_command(group, "history", history, "show who changed a rule of a store, when, and how")
     command.add_argument("rule_id", type=at_least(1), metavar="ID", help="the rule's number")

@@ -15,6 +15,7 @@ from lab.model.reference import LATE_POLICIES
 from lab.model.schema import PAYMENTS, SCHEMAS, Schema
 from lab.model.times import parse_duration_ms
 
+Subparsers = argparse._SubParsersAction  # what commands are added to
 SETTINGS = Settings()
 LOG_OPTIONS = {"events": "events", "rules": "control", "alerts": "alerts", "acks": "acks"}  # option -> log
 LOG_OPTIONS |= {"dead_letters": "deadLetters", "stats": "stats", "restrictions": "restrictions"}
@@ -29,9 +30,14 @@ A rule is JSON, a sentence, or plain text (id, state, keys, unique, field, funct
 
 
 def add_command(
-    commands, name: str, run: Callable, help: str, epilog: str = "", schema: bool = True
+    commands: Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    help: str,
+    epilog: str = "",
+    schema: bool = True,
 ) -> argparse.ArgumentParser:
-    """Adds a command that calls `run` with its options."""
+    """Adds a command that calls `run` with its options; `schema`: it has `--schema`, too."""
     command = commands.add_parser(
         name,
         help=help,
@@ -51,7 +57,7 @@ def add_command(
     return command
 
 
-def add_group(commands, name: str, help: str):
+def add_group(commands: Subparsers, name: str, help: str) -> Subparsers:
     """Adds a command that has commands of its own; returns what those are added to."""
     return commands.add_parser(name, help=help).add_subparsers(
         title="commands", metavar="COMMAND", required=True
@@ -59,15 +65,18 @@ def add_group(commands, name: str, help: str):
 
 
 def add_server_commands(
-    group, folder: str, port: int, **commands: tuple[Callable, str]
+    group: Subparsers,
+    folder_help: str,
+    default_port: int,
+    **commands: tuple[Callable[[argparse.Namespace], None], str],
 ) -> argparse.ArgumentParser:
     """Adds `start` and other commands (name -> function and help) of a server on this machine; returns `start`."""
     added = {}
     for name, (run, help) in commands.items():
         command = added[name] = add_command(group, name, run, help, schema=False)
-        command.add_argument("--folder", type=Path, metavar="FOLDER", help=folder.replace("%", "%%"))
-    help, start = f"port on 127.0.0.1 ({port})", added["start"]
-    start.add_argument("--port", type=at_least(1), default=port, metavar="N", help=help)
+        command.add_argument("--folder", type=Path, metavar="FOLDER", help=folder_help.replace("%", "%%"))
+    help, start = f"port on 127.0.0.1 ({default_port})", added["start"]
+    start.add_argument("--port", type=at_least(1), default=default_port, metavar="N", help=help)
     return start
 
 
@@ -122,7 +131,7 @@ def add_service_options(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--conf",
-        type=spark_setting,
+        type=parse_spark_setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -153,7 +162,7 @@ def add_service_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def name_and_value(text: str) -> tuple[str, str]:
+def parse_name_and_value(text: str) -> tuple[str, str]:
     """The type of an argument such as `payeeId=25`."""
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -161,11 +170,11 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def spark_setting(text: str) -> tuple[str, str]:
+def parse_spark_setting(text: str) -> tuple[str, str]:
     """The type of an argument that is a setting of Spark. What it refuses is a secret: errors do not repeat it."""
     from lab.machine.session import SECRET
 
-    name, value = name_and_value(text)
+    name, value = parse_name_and_value(text)
     if SECRET.search(name):
         raise argparse.ArgumentTypeError(
             f"{name}: everybody on this machine can see a secret on a command line: "
@@ -198,7 +207,7 @@ def add_logs_options(command: argparse.ArgumentParser, logs: dict[str, str]) -> 
         group.add_argument(option, type=parse_log_place, metavar="WHERE", help=meaning)
 
 
-def add_config_option(group) -> None:
+def add_config_option(group: argparse._ActionsContainer) -> None:
     """Adds `--config`; `lab.logs.config.load_config` reads it."""
     help = "file that says how to reach a Kafka cluster, see docs/kafka.md (lab.toml in this folder, if it exists)"
     group.add_argument("--config", type=Path, metavar="FILE", help=help)
@@ -228,7 +237,7 @@ def settings_from_options(options: argparse.Namespace, target: Target | None = N
     record = (read_record(target.checkpoint) if target else None) or {}
     given = {name: record[name] for name in ("key_groups", "parallelism") if name in record} | given
     try:
-        return Settings(target.schema if target else options.schema or PAYMENTS, **given)
+        return Settings(target.effective_schema if target else options.schema or PAYMENTS, **given)
     except ValueError as error:
         raise Usage(str(error)) from None
 
@@ -249,7 +258,7 @@ def parse_duration(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def database_url(text: str) -> str:
+def parse_database_url(text: str) -> str:
     """The type of an argument that is the URL of a database. What it refuses may hold a password: errors do not repeat it."""
     if text.partition(":")[0] not in ("sqlite", "postgresql"):
         raise argparse.ArgumentTypeError("expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE")

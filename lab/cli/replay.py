@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lab.apps.target import Usage, schema_beside
+from lab.apps.target import Usage, checkpoint_schema_beside
 from lab.cli.options import (
     RULES_FORMAT,
+    Subparsers,
     add_command,
     add_config_option,
     add_engine_options,
@@ -24,13 +26,16 @@ from lab.model.rules import operator_symbol
 from lab.model.schema import PAYMENTS, SCHEMAS
 from lab.model.words import escape_control_characters, plain_text
 
+if TYPE_CHECKING:
+    from lab.apps.replay import Replayed
+
 ALERTS_SHOWN = 20
 AS_EVER = ("JSON lines", "CSV without a header", "a log")  # formats that need no word
 LOOKED_AT = 1_000  # lines, whether they have what the schema says
 EVENTS = "JSON, CSV or Parquet, also gzip; the folder of an events log; or a topic: kafka://HOST:PORT/TOPIC"
 
 
-def add_command_to(commands) -> None:
+def add_command_to(commands: Subparsers) -> None:
     """Adds `lab replay` to the command line."""
     command = add_command(
         commands,
@@ -86,19 +91,19 @@ def run(options: argparse.Namespace) -> None:
     """Replays the events, writes or shows the alerts, and prints a summary as one JSON object."""
     from lab.apps.replay import read_rules
 
-    options.schema = options.schema or schema_beside(options.events)
+    options.schema = options.schema or checkpoint_schema_beside(options.events)
     outputs = (options.out, options.dead_letters)
     for path in filter(None, outputs):
         if not path.parent.is_dir():
             raise Usage(f"{path}: there is no folder {path.parent}")
-    result = replayed(options, read_rules(options.rules))
+    result = replay_with_progress(options, read_rules(options.rules))
     for path, lines in zip(outputs, (result.alert_lines, map(json.dumps, result.dead_letters))):
         if path:
             path.write_text("".join(f"{line}\n" for line in lines))
     if not options.out:
         show_alerts(result.alerts)
     print(json.dumps(result.summary()))
-    check_some_good(result, options.events)
+    check_not_all_dead_letters(result, options.events)
 
 
 def show_alerts(alerts: AlertTable) -> None:
@@ -116,16 +121,16 @@ def show_alerts(alerts: AlertTable) -> None:
     Console(highlight=False).print(table)
 
 
-def check_some_good(result, events: str) -> None:
+def check_not_all_dead_letters(result: "Replayed", events_place: str) -> None:
     """Raises ValueError if all records were bad: the schema is probably the wrong one."""
     if result.events and result.counts["deadLetters"] == result.events:
         raise ValueError(
-            f"all {result.events:,} records of {events} are dead letters: do they have another schema? "
-            f"`lab infer {events} --out schema.toml` proposes one for --schema"
+            f"all {result.events:,} records of {events_place} are dead letters: do they have another schema? "
+            f"`lab infer {events_place} --out schema.toml` proposes one for --schema"
         )
 
 
-def replayed(options: argparse.Namespace, rules: Sequence[str]):
+def replay_with_progress(options: argparse.Namespace, rules: Sequence[str]) -> "Replayed":
     """Replays `options.events` with a progress bar, and sums up for people."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -191,12 +196,12 @@ def backtest(options: argparse.Namespace) -> None:
     from lab.apps.replay import check_rules
 
     rules = read_rules_argument(options.rule)
-    options.schema = options.schema or schema_beside(options.events)
+    options.schema = options.schema or checkpoint_schema_beside(options.events)
     for rule in check_rules(rules, options.schema or PAYMENTS).sorted():
         print(f"rule {rule.rule_id}: {rule.describe()}")
     print_hints(rules, options.schema or PAYMENTS)
-    result = replayed(options, rules)
-    check_some_good(result, options.events)
+    result = replay_with_progress(options, rules)
+    check_not_all_dead_letters(result, options.events)
     alerts = result.alerts
     groups = Counter((alert.group, alert.key) for alert in alerts)
     print(f"{len(alerts):,} alerts, {len(groups):,} groups")

@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from lab.apps.target import Usage
-from lab.cli.options import add_command
+from lab.cli.options import Subparsers, add_command
 
 
-def add_command_to(commands) -> None:
+def add_command_to(commands: Subparsers) -> None:
     """Adds `lab reset` to the command line."""
 
     def run(options: argparse.Namespace) -> None:

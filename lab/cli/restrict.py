@@ -1,14 +1,15 @@
 """`lab restrict`: alerts become restrictions, a service enforces them, people see and lift them."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from lab.cli.options import (
+    Subparsers,
     add_command,
     add_group,
     add_logs_options,
     at_least,
-    name_and_value,
+    parse_name_and_value,
     target_from_options,
 )
 from lab.model.rules import ACTIONS
@@ -17,7 +18,7 @@ from lab.restrict.client import PORT
 LOG = {"--restrictions": "the restriction log (next to the others)"}
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab restrict run`, `serve`, `list` and `lift` to the command line."""
     from lab.apps import restrict
 
@@ -55,7 +56,7 @@ example:
     command = add_command(
         group,
         "list",
-        lambda options: restrict.show(target_from_options(options)),
+        lambda options: restrict.print_restrictions(target_from_options(options)),
         "show who is restricted, until when, and by which rule",
         schema=False,
     )
@@ -63,7 +64,9 @@ example:
     command = add_command(
         group,
         "lift",
-        lambda options: restrict.lift(target_from_options(options), options.subject, options.action),
+        lambda options: restrict.lift_restrictions(
+            target_from_options(options), options.subject, options.action
+        ),
         "lift somebody's restrictions",
         "example:\n  lab restrict lift userId=7 --action block_login --logs logs\n",
         schema=False,
@@ -79,7 +82,7 @@ example:
     add_logs_options(command, LOG)
 
 
-def add_token_option(command) -> None:
+def add_token_option(command: ArgumentParser) -> None:
     """Adds `--token-file`."""
     command.add_argument(
         "--token-file",
@@ -91,6 +94,6 @@ def add_token_option(command) -> None:
 
 def _subject(text: str) -> tuple[str, str]:
     try:
-        return name_and_value(text)
+        return parse_name_and_value(text)
     except ArgumentTypeError:
         raise ArgumentTypeError(f"{text!r}, expected a field and its value, such as userId=7") from None

@@ -3,14 +3,16 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lab.cli.options import (
+    Subparsers,
     add_command,
     add_group,
     add_logs_options,
     add_server_commands,
-    database_url,
+    parse_database_url,
     target_from_options,
 )
 from lab.machine import database
@@ -24,36 +26,40 @@ STORE_HELP = "the database that stores the rules: sqlite:///rules.db, or a URL t
 
 def add_store_option(command: ArgumentParser, required: bool = False) -> None:
     """Adds `--store`."""
-    command.add_argument("--store", type=database_url, required=required, metavar="URL", help=STORE_HELP)
+    command.add_argument(
+        "--store", type=parse_database_url, required=required, metavar="URL", help=STORE_HELP
+    )
 
 
-def stored():
-    """The module `lab.apps.stored`, and with it SQLAlchemy, when it is needed."""
-    from lab.apps import stored
+def import_storedrules() -> ModuleType:
+    """The module `lab.apps.storedrules`, and with it SQLAlchemy, imported when it is needed."""
+    from lab.apps import storedrules
 
-    return stored
+    return storedrules
 
 
 def open_rule_store(options: Namespace) -> "RuleStore":
     """The rule store that `--store` names, for the schema of `--schema`, or of the engine that the options for logs name."""
     from lab.rulestore.store import RuleStore
 
-    schema = target_from_options(options).schema if "logs" in options else options.schema or PAYMENTS
+    schema = (
+        target_from_options(options).effective_schema if "logs" in options else options.schema or PAYMENTS
+    )
     return RuleStore(options.store, schema)
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds `lab cdc` and `lab db` to the command line."""
     _cdc(commands)
     _db(commands)
 
 
-def _cdc(commands) -> None:
+def _cdc(commands: Subparsers) -> None:
     group = add_group(commands, "cdc", "write the changes of a rule store to the control log")
     command = add_command(
         group,
         "run",
-        lambda options: stored().run_capture(options.store, target_from_options(options)),
+        lambda options: import_storedrules().run_capture(options.store, target_from_options(options)),
         "capture changes until Ctrl-C, and store the engine's answers next to the rules",
         """\
 example:
@@ -70,21 +76,21 @@ If it is stopped or killed and started again, it continues where it was; each ch
     command = add_command(
         group,
         "status",
-        lambda options: stored().print_capture_status(open_rule_store(options)),
+        lambda options: import_storedrules().print_capture_status(open_rule_store(options)),
         "show how far each control log is, and what is waiting",
     )
     add_store_option(command, required=True)
     command = add_command(
         group,
         "forget",
-        lambda options: stored().forget_capture(open_rule_store(options), options.place),
+        lambda options: import_storedrules().forget_capture(open_rule_store(options), options.place),
         "stop keeping changes for a control log that is no longer used",
     )
     command.add_argument("place", help="the control log, as `lab cdc status` names it")
     add_store_option(command, required=True)
 
 
-def _db(commands) -> None:
+def _db(commands: Subparsers) -> None:
     group = add_group(commands, "db", "run PostgreSQL on this machine, without Docker")
     start_help = "start PostgreSQL with the tables of a rule store; it keeps running after the command ends"
     add_server_commands(

@@ -12,11 +12,12 @@ from typing import Any
 
 from lab.apps.target import Usage
 from lab.cli.options import (
+    Subparsers,
     add_command,
     add_config_option,
     at_least,
-    name_and_value,
     parse_log_place,
+    parse_name_and_value,
     parse_schema_argument,
 )
 from lab.cli.replay import EVENTS
@@ -30,7 +31,7 @@ POLL_S = 0.1
 FASTER = 1.2
 
 
-def add_command_to(commands) -> None:
+def add_command_to(commands: Subparsers) -> None:
     """Adds `lab simulate` to the command line."""
     command = add_command(
         commands,
@@ -96,7 +97,7 @@ Keys in a terminal: + and - change the rate by 20 %; p, b and s plant a burst (p
     command.add_argument(
         "--on-outage",
         action="append",
-        type=name_and_value,
+        type=parse_name_and_value,
         default=[],
         metavar="ACTION=allow|deny",
         help="whether to allow events that the action restricts while the service does not answer (block_login=deny, hold_payment=deny)",
@@ -180,7 +181,7 @@ def run(options: Namespace) -> None:
     if player.error:
         raise player.error
     bursts = f", {player.planted:,} of them of {player.bursts.total():,} bursts" if player.planted else ""
-    refused = f"; refused: {by_kind(player.refused)}" if player.refused else ""
+    refused = f"; refused: {format_counts_by_kind(player.refused)}" if player.refused else ""
     if enforcement and (without := enforcement.unanswered + enforcement.refused):
         refused += f"; {without:,} questions without an answer, the last because of {words.short_json(enforcement.error)}"
     console.print(
@@ -208,13 +209,13 @@ def burst_keys(player: Player) -> dict[str, str]:
     return letters if len(letters) == len(numbers) else numbers
 
 
-def by_kind(refused: Counter[str]) -> str:
+def format_counts_by_kind(counts: Counter[str]) -> str:
     """How many events of each kind of burst may not happen.
 
-    >>> by_kind(Counter({"stuffing": 9, "": 1}))
+    >>> format_counts_by_kind(Counter({"stuffing": 9, "": 1}))
     'stuffing 9, ordinary 1'
     """
-    return ", ".join(f"{kind or 'ordinary'} {count:,}" for kind, count in refused.most_common())
+    return ", ".join(f"{kind or 'ordinary'} {count:,}" for kind, count in counts.most_common())
 
 
 def status_lines(player: Player, has_keys: bool) -> str:
@@ -226,7 +227,7 @@ def status_lines(player: Player, has_keys: bool) -> str:
         f"{state}  rate {player.target_rate:,.0f}/s, actual [bold]{player.actual_rate:,.0f}[/]/s, "
         f"sent {player.sent:,}{behind}  {planted}"
     )
-    text += f"  [red]refused: {by_kind(player.refused)}[/]" if player.refused else ""
+    text += f"  [red]refused: {format_counts_by_kind(player.refused)}[/]" if player.refused else ""
     if has_keys:
         plant = "  ".join(f"[bold]{key}[/] {kind}" for key, kind in burst_keys(player).items())
         text += f"\n[dim]keys: [bold]+ -[/] rate  {plant}  [bold]space[/] pause  [bold]q[/] quit[/]"

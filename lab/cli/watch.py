@@ -3,7 +3,14 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 
-from lab.cli.options import add_command, add_logs_options, at_least, database_url, target_from_options
+from lab.cli.options import (
+    Subparsers,
+    add_command,
+    add_logs_options,
+    at_least,
+    parse_database_url,
+    target_from_options,
+)
 from lab.logs.config import load_config
 from lab.logs.positions import Positions, parse_positions
 
@@ -14,7 +21,7 @@ WATCHED = {
 ALERTS = {"--alerts": WATCHED["--alerts"]}
 
 
-def add_commands(commands) -> None:
+def add_commands(commands: Subparsers) -> None:
     """Adds them to the command line."""
     _alerts(commands)
     _export(commands)
@@ -37,7 +44,7 @@ def _add_start(command: ArgumentParser, help: str, type: Callable = _offset, met
     command.add_argument("--from", dest="start", type=type, metavar=metavar, help=help)
 
 
-def _alerts(commands) -> None:
+def _alerts(commands: Subparsers) -> None:
     from lab.apps import watch
 
     command = add_command(
@@ -62,7 +69,7 @@ examples:
     command.add_argument("--json", action="store_true", help="print one JSON object per line, as in the log")
 
 
-def _export(commands) -> None:
+def _export(commands: Subparsers) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import export  # and with it SQLAlchemy, when it is needed
 
@@ -84,13 +91,17 @@ Started again, it continues where it stopped or was killed. An alert that comes 
     )
     add_logs_options(command, ALERTS)
     command.add_argument(
-        "--to", type=database_url, required=True, metavar="URL", help="sqlite:///FILE, or postgresql://…"
+        "--to",
+        type=parse_database_url,
+        required=True,
+        metavar="URL",
+        help="sqlite:///FILE, or postgresql://…",
     )
     command.add_argument("--follow", action="store_true", help="also write new alerts, until Ctrl-C")
     _add_start(command, "start at an offset of the log (where it stopped; at first, the oldest)")
 
 
-def _notify(commands) -> None:
+def _notify(commands: Subparsers) -> None:
     def run(options: Namespace) -> None:
         from lab.apps import notify  # and with it the options of lab.toml, when they are needed
 
@@ -127,7 +138,7 @@ accept a message, the command sends it again until it does: each alert arrives a
     _add_start(command, "start at an offset of the log (where it stopped; at first, the end)")
 
 
-def _latency(commands) -> None:
+def _latency(commands: Subparsers) -> None:
     from lab.apps import watch
 
     help = "measure how long after its event an alert comes, and which stage takes how much of it"

@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -85,16 +86,16 @@ class Broker:
         return f"{HOST}:{self.port}"
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is there and is this broker, not another program that got its number."""
         return self._process() is not None
 
     def answers(self) -> bool:
         """Whether it serves clients now."""
-        return self.alive and broker_answers(self.port)
+        return self.is_alive and broker_answers(self.port)
 
-    def stop(self) -> bool:
-        """Shuts the broker down; False if it had to be killed after 30 s. Does nothing if it is not running."""
+    def stop(self) -> Literal["stopped", "killed"]:
+        """Shuts the broker down; kills it if it has not ended after 30 s. Does nothing if it is not running."""
         process = self._process()
         if process:
             process.terminate()
@@ -102,9 +103,9 @@ class Broker:
                 process.wait(STOP_S)
             except psutil.TimeoutExpired:
                 self.kill()
-                return False
+                return "killed"
         self._forget()
-        return True
+        return "stopped"
 
     def kill(self) -> None:
         """Kills the broker with SIGKILL, like a crash: it flushes and closes nothing."""
@@ -189,7 +190,7 @@ def read_users(file: Path) -> dict[str, str]:
     return users
 
 
-def only_users(folder: Path | str | None, users: dict[str, str]) -> None:
+def restrict_to_users(folder: Path | str | None, users: dict[str, str]) -> None:
     """From its next start on, the folder's broker serves these users only."""
     folder = _resolved(folder)
     make_folder(folder)
@@ -209,7 +210,7 @@ def status(folder: Path | str | None = None) -> Broker | None:
         broker = Broker(folder, int(said["port"]), int(said["pid"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return broker if broker.alive else None
+    return broker if broker.is_alive else None
 
 
 @contextmanager
@@ -322,7 +323,7 @@ def _wait(broker: Broker, log_start: int) -> None:
     deadline = time.monotonic() + START_S
     while not broker_answers(broker.port):
         child = _children.get(broker.pid)
-        if not broker.alive if child is None else child.poll() is not None:
+        if not broker.is_alive if child is None else child.poll() is not None:
             raise BrokerError(f"the broker died while starting. {_telling(broker.folder, log_start)}")
         if time.monotonic() > deadline:
             raise BrokerError(f"no answer within {START_S} s. {_telling(broker.folder, log_start)}")

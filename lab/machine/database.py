@@ -77,7 +77,7 @@ class Database:
         return f"postgresql://{user}@{HOST}:{self.port}/{NAME}?passfile={quote(str(self.folder / PASSWORDS / user))}"
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is there and is this database."""
         return status(self.folder) == self
 
@@ -97,7 +97,7 @@ class Database:
 
     def restart(self) -> "Database":
         """Stops the database if it is running, and starts it on the same port with the same data."""
-        if self.alive:
+        if self.is_alive:
             self.stop()
         return start(self.folder, self.port)
 
@@ -118,12 +118,12 @@ def programs_folder() -> Path:
     return max(versions)[1]
 
 
-def programs_version(path: Path) -> int:
-    """Of the programs in a folder, as 17; 0 if they are not complete."""
-    if not all((path / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
+def programs_version(folder: Path) -> int:
+    """Of PostgreSQL's programs in a folder, as 17; 0 if they are not complete."""
+    if not all((folder / name).is_file() for name in ("initdb", "pg_ctl", "postgres")):
         return 0
     said = subprocess.run(
-        [path / "postgres", "--version"], check=False, capture_output=True, text=True
+        [folder / "postgres", "--version"], check=False, capture_output=True, text=True
     ).stdout
     number = said.split()[2].split(".")[0] if len(said.split()) > 2 else ""
     return int(number) if number.isdecimal() else 0

@@ -16,11 +16,11 @@ from lab.machine.findings import COLOURS, DISTRIBUTION, GIB, ROOT, Check, Checks
 from lab.machine.java import JavaMissing, find_java
 from lab.machine.ports import HOST
 from lab.machine.surroundings import (
-    check_environment,
     check_folder,
     check_leftover_java,
     check_line_ends,
     check_network,
+    check_venv,
 )
 from lab.model.language import ENGLISH, say, speak, translated
 
@@ -69,7 +69,7 @@ def check_memory() -> Iterator[Check]:
 
     free = psutil.virtual_memory().available
     found = say("{size} GiB free", size=f"{free / GIB:.1f}")
-    yield rate_free_space(say("memory"), free, found, enough=3, fix=say("close other programs"))
+    yield rate_free_space(say("memory"), free, found, enough_gib=3, fix=say("close other programs"))
 
 
 def check_disk() -> Iterator[Check]:
@@ -83,7 +83,7 @@ def check_disk() -> Iterator[Check]:
         free = shutil.disk_usage(there).free
         found = say("{size} GiB free in {folder}", size=f"{free / GIB:.0f}", folder=folder)
         fix = say("free some space, or set {variable} elsewhere", variable=variable)
-        yield rate_free_space(name, free, found, enough=5, fix=fix)
+        yield rate_free_space(name, free, found, enough_gib=5, fix=fix)
 
 
 def check_shared_memory() -> Iterator[Check]:
@@ -155,7 +155,7 @@ def check_packages() -> Iterator[Check]:
         yield Check(name, "ok", say("{count} as pinned", count=len(pins)))
 
 
-def check_name() -> Iterator[Check]:
+def check_package_name() -> Iterator[Check]:
     """Another project on the public index is called `lab`, and installs a package of that name over this one."""
     others = sorted(set(metadata.packages_distributions().get("lab", [])) - {DISTRIBUTION})
     if others:
@@ -242,11 +242,11 @@ def check_spark() -> Iterator[Check]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
-    *(check_python, check_environment, check_folder, check_line_ends, check_java),
+    *(check_python, check_venv, check_folder, check_line_ends, check_java),
     *(check_memory, check_disk, check_shared_memory, check_leftover_java, check_ports),
     *(
         check_packages,
-        check_name,
+        check_package_name,
         check_worker_python,
         check_jars,
         check_network,
@@ -289,7 +289,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.report:
         speak(ENGLISH)  # for whoever reads the issue
         report = run(options.quick)
-        print(report.text())
+        print(report.redacted_text())
         return _exit_code(report)
     from rich.console import Console
     from rich.markup import escape as plain

@@ -17,7 +17,7 @@ from lab.machine import jars
 LOADED_FIRST = "bin/load-spark-env.sh"  # by each of Spark's scripts
 
 
-def spark_home() -> Path:
+def ensure_spark_home() -> Path:
     """A Spark home that links to all of the installed one but its zipped PySpark, which Python would compile at each start.
 
     Java that is started from it passes over SIGTERM, which a service manager sends to every process of a service: the
@@ -44,14 +44,14 @@ def spark_home() -> Path:
     return home
 
 
-def archive_path() -> Path:
+def class_archive_path() -> Path:
     """The path of the archive, if it exists."""
-    return spark_home() / "classes.jsa"
+    return ensure_spark_home() / "classes.jsa"
 
 
 def java_option() -> str:
     """The Java option that selects the archive; empty if there is none."""
-    return f'"-XX:SharedArchiveFile={archive_path()}"' if archive_path().is_file() else ""
+    return f'"-XX:SharedArchiveFile={class_archive_path()}"' if class_archive_path().is_file() else ""
 
 
 def remove_stale_archives() -> None:

@@ -54,7 +54,7 @@ class Checks(list[Check]):
         )
         return f'<table aria-label="{say("This machine")}"><tr>{head}</tr>{rows}</table>'
 
-    def text(self) -> str:
+    def redacted_text(self) -> str:
         """The report to paste into an issue: without passwords, and without the names of user, home and machine."""
         lines = [f"{c.state:8} {c.name}: {c.found}" for c in self]
         return redact("\n".join([*_machine(), "", *lines]))
@@ -96,15 +96,15 @@ def _commit() -> str:
         return ""
 
 
-def rate_free_space(name: str, free: int, found: str, enough: int, fix: str) -> Check:
-    """How good `free` bytes are where `enough` GiB are comfortable and less than one will not do."""
-    if free >= enough * GIB:
+def rate_free_space(name: str, free_bytes: int, found: str, enough_gib: int, fix: str) -> Check:
+    """How good `free_bytes` are where `enough_gib` are comfortable and less than one GiB will not do."""
+    if free_bytes >= enough_gib * GIB:
         return Check(name, "ok", found)
-    state = "warning" if free >= GIB else "problem"
-    return Check(name, state, found, say("{count} GiB are comfortable: {fix}", count=enough, fix=fix))
+    state = "warning" if free_bytes >= GIB else "problem"
+    return Check(name, state, found, say("{count} GiB are comfortable: {fix}", count=enough_gib, fix=fix))
 
 
-def version_of(python: Path) -> str | None:
+def python_version(python: Path) -> str | None:
     """The version that a Python reports, such as 3.11; None if it does not run."""
     program = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
@@ -115,6 +115,6 @@ def version_of(python: Path) -> str | None:
         return None
 
 
-def is_this(python: Path) -> bool:
+def is_running_python(python: Path) -> bool:
     """Whether the environment of `python` is the one that runs this."""
     return python.parent.parent.resolve() == Path(sys.prefix).resolve()

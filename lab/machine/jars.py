@@ -16,9 +16,12 @@ from pathlib import Path
 
 from lab.machine.java import JavaMissing, find_java
 
+Coordinates = str  # of Maven, group:artifact:version
+Sha256 = str  # of a jar's content, in hex
 
-def _pinned() -> dict[str, dict[str, str]]:
-    groups: dict[str, dict[str, str]] = {}
+
+def _pinned() -> dict[str, dict[Coordinates, Sha256]]:
+    groups: dict[str, dict[Coordinates, Sha256]] = {}
     for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
         if not line.startswith("#"):
             group, coordinates, sha256 = line.split()
@@ -79,14 +82,14 @@ def copy_jar(jar: Path, folder: Path) -> None:
         os.replace(shutil.copy(jar, beside), folder / jar.name)
 
 
-def missing_jars(group: str) -> dict[str, str]:
-    """The group's jars that are not in the cache with the pinned content: coordinates -> sha256."""
+def missing_jars(group: str) -> dict[Coordinates, Sha256]:
+    """The group's jars that are not in the cache with the pinned content, with the sha256 of that."""
     if group not in GROUPS:
         raise JarsError(f"no group of jars is called {group!r}; there are: {', '.join(GROUPS)}")
     return {c: sha256 for c, sha256 in GROUPS[group].items() if _sha256(jar_path(c)) != sha256}
 
 
-def jar_path(coordinates: str) -> Path:
+def jar_path(coordinates: Coordinates) -> Path:
     """The path of a jar in the cache, whether or not it exists."""
     return cache_folder() / _file_name(coordinates)
 
@@ -100,7 +103,7 @@ def _sha256(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
-def _download(pinned: dict[str, str]) -> None:
+def _download(pinned: dict[Coordinates, Sha256]) -> None:
     """Downloads into a folder of its own, verifies, then renames: other processes see whole jars or none."""
     first, *others = pinned
     also = f" and {len(others)} more" if others else ""
@@ -120,7 +123,7 @@ def _download(pinned: dict[str, str]) -> None:
             os.replace(jar, cache_folder() / jar.name)
 
 
-def _run_ivy(folder: Path, pinned: dict[str, str]) -> str:
+def _run_ivy(folder: Path, pinned: dict[Coordinates, Sha256]) -> str:
     """Runs Ivy with `folder` as its working directory and returns what it printed."""
     coordinates = next(iter(pinned))
     try:

@@ -10,13 +10,21 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.machine import jars
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def fill_prefetch_folder(folder: Path) -> tuple[int, int]:
+class PrefetchedCounts(NamedTuple):
+    """How many files a folder has for a room without network."""
+
+    wheels: int
+    jars: int
+
+
+def fill_prefetch_folder(folder: Path) -> PrefetchedCounts:
     """Puts wheels and jars into `folder`; returns how many of each are there. Raises CalledProcessError, JarsError."""
     wheels, jar_folder = folder / "wheels", folder / "jars"
     # `wheel`, not `download`: what comes as source is built here, where compilers and build tools can be fetched
@@ -35,7 +43,7 @@ def fill_prefetch_folder(folder: Path) -> tuple[int, int]:
         for jar in jars.fetch_jars(group):
             if not (jar_folder / jar.name).exists():
                 jars.copy_jar(jar, jar_folder)
-    return len(list(wheels.glob("*.whl"))), len(list(jar_folder.glob("*.jar")))
+    return PrefetchedCounts(len(list(wheels.glob("*.whl"))), len(list(jar_folder.glob("*.jar"))))
 
 
 def _to_build(project: Path) -> list[str]:
@@ -45,8 +53,8 @@ def _to_build(project: Path) -> list[str]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    count, jar_count = fill_prefetch_folder(place)
+    count = fill_prefetch_folder(place)
     size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     python = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sys.platform}"
-    print(f"{place}: {count} wheels for {python}, {jar_count} jars, {size / 1e6:,.0f} MB.")
+    print(f"{place}: {count.wheels} wheels for {python}, {count.jars} jars, {size / 1e6:,.0f} MB.")
     print("Copy it into a clone without network, beside its Makefile; make setup uses it.")

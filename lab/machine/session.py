@@ -47,7 +47,7 @@ _sessions = 0
 _started: ExitStack | None = None  # ends the Spark that a session of this process started
 
 
-class SparkFailed(RuntimeError):
+class SparkError(RuntimeError):
     """An error from Spark that stays readable after Spark has ended."""
 
 
@@ -83,7 +83,7 @@ def session(
     try:
         yield SparkSession.builder.config(map=_everywhere() | conf).getOrCreate()
     except (CapturedException, Py4JJavaError) as error:  # its text is Java's, which may end here
-        raise (SparkFailed(str(error)) if _started else error) from None
+        raise (SparkError(str(error)) if _started else error) from None
     finally:
         with _lock:
             _sessions -= 1
@@ -106,7 +106,7 @@ def _start(master: str | None, conf: dict[str, str], log: Path | None, groups: S
     """Starts Java and, in it, Spark; returns the exit stack that ends both."""
     os.environ["PYSPARK_PYTHON"] = python_of_workers(conf)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_HOME", str(faststart.spark_home()))
+    os.environ.setdefault("SPARK_HOME", str(faststart.ensure_spark_home()))
     if not is_spark_submitted():
         master = master or LOCAL
     with ExitStack() as stack:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_this, version_of
+from lab.machine.findings import GIB, PROXIES, ROOT, Check, is_running_python, python_version
 from lab.model.language import say
 
 ANEW = "rm -r .venv && make setup"
@@ -46,7 +46,7 @@ def check_folder() -> Iterator[Check]:
         yield Check(name, "ok", str(ROOT))
 
 
-def check_environment() -> Iterator[Check]:
+def check_venv() -> Iterator[Check]:
     """The .venv of this clone is of a Python that is still there, was not moved, and is the one that runs this."""
     venv = ROOT / ".venv"
     if not (ROOT / IN_A_CLONE).is_file():
@@ -58,7 +58,7 @@ def check_environment() -> Iterator[Check]:
     settings = dict(
         line.split(" = ", 1) for line in (venv / "pyvenv.cfg").read_text().splitlines() if " = " in line
     )
-    made, now = settings.get("version") or say("an unknown version"), version_of(venv / "bin" / "python")
+    made, now = settings.get("version") or say("an unknown version"), python_version(venv / "bin" / "python")
     of_command = re.search(r" -m venv [^/]*(/.*)", settings.get("command", ""))
     place = Path(of_command[1]) if of_command else venv
     if now is None:
@@ -73,7 +73,7 @@ def check_environment() -> Iterator[Check]:
     elif place.resolve() != venv.resolve():
         found = say("made in {folder} and moved since: its commands look for that place", folder=place)
         yield Check(".venv", "problem", found, ANEW)
-    elif not is_this(venv / "bin" / "python"):
+    elif not is_running_python(venv / "bin" / "python"):
         found = say("this runs in {folder}, not in {other}", folder=sys.prefix, other=venv)
         fix = say(".venv/bin/lab doctor; in Jupyter: make lab, and the kernel Python 3")
         yield Check(".venv", "warning", found, fix)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.apps.run import raise_if_ended
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs
@@ -70,7 +70,7 @@ def rehearse(
         logs = FileLogs(Path(folder))
         logs.create()
         engine = stack.enter_context(start(spark, logs, Path(folder, "checkpoint"), Settings(key_groups=8)))
-        watch, report = _Watch(logs, engine), Report(logs.log("stats"))
+        watch, report = _Watch(logs, engine), StatsReport(logs.log("stats"))
         waiting = sorted(plan, key=lambda planned: planned[0])
         while waiting and waiting[0][0] <= 0:
             watch.publish(waiting.pop(0)[1])

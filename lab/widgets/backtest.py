@@ -131,7 +131,7 @@ class Backtest(widgets.VBox):
 
     def _tell(self, rule: Rule, found: Aggregates) -> None:
         alerts = int(found.alert_mask(rule, float(rule.limit)).sum())
-        events, first, last = self.past.evaluated_count_and_times(rule)
+        events, first, last = self.past.evaluated_count_and_time_range_ms(rule)
         of_rule = {
             "limit": f"{rule.limit:,}",
             "window": duration_words(rule.window_ms),

@@ -63,18 +63,18 @@ class FaultRoom(widgets.VBox):
         self.drill = Drill()
         self.buttons: dict[str, widgets.Button] = {}
         stream = (
-            ("Send 4 payments", "plus", lambda: self.drill.send(4)),
-            ("Duplicate", "copy", self.drill.duplicate),
-            ("Reorder", "exchange", self.drill.reorder),
-            ("Delay partition 1", "hourglass-half", self.drill.delay),
-            ("Clock back 20 s", "clock-o", self.drill.clock_back),
-            ("Change the rule", "pencil", self.drill.rule),
+            ("Send 4 payments", "plus", lambda: self.drill.send_payments(4)),
+            ("Duplicate", "copy", self.drill.send_duplicate),
+            ("Reorder", "exchange", self.drill.send_out_of_order),
+            ("Delay partition 1", "hourglass-half", self.drill.toggle_delay_of_partition_1),
+            ("Clock back 20 s", "clock-o", self.drill.set_back_clock_of_partition_1),
+            ("Change the rule", "pencil", self.drill.publish_next_limit),
         )
         engine = (
-            ("Step", "step-forward", self.drill.step),
+            ("Step", "step-forward", self.drill.run_next_step),
             ("Whole batch", "forward", self.drill.run_batch),
-            ("Kill", "bolt", self.drill.kill),
-            (BREAK, "chain-broken", self.drill.break_write_ahead),
+            ("Kill", "bolt", self.drill.kill_and_restart),
+            (BREAK, "chain-broken", self.drill.toggle_write_ahead_log),
         )
         rows = [self._row(name, of) for name, of in ((say("Stream"), stream), (say("Engine"), engine))]
         self.buttons["Kill"].button_style = "warning"
@@ -111,14 +111,14 @@ class FaultRoom(widgets.VBox):
 
     def _draw(self) -> None:
         drill = self.drill
-        delayed = drill.events.partitions[1].under_way is not None
+        delayed = drill.events.partitions[1].delayed_records is not None
         self.buttons["Delay partition 1"].description = say(
             "Let it arrive" if delayed else "Delay partition 1"
         )
         self.buttons[BREAK].description = say(BREAK if drill.writes_ahead else REPAIR)
         self.steps.value = draw_batch_steps(drill)
         self.lanes.value = draw_partitions(drill)
-        good, words = drill.verdict()
+        good, words = drill.compare_with_reference()
         self.said.value = sentence_html(words, "good" if good else "bad")
         self.sides.value = draw_state(drill)
         told = "".join(f"<li>{escape(text)}</li>" for text in drill.story[-STORY:])
@@ -135,7 +135,7 @@ def draw_batch_steps(drill: Drill) -> str:
         parts.append(
             f'<span title="{say(MEANT[step])}" style="{style};border-radius:4px;padding:.1em .6em">{mark}{say(step)}</span>'
         )
-    said = say("Batch {number}: {steps}", number=drill.number, steps=" → ".join(parts))
+    said = say("Batch {number}: {steps}", number=drill.batch_number, steps=" → ".join(parts))
     meant = say("next: {step}", step=say(MEANT[drill.next]))
     return f'<div style="color:var(--jp-ui-font-color1,inherit)">{said} &nbsp; {meant}</div>'
 
@@ -154,9 +154,9 @@ def draw_partitions(drill: Drill) -> str:
             f'<path d="M{LEFT - 20} {y}H{LEFT + CELL * SHOWN}" stroke="currentColor" opacity=".3"/>'
         )
         records = [(offset, record, False) for offset, record in enumerate(partition.records)]
-        records += [(-1, record, True) for record in partition.under_way or []]
+        records += [(-1, record, True) for record in partition.delayed_records or []]
         for at, (offset, record, is_under_way) in enumerate(records[-SHOWN:]):
-            batch = None if is_under_way else drill.batch_of(number, offset, name)
+            batch = None if is_under_way else drill.batch_of_record(number, offset, name)
             state = (
                 "delayed"
                 if is_under_way
@@ -214,14 +214,14 @@ def _record(x: float, y: float, text: str, times: str, state: str, batch: int | 
 def draw_state(drill: Drill) -> str:
     """On disk, in memory, delivered: side by side."""
     folders: dict[str, list[str]] = {}
-    for file in drill.files():
+    for file in drill.checkpoint_files():
         folder, _, name = file.partition("/")
         folders.setdefault(folder, []).append(name)
     disk = [f"{folder}/ {_newest(names)}" for folder, names in folders.items()] or [say("nothing yet")]
     memory = say("Nothing; the next batch reads the state files.")
     if drill.in_memory is not None:
         memory = say("The windows, as batch {number} left them.", number=drill.in_memory)
-    counts = drill.counts
+    counts = drill.record_counts
     taken = {name: counts[name] for name in ("records", "evaluated", "duplicates")}
     told = say(TAKEN, **taken)
     alerts = [

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from lab.apps.demo import first_rules
 from lab.apps.replay import read_rules
 from lab.apps.studio import Studio
-from lab.apps.target import connect
+from lab.apps.target import target_of_existing_logs
 from lab.model.language import say, translated
 from lab.stream.background import HAS_THREADS
 from lab.stream.datasets import dataset
@@ -133,8 +133,8 @@ class FrontDoor(widgets.VBox):
         where = self.logs.value.strip()
         if "@" in where:
             self.logs.value = ""  # a password does not stay on the screen
-        target = connect(where, schema)
-        return Studio(target.schema, "elsewhere", logs=target.logs)
+        target = target_of_existing_logs(where, schema)
+        return Studio(target.effective_schema, "elsewhere", logs=target.logs)
 
     def _fold(self, folded: bool) -> None:
         self.said.value = ""

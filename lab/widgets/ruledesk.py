@@ -254,7 +254,7 @@ class RuleDesk(Part):
         """Says what the draft hardly means as it is written, when that has changed; it can be published all the same."""
         past, rule = self.backtest.past, self._draft
         said = condition_hints(rule, self.schema) if rule else []
-        absent = past.absent(rule.filter)[:SHOWN_ABSENT] if rule else []
+        absent = past.absent_filter_values(rule.filter)[:SHOWN_ABSENT] if rule else []
         about = (*said, *((name, value) for name, value, _ in absent))
         if about == self._hinted:
             return

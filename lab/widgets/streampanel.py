@@ -112,8 +112,10 @@ class StreamPanel(Part):
                 say("evaluated/s"): (f"{rate:,.0f}", say("events that the engine evaluates")),
                 say("lag"): (f"{studio.lag:,}", say("events that have arrived but are not evaluated yet")),
                 say("stored"): (
-                    short_number(report.held),
-                    say("{count} events that a window may still need", count=f"{report.held:,}"),
+                    short_number(report.window_event_count),
+                    say(
+                        "{count} events that a window may still need", count=f"{report.window_event_count:,}"
+                    ),
                 ),
                 say("state, bytes"): (
                     short_number(report.state_bytes),

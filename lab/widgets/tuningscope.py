@@ -72,7 +72,9 @@ class TuningScope(widgets.VBox):
         for name, shares, colour, dash, symbol in drawn:
             line, marker = {"color": colour, "dash": dash}, {"symbol": symbol, "size": 8}
             picture.add_scatter(x=texts, y=shares, name=name, mode="lines+markers", line=line, marker=marker)
-        delays = [each.delay_ms / UNITS[self._unit] if each.cases else None for each in self.found]
+        delays = [
+            each.median_delay_ms / UNITS[self._unit] if each.cases_found else None for each in self.found
+        ]
         line, marker = {"color": PURPLE, "dash": "dot"}, {"symbol": "diamond", "size": 8}
         name = say("delay, {unit}", unit=say(self._unit))
         picture.add_scatter(
@@ -106,7 +108,7 @@ class TuningScope(widgets.VBox):
         rule, found = self.rules[position], self.found[position]
         self.sentence.value = f"<code>{escape(rule)}</code>"
         precision = "–" if found.precision is None else f"{found.precision:.2f}"
-        delay = rounded_duration_words(found.delay_ms) if found.cases else "–"
+        delay = rounded_duration_words(found.median_delay_ms) if found.cases_found else "–"
         self.facts.value = facts_html(
             {
                 say("precision"): (
@@ -115,10 +117,10 @@ class TuningScope(widgets.VBox):
                 ),
                 say("recall"): (f"{found.recall:.2f}", say("of the cases, the share with an alert")),
                 say("delay"): (delay, say("from the first event of a case to its first alert, the median")),
-                say("right"): (f"{found.right:,}", say("alerts at events of the cases")),
-                say("wrong"): (f"{found.wrong:,}", say("alerts at ordinary events")),
+                say("right"): (f"{found.right_alerts:,}", say("alerts at events of the cases")),
+                say("wrong"): (f"{found.wrong_alerts:,}", say("alerts at ordinary events")),
                 say("at other patterns"): (
-                    f"{found.others:,}",
+                    f"{found.alerts_at_other_cases:,}",
                     say("alerts at events of other typologies' cases"),
                 ),
             }

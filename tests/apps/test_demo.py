@@ -20,7 +20,7 @@ def test_each_rule_catches_its_bursts_and_little_else(rate, seconds):
     for rule in (*demo.first_rules(rate), demo.new_rule()):
         assert reference.control(json.dumps(rule))["status"] == "accepted"
     start_ms = 1_700_000_000_000
-    for event in demo.payment_stream(rate, seconds, start_ms):
+    for event in demo.endless_payment_stream(rate, seconds, start_ms):
         if event["eventTime"] >= start_ms + 1000 * seconds:
             break
         reference.event(to_json(event).encode())

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lab.apps import jsonfile
 from lab.apps.backtest import Past
 from lab.apps.infer import infer
-from lab.apps.jsonfile import JsonText, JsonValues, detect_layout
+from lab.apps.jsonfile import JsonReader, JsonValues, detect_json_layout
 from lab.apps.parquet import ParquetTable
 from lab.apps.records import UnreadableFile
 from lab.apps.replay import replay
@@ -223,10 +223,10 @@ def test_other_json_is_lines(text, tmp_path):
 
 def test_a_long_list_inside_an_object_is_known_by_its_beginning():
     text = json.dumps({"Records": GIVEN * 2000})
-    assert str(detect_layout(text[:100_000], False)) == 'a JSON list, "Records"'
+    assert str(detect_json_layout(text[:100_000], False)) == 'a JSON list, "Records"'
     paged = json.dumps({"page": 1, "data": GIVEN * 2000}, indent=1)
-    assert str(detect_layout(paged[:100_000], False)) == 'a JSON list, "data"'
-    assert detect_layout(json.dumps({"id": 1, "items": GIVEN * 2000})[:100_000], False) is None
+    assert str(detect_json_layout(paged[:100_000], False)) == 'a JSON list, "data"'
+    assert detect_json_layout(json.dumps({"id": 1, "items": GIVEN * 2000})[:100_000], False) is None
 
 
 @pytest.mark.parametrize(
@@ -257,11 +257,11 @@ class Counted(io.BytesIO):
 
 def test_a_list_of_any_length_is_read_in_pieces():
     file = Counted(b"[" + b",".join(b'{"a": "%s"}' % (b"x" * 1000) for _ in range(5_000)) + b"]")
-    values = JsonText(file)
-    values.take("[")
+    values = JsonReader(file)
+    values.expect("[")
     for _ in range(4_999):
-        values.value()
-        values.take(",")
+        values.read_value()
+        values.expect(",")
     assert file.most == 1 << 20
 
 

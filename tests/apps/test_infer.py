@@ -178,7 +178,7 @@ def test_an_object_whose_names_are_data_is_left_out():
 
 def test_lines_that_are_no_objects_are_counted():
     made = proposal([{"id": 1, "time": 1714525200000}, b"{", b"", b"[1]"])
-    assert made.records == 1 and made.doubts[""][0].startswith(
+    assert made.record_count == 1 and made.doubts[""][0].startswith(
         "2 records will be dead letters; the first: not one JSON object"
     )
 
@@ -401,7 +401,7 @@ def test_or_a_triple_and_the_pair_that_sounds_like_an_id_before_others():
 
 def test_records_that_came_twice_have_no_id_of_several_fields():
     made = proposal([*readings(400), *readings(3)])
-    assert not made.ids and "no id" in made.toml()
+    assert not made.id_fields and "no id" in made.toml()
     assert infer(ORDERS * 2, "orders").schema.id_fields == ("order_id",)
 
 
@@ -454,7 +454,7 @@ def test_lists_among_texts_do_not_end_the_search_for_an_id_of_several_fields():
         {"a": f"x{n // 2}" if n != 7 else [1], "b": f"k{n % 2}", "time": "2024-05-01T10:00:00Z"}
         for n in range(20)
     ]
-    assert proposal(records).ids == ("a", "b")
+    assert proposal(records).id_fields == ("a", "b")
 
 
 def test_half_a_character_is_no_value_of_a_field():
@@ -478,7 +478,7 @@ def test_a_long_name_is_cut_and_stays_one_of_its_own():
 def test_the_id_is_not_the_event_time_too():
     lines = [json.dumps({"x": str(1714525200 + n)}).encode() for n in range(3)]
     made = infer(lines, "events", texts=True)
-    assert (made.ids, made.time) == (("x",), "") and "no event time" in " ".join(made.missing)
+    assert (made.id_fields, made.time_field) == (("x",), "") and "no event time" in " ".join(made.missing)
 
 
 def test_a_short_name_has_ten_parts_at_most_then_numbers_tell_names_apart():

@@ -49,10 +49,10 @@ def engine(id: str, since: int) -> dict:
 def test_of_two_engines_on_one_log_the_one_that_came_later_ends_and_the_other_says_so(notes, tmp_path, clock):
     mine = Settings().bind(tmp_path / "checkpoint")
     told(notes._logs, 0, **engine(mine, notes._started + 5))
-    assert notes.read() == Counter() and not list(notes.sentences())
+    assert notes.read() == Counter() and not list(notes.due_notices())
     told(notes._logs, 0, **engine("other", notes._started + 9))
     notes.read()
-    assert "another engine, with another checkpoint, writes to" in next(notes.sentences())
+    assert "another engine, with another checkpoint, writes to" in next(notes.due_notices())
     told(notes._logs, 7, **engine("other", notes._started - 1))
     with pytest.raises(TwoEngines, match="stats 0.. s ago, so each alert would come twice: stop one"):
         notes.read()
@@ -69,17 +69,17 @@ def test_a_line_that_anybody_wrote_ends_no_engine_that_has_run_for_a_minute(note
     for batch in range(3):
         told(notes._logs, batch, **forged)
         notes.read()
-    assert "another engine, with another checkpoint" in next(notes.sentences())
+    assert "another engine, with another checkpoint" in next(notes.due_notices())
 
 
 def test_an_engine_that_finds_another_at_work_does_not_begin(kafka, tmp_path):
     logs = topics(kafka.address, "at-work")
-    EngineMonitor(logs, tmp_path).check_alone()
+    EngineMonitor(logs, tmp_path).check_no_other_engine()
     told(logs, 0, **engine("other", 1))
     with pytest.raises(TwoEngines, match="--alerts, --acks, --dead-letters, --stats"):
-        EngineMonitor(logs, tmp_path).check_alone()
+        EngineMonitor(logs, tmp_path).check_no_other_engine()
     told(logs, 1, **engine("other", 1) | {"times": {"end": 1}})
-    EngineMonitor(logs, tmp_path).check_alone()
+    EngineMonitor(logs, tmp_path).check_no_other_engine()
 
 
 def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes, clock):
@@ -91,7 +91,7 @@ def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes
         letters.append([dead_letter("gzip inside a record: unpack it", f"e/1:{round}", b"")])
         told(notes._logs, round, records=10, deadLetters=10)
         assert notes.read()["deadLetters"] == 10
-        said = list(notes.sentences())
+        said = list(notes.due_notices())
         if round == 0:
             assert said == [
                 "1 dead letter: gzip inside a record (at e/1:0)",
@@ -100,13 +100,13 @@ def test_a_flood_of_bad_records_is_a_sentence_for_each_kind_with_its_first(notes
         else:
             assert said == []
     clock.now += AGAIN_S
-    assert list(notes.sentences())[1].startswith("18 dead letters: paymentAmount: expected ")
+    assert list(notes.due_notices())[1].startswith("18 dead letters: paymentAmount: expected ")
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, asked):
     logs = FileLogs(tmp_path)
-    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, show_values=asked)
+    notes = EngineMonitor(logs, tmp_path / "checkpoint", clock=clock, show_bad_values=asked)
     for reason in (
         'paymentAmount: "4111-1111", expected a number',
         'payeeId: "4111, expected 4111", expected a whole number',
@@ -114,7 +114,7 @@ def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, ask
     ):
         logs.log("deadLetters").append([dead_letter(reason, "e/0:0", b"4111")])
     notes.read()
-    said = list(notes.sentences())
+    said = list(notes.due_notices())
     assert len(said) == 3 and all(("4111" in each) == asked for each in said), said
     if not asked:
         assert "1 dead letter: payeeId: expected a whole number (at e/0:0)" in said
@@ -123,13 +123,13 @@ def test_a_bad_record_s_value_is_said_only_if_somebody_asks(tmp_path, clock, ask
 def test_duplicates_drops_and_odd_dates_are_said(notes):
     told(notes._logs, 0, records=9, duplicates=1, droppedLate=2, datedLikeSeconds=3, nanAsNull=2)
     notes.read()
-    assert list(notes.sentences()) == [
+    assert list(notes.due_notices()) == [
         "3 events dated before March 1973: are their times in seconds? If so, the schema must say it (lab infer)",
         "2 events too late for some route, and dropped there",
         "1 event with the id and time of an earlier event of their group, on some route: duplicates do not count",
         "2 values of NaN, Infinity or -Infinity read as null",
     ]
-    assert list(notes.sentences()) == []
+    assert list(notes.due_notices()) == []
 
 
 def test_a_rule_that_loses_events_is_named_and_again_when_it_has_lost_more(notes, clock):
@@ -137,12 +137,12 @@ def test_a_rule_that_loses_events_is_named_and_again_when_it_has_lost_more(notes
     told(notes._logs, 0, routes={"siteId": route, "dev": route | {"evaluated": 99, "droppedLate": 1}})
     notes.read()
     warning = "rule 2 (route siteId) lost 2.0 % of 100 events: 0 duplicates, 2 dropped late"
-    assert list(notes.sentences()) == [warning]
+    assert list(notes.due_notices()) == [warning]
     clock.now += AGAIN_S
-    assert list(notes.sentences()) == []
+    assert list(notes.due_notices()) == []
     told(notes._logs, 1, routes={"siteId": route})
     notes.read()
-    assert list(notes.sentences()) == [
+    assert list(notes.due_notices()) == [
         warning.replace("100 events", "200 events").replace("2 dropped", "4 dropped")
     ]
 
@@ -161,13 +161,13 @@ def test_brokers_that_are_away_are_said_every_20_s_and_when_they_are_back(notes,
     said = []
     for _ in range(45):
         assert notes.read() == Counter()
-        said += notes.sentences()
+        said += notes.due_notices()
         clock.now += 1
     assert [text.partition(",")[0] for text in said] == [f"waiting for Kafka for {s} s" for s in (0, 20, 40)]
     assert said[0].endswith("nothing is lost: no Kafka broker answers at b1:9092 (refused)")
     monkeypatch.setattr(notes.report, "read", back)
     notes.read()
-    assert list(notes.sentences()) == ["Kafka answers again after 55 s"]
+    assert list(notes.due_notices()) == ["Kafka answers again after 55 s"]
 
 
 def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, monkeypatch):
@@ -178,7 +178,7 @@ def test_an_engine_that_stands_still_while_events_wait_is_said(notes, clock, mon
 
     def said_after(seconds: float) -> str:
         clock.now += seconds
-        return "".join(notes.sentences())
+        return "".join(notes.due_notices())
 
     assert said_after(0) == "" == said_after(STALE_S + AGAIN_S), "nothing waits"
     log.append(["two"])
@@ -208,9 +208,9 @@ def test_a_path_of_ones_own_schema_that_no_record_has_is_said_once(tmp_path, clo
     logs.log("events").append(lines)
     told(logs, 0, records=99, evaluated=99)
     notes.read()
-    assert list(notes.sentences()) == []
+    assert list(notes.due_notices()) == []
     told(logs, 1, records=1, evaluated=1)
     notes.read()
-    (said,) = notes.sentences()
+    (said,) = notes.due_notices()
     assert said.startswith("field city: none of 150 records has customer.adress.city, did you mean ")
-    assert list(notes.sentences()) == []
+    assert list(notes.due_notices()) == []

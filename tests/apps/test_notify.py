@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.notify import MAX_BODY, SignedMessage, TextMessage, webhook_signature
+from lab.apps.notify import MAX_BODY, TextMessage, WebhookMessage, webhook_signature
 from lab.cli.main import USAGE, main
 from lab.engine.loop.ends import FileLogs
 from lab.logs.config import AlertReceiver, BadConfig, read_config
@@ -198,13 +198,13 @@ def test_a_webhook_and_people_are_told_that_alerts_are_withdrawn(place, receiver
     message = TextMessage(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told):
         message.add(each)
-    assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.text()[1]
+    assert "withdrawn: the alerts of {payeeId=25} at event 7" in message.title_and_body()[1]
 
 
 def test_an_alert_that_comes_again_after_it_was_withdrawn_is_another_request(receiver):
     first, again = (replace(alert(7), log_time=time, alert_time=time + 5) for time in (1_000, 2_000))
     copy = replace(first, alert_time=1_500)
-    message = SignedMessage(
+    message = WebhookMessage(
         AlertReceiver("audit", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET)
     )
     for each in (first, again, copy):
@@ -219,7 +219,7 @@ def test_people_read_the_last_of_an_alert_that_was_withdrawn_and_came_again_firs
     message = TextMessage(AlertReceiver("oncall", "json://x"))
     for each in (alert(7), told, replace(alert(7), aggregate=Decimal(60))):
         message.add(each)
-    first, second = message.text()[1].splitlines()
+    first, second = message.title_and_body()[1].splitlines()
     assert "60 GREATER" in first and "withdrawn" in second
 
 
@@ -288,7 +288,7 @@ def test_a_url_that_apprise_does_not_know_is_refused(place, capsys):
 
 
 def test_many_long_alerts_travel_in_several_requests(receiver):
-    message = SignedMessage(AlertReceiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
+    message = WebhookMessage(AlertReceiver("x", f"http://127.0.0.1:{receiver.port}", webhook_secret=SECRET))
     for number in range(40):
         message.add(alert(number, f"{{k={'x' * 50_000}}}"))
     message.send()
@@ -300,6 +300,6 @@ def test_a_text_stands_for_any_number_of_groups_and_stays_short():
     message = TextMessage(AlertReceiver("x", "slack://"))
     for number in range(50_000):
         message.add(alert(number, f"{{k={number}{'x' * 100}}}"))
-    title, body = message.text()
+    title, body = message.title_and_body()
     assert title == "50,000 alerts of 50,000 groups" and len(body) < 1_900
     assert body.endswith("and 49,990 of 49,990 other groups")

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from lab.apps import columnpast, held, plainpast
-from lab.apps.held import RouteHistory
+from lab.apps import columnpast, plainpast, routehistory
 from lab.apps.replay import read_rules
+from lab.apps.routehistory import RouteHistory
 from lab.engine.checkpoint.settings import Settings
 from lab.model.reference import LATE_POLICIES, Reference
 from lab.model.rules import parse_message
@@ -84,7 +84,7 @@ def test_only_events_that_pass_any_filter_count(Past):
     assert Counter(alerting) == Counter(alert.event_id for alert in reference.alerts) != Counter()
     last = reference.alerts[-1]
     assert len(past.window(rule, last.event_id, last.event_time)) == last.aggregate
-    assert past.absent(rule.filter) == []
+    assert past.absent_filter_values(rule.filter) == []
 
 
 def test_the_window_of_an_alert_adds_up_to_what_the_alert_says(Past):
@@ -216,7 +216,7 @@ def test_a_window_needs_no_changes_from_before_the_oldest_event(Past, monkeypatc
         pasts = [Past(LOGINS, at_most=20) for _ in range(2)]
         for at, (kind, text) in enumerate(log):
             for past, forget_at in zip(pasts, (0, 1_000_000)):
-                monkeypatch.setattr(held, "FORGET_AT", forget_at)
+                monkeypatch.setattr(routehistory, "FORGET_AT", forget_at)
                 if kind == "control":
                     past.history.apply(text, at)
                 else:
@@ -243,7 +243,7 @@ def test_changes_of_rules_from_before_the_oldest_event_are_folded(Past):
 def test_an_event_that_comes_after_changes_were_folded_though_it_was_logged_before_is_in_a_window(
     Past, monkeypatch
 ):
-    monkeypatch.setattr(held, "FORGET_AT", 2)
+    monkeypatch.setattr(routehistory, "FORGET_AT", 2)
     past, now = Past(PAYMENTS, at_most=4), 1_400_000_000_000
     for limit in (50, 60):
         past.history.apply(f"1,(active),(payeeId),,(paymentAmount),(SUM),(>),({limit}),(20)", now + limit)

@@ -12,8 +12,8 @@ def test_a_rule_with_large_windows_is_tried_on_the_newest_events_only(monkeypatc
     past.add(f"{n},2013-01-01 00:{n:02}:00,25,{n},CSH,1".encode() for n in range(20))
     narrow = parse_message("1,(active),(beneficiaryId),,(paymentAmount),(SUM),(>),(0),(60)", PAYMENTS).rule
     wide = parse_message("2,(active),(payeeId),,(paymentAmount),(SUM),(>),(0),(60)", PAYMENTS).rule
-    assert past.evaluated_count_and_times(narrow)[0] == len(past.aggregates(narrow).ids) == 20
-    events, first, last = past.evaluated_count_and_times(wide)
+    assert past.evaluated_count_and_time_range_ms(narrow)[0] == len(past.aggregates(narrow).ids) == 20
+    events, first, last = past.evaluated_count_and_time_range_ms(wide)
     # all windows together have 210 events
     assert events == 20 - int(20 * (1 - 55 / 210)) == 6 and last - first == 5 * 60_000
     assert past.aggregates(wide).ids == list(range(14, 20))

@@ -98,7 +98,7 @@ def test_health_is_red_when_batches_stop_while_there_is_input():
     ends = {0: 5, 1: 7}
     feed = SimpleNamespace(ends=lambda: ends, size=lambda source, start, end: end - start)
     query = SimpleNamespace(isActive=True)
-    metrics.watch(feed, query, {"0": 5, "1": 7})
+    metrics.watch_query(feed, query, {"0": 5, "1": 7})
     clock.now += STALE_S + 1
     assert metrics.unhealthy_reason() == ""  # nothing to do
     ends[1] = 9

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from lab.apps.notes import EngineMonitor
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.apps.studio import Studio
 from lab.apps.watch import Latencies
 from lab.cli.main import OK, main
@@ -87,14 +87,14 @@ def test_an_alert_with_one_of_its_two_times_is_shown(logs, capsys):
 
 
 def test_latencies_and_counts_are_those_of_the_engine(logs):
-    latencies, report = Latencies(logs), Report(logs.log("stats"))
+    latencies, report = Latencies(logs), StatsReport(logs.log("stats"))
     strange(logs, "alerts", "stats")
     logs.log("alerts").append([ALERT.to_json()])
     logs.log("stats").append([json.dumps(STATS)])
     assert latencies.read() == 1 and latencies.left_out.count == 2 * len(STRANGE)
     assert len(latencies.table().rows) == 8
     assert report.read()["records"] == 3 and report.left_out.count == len(STRANGE)
-    assert (report.held, report.state_bytes, report.state_sizes) == (0, 0, {})
+    assert (report.window_event_count, report.state_bytes, report.state_bytes_by_key_group) == (0, 0, {})
 
 
 def test_a_room_goes_on_and_says_how_many(logs):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.apps import control, watch
-from lab.apps.target import Target, Usage, connect, locate
+from lab.apps.target import Target, Usage, locate, target_of_existing_logs
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.model.rules import BadRule
@@ -33,11 +33,17 @@ def test_logs_checkpoint_and_schema_have_defaults_beside_each_other(folder):
 
 
 def test_the_schema_is_the_one_given_or_that_of_the_checkpoint_or_payments():
-    assert locate("logs").schema == PAYMENTS
+    assert locate("logs").effective_schema == PAYMENTS
     Settings(LOGINS).bind("logs/checkpoint")
-    assert locate("logs").schema == LOGINS and locate("logs", schema=PAYMENTS).schema == PAYMENTS
+    assert (
+        locate("logs").effective_schema == LOGINS
+        and locate("logs", schema=PAYMENTS).effective_schema == PAYMENTS
+    )
     FileLogs(Path("logs")).create()
-    assert connect("logs").schema == LOGINS and connect("logs", "payments").schema == PAYMENTS
+    assert (
+        target_of_existing_logs("logs").effective_schema == LOGINS
+        and target_of_existing_logs("logs", "payments").effective_schema == PAYMENTS
+    )
 
 
 def test_an_engine_has_its_logs_in_folders_or_on_one_cluster():

@@ -20,7 +20,7 @@ def found():
 def test_each_rule_finds_all_of_its_cases_and_is_more_often_right_than_wrong(found):
     assert len(found) == len(TYPOLOGIES) == 26
     for name, of in found.items():
-        assert of.cases == CASES and of.right > of.wrong, name
+        assert of.cases_found == CASES and of.right_alerts > of.wrong_alerts, name
 
 
 def test_the_page_has_what_the_command_prints_and_every_rule(capsys):

@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.apps.watch import PERCENTILES, Latencies
 from lab.engine.loop.ends import FileLogs, KafkaLogs
 from lab.machine import broker
@@ -216,7 +216,7 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
         engine(three_rules(), "--throughput") as logs,
     ):
         made = Payments.make(Path(folder, "made"), sum(rates) * seconds, keys=100_000)
-        report, to = Report(logs.log("stats")), f"{logs.log('events')!r}"
+        report, to = StatsReport(logs.log("stats")), f"{logs.log('events')!r}"
         for number, rate in enumerate(rates):
             part = map(str, (made.file, first, rate * seconds, rate))
             first += rate * seconds
@@ -242,7 +242,7 @@ def throughput(rates: list[int], seconds: int, console: Console) -> None:
     console.print(f"highest rate without growing lag: {steady:,} events/s; {met} {STEADY_TARGET:,}")
 
 
-def _lag(logs: KafkaLogs, report: Report, feed: subprocess.Popen) -> Iterator[tuple[float, int, int]]:
+def _lag(logs: KafkaLogs, report: StatsReport, feed: subprocess.Popen) -> Iterator[tuple[float, int, int]]:
     """(time, events in the topic, how many of them the engine has not reported), twice a second while the feed runs."""
     with closing(logs.log("events").tail(new=True)) as events:
         while feed.poll() is None:

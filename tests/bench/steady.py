@@ -21,7 +21,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from lab.apps.report import Report
+from lab.apps.report import StatsReport
 from lab.apps.watch import Latencies
 from lab.engine.loop.ends import KafkaLogs
 from lab.machine import broker
@@ -93,7 +93,7 @@ def measure(
 ) -> tuple[list[Sample], float | None]:
     """The samples, and how many seconds after the burst the engine had caught up; None if it did not."""
     every, began, samples = max(2, seconds / 240), time.monotonic(), []
-    report, latencies, changes = Report(logs.log("stats")), Latencies(logs), rule_changes()
+    report, latencies, changes = StatsReport(logs.log("stats")), Latencies(logs), rule_changes()
     changed = 0.0
     with closing(logs.log("events").tail(new=True)) as events:
 

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Producer
 
-from lab.apps.notes import EngineMonitor, producer_clock_note
+from lab.apps.notes import EngineMonitor, create_time_notice
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import KafkaLogs
 from lab.engine.spark import pipeline
@@ -126,8 +126,8 @@ def test_producers_times_are_an_order_too(kafka, spark, tmp_path):
             engine.query.awaitTermination()
     assert assert_equal(logs, expected(logs, key_groups=SETTINGS.key_groups)) > 20
     assert turned_up_late(logs) > 20
-    assert producer_clock_note(logs).startswith(
+    assert create_time_notice(logs).startswith(
         "topic events-created: records have their producers' times (CreateTime)"
     )
     with closing(EngineMonitor(logs, tmp_path)) as notes:
-        assert "ahead of this computer's clock" in next(notes.sentences())
+        assert "ahead of this computer's clock" in next(notes.due_notices())

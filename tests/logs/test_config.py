@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.apps.target import connect
+from lab.apps.target import target_of_existing_logs
 from lab.cli.main import USAGE, main
 from lab.logs.access import NotTrusted, read_trusted
 from lab.logs.cluster import Cluster
@@ -56,7 +56,7 @@ def test_a_file_of_another_user_is_not_obeyed_and_the_message_says_whose_it_is(f
         said = capsys.readouterr().err
         assert f"{folder / 'lab.toml'}: belongs to user" in said and "cp" in said, said
     with pytest.raises(BadConfig, match="belongs to user"):
-        connect("kafka:///")
+        target_of_existing_logs("kafka:///")
 
 
 def test_a_file_that_everybody_may_change_is_not_obeyed(folder):

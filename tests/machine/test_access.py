@@ -200,7 +200,7 @@ def with_users(tmp_path):
     except jars.JarsError as error:
         pytest.skip(f"NO BROKER WITH USERS WAS TRIED: {error}")
     (tmp_path / "users").write_text("ana ana-s-word\nbob bob-s-word\n")
-    broker.only_users(tmp_path / "kafka", broker.read_users(tmp_path / "users"))
+    broker.restrict_to_users(tmp_path / "kafka", broker.read_users(tmp_path / "users"))
     with broker.running_broker(tmp_path / "kafka") as one:
         yield one
 

@@ -55,7 +55,7 @@ def test_what_was_acknowledged_is_there_after_a_stop_and_after_a_kill(kafka):
     assert consume(again, "kept") == [b"one"]
     produce(again, "kept", b"two")
     again.kill()
-    assert not again.alive and broker.status(kafka.folder) is None
+    assert not again.is_alive and broker.status(kafka.folder) is None
     assert consume(again.restart(), "kept") == [b"one", b"two"]
 
 
@@ -117,7 +117,7 @@ def test_the_command_ends_and_its_broker_goes_on_until_it_is_stopped(kafka, tmp_
         assert psutil.Process(started.pid).ppid() != os.getpid() and os.getsid(started.pid) == started.pid
     finally:
         said = lab("stop")
-    assert said == f"stopped; data in {folder}\n" and not started.alive
+    assert said == f"stopped; data in {folder}\n" and not started.is_alive
     assert "no broker runs in" in lab("stop")
 
 
@@ -138,7 +138,7 @@ def test_a_stale_pid_file_is_no_broker_and_its_pid_is_never_signalled(tmp_path, 
         (tmp_path / "broker.json").write_text(json.dumps({"pid": other.pid, "port": 9}))
         assert broker.status(tmp_path) is None
         stale = broker.Broker(tmp_path, 9, other.pid)
-        assert stale.stop() and stale.kill() is None and not stale.answers()
+        assert stale.stop() == "stopped" and stale.kill() is None and not stale.answers()
         where = ["--folder", str(tmp_path)]
         assert main(["broker", "stop", *where]) == OK
         assert main(["broker", "status", *where]) == FAILED
@@ -155,7 +155,7 @@ def test_one_that_does_not_stop_in_time_is_killed(monkeypatch, tmp_path):
     command = [sys.executable, "-c", deaf, f"{broker.MARK}{tmp_path}"]
     with program(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        assert not broker.Broker(tmp_path, 9, process.pid).stop()
+        assert broker.Broker(tmp_path, 9, process.pid).stop() == "killed"
         assert not psutil.pid_exists(process.pid) or process.poll() is not None
 
 

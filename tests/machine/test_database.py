@@ -39,7 +39,7 @@ def test_what_was_committed_is_there_after_a_stop_and_after_a_kill(db):
         running = database.status(db.folder)
         ask(running.url(), f"INSERT INTO kept VALUES ({number})")
         end(running)
-        assert not running.alive and database.status(db.folder) is None
+        assert not running.is_alive and database.status(db.folder) is None
         again = database.start(db.folder, db.port)
         assert again.port == db.port and again.pid != running.pid
         assert ask(again.url(), "SELECT count(*) FROM kept") == number

@@ -76,10 +76,10 @@ def test_away_from_the_checkout_the_pins_come_from_the_installed_package(monkeyp
 
 
 def test_another_project_that_installs_a_package_of_our_name_is_a_problem(monkeypatch):
-    assert only(doctor.check_name).state == "ok"
+    assert only(doctor.check_package_name).state == "ok"
     both = {"lab": ["rules-lab", "lab", "lab"]}
     monkeypatch.setattr(doctor.metadata, "packages_distributions", lambda: both)
-    clash = only(doctor.check_name)
+    clash = only(doctor.check_package_name)
     assert clash.state == "problem" and "also installed by lab:" in clash.found
     assert clash.fix == "pip uninstall lab rules-lab, then pip install rules-lab"
 
@@ -99,7 +99,9 @@ def test_worker_python_of_another_installation_is_a_warning_and_an_absent_one_a_
 
 def test_little_room_is_a_warning_and_hardly_any_a_problem():
     def state(free_gib):
-        return findings.rate_free_space("memory", int(free_gib * findings.GIB), "", enough=3, fix="").state
+        return findings.rate_free_space(
+            "memory", int(free_gib * findings.GIB), "", enough_gib=3, fix=""
+        ).state
 
     assert [state(4), state(2), state(0.5)] == ["ok", "warning", "problem"]
 
@@ -166,7 +168,7 @@ def settings_changed(venv: Path, pattern: str, by: str) -> None:
 
 
 def test_without_a_venv_the_fix_is_make_setup(clone):
-    row = only(doctor.check_environment)
+    row = only(doctor.check_venv)
     assert (row.state, row.fix) == ("problem", "make setup")
 
 
@@ -174,7 +176,7 @@ def test_a_venv_that_was_moved_with_its_folder_is_a_problem(clone, monkeypatch):
     venv(clone)
     moved = clone.rename(clone.with_name("kit of today"))
     monkeypatch.setattr(surroundings, "ROOT", moved)
-    row = only(doctor.check_environment)
+    row = only(doctor.check_venv)
     assert row.state == "problem" and f"made in {clone / '.venv'} and moved" in row.found
     assert row.fix == "rm -r .venv && make setup"
 
@@ -185,7 +187,7 @@ def test_a_venv_whose_python_has_gone_is_a_problem(clone):
     python = made / "bin" / "python"
     python.unlink()
     python.symlink_to("/opt/python3.9/bin/python")
-    row = only(doctor.check_environment)
+    row = only(doctor.check_venv)
     assert row.state == "problem" and "/opt/python3.9/bin has none any more" in row.found
 
 
@@ -193,14 +195,14 @@ def test_a_venv_whose_python_became_another_version_is_a_problem(clone):
     made = venv(clone)
     settings_changed(made, "version = .*", "version = 3.9.2")
     next((made / "lib").iterdir()).rename(made / "lib" / "python3.9")
-    row = only(doctor.check_environment)
+    row = only(doctor.check_venv)
     now = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert row.state == "problem" and f"made with Python 3.9.2, which is {now} now" in row.found
 
 
 def test_a_doctor_outside_the_venv_is_a_warning(clone):
     venv(clone)
-    row = only(doctor.check_environment)
+    row = only(doctor.check_venv)
     assert row.state == "warning" and sys.prefix in row.found and ".venv/bin/lab doctor" in row.fix
 
 
@@ -357,7 +359,7 @@ def test_the_table_is_in_the_readers_language_and_the_report_in_english(
         assert re.search(script, line) or "brew install" in line or "JAVA_HOME" in line
     states = re.findall('color:[^"]*">([^<]*)<', rows._repr_html_())
     assert len(states) == len(rows) and all(re.match(script, state) for state in states)
-    monkeypatch.setattr(doctor, "CHECKS", (doctor.check_environment, doctor.check_java))
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.check_venv, doctor.check_java))
     doctor.main([])
     assert re.search(script, capsys.readouterr().out)
     doctor.main(["--report"])

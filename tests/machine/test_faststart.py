@@ -14,9 +14,9 @@ def test_without_an_archive_java_is_told_nothing(tmp_path, monkeypatch):
 
 def test_the_path_of_an_archive_may_have_spaces(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "a cache"))
-    faststart.archive_path().touch()
-    assert faststart.java_option() == f'"-XX:SharedArchiveFile={faststart.spark_home()}/classes.jsa"'
-    assert faststart.spark_home().parent == tmp_path / "a cache"
+    faststart.class_archive_path().touch()
+    assert faststart.java_option() == f'"-XX:SharedArchiveFile={faststart.ensure_spark_home()}/classes.jsa"'
+    assert faststart.ensure_spark_home().parent == tmp_path / "a cache"
 
 
 def test_homes_of_clones_that_are_gone_are_swept(tmp_path, monkeypatch):
@@ -25,9 +25,9 @@ def test_homes_of_clones_that_are_gone_are_swept(tmp_path, monkeypatch):
     gone.mkdir()
     (gone / "jars").symlink_to(tmp_path / "clone" / "jars")
     (gone / "classes.jsa").touch()
-    faststart.archive_path().touch()
+    faststart.class_archive_path().touch()
     faststart.remove_stale_archives()
-    assert not gone.exists() and faststart.archive_path().exists()
+    assert not gone.exists() and faststart.class_archive_path().exists()
 
 
 USES_IT = """
@@ -56,8 +56,8 @@ def test_a_session_takes_its_classes_from_the_archive_that_was_made(tmp_path):
 
 def test_spark_has_a_home_whose_scripts_pass_over_sigterm_and_whose_settings_are_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_CACHE", str(tmp_path))
-    home = faststart.spark_home()
-    assert faststart.spark_home() == home and [path.name for path in tmp_path.iterdir()] == [home.name]
+    home = faststart.ensure_spark_home()
+    assert faststart.ensure_spark_home() == home and [path.name for path in tmp_path.iterdir()] == [home.name]
     assert list((home / "conf").iterdir()) == []
     script = (
         f"export SPARK_HOME={home}; . {home}/bin/load-spark-env.sh; kill -TERM $$; echo $SPARK_SCALA_VERSION"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from lab.apps.partitions import Record as Logged
+from lab.apps.simulatedtopic import SimulatedRecord as Logged
 from lab.engine.records.feeds import Feed, LogLost, PartitionRecords, Positions
 
 EXPIRED = Logged(0, b"")  # before anybody could read it

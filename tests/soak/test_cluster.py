@@ -96,8 +96,8 @@ def standalone(folder: Path, env: dict[str, str]) -> Iterator[str]:
     """A master and two workers; what it gives is the master's URL."""
     port, page, first, second = (ports.free_port() for _ in range(4))
     master = f"spark://127.0.0.1:{port}"
-    run = [str(faststart.spark_home() / "bin" / "spark-class")]
-    env = env | {"SPARK_HOME": str(faststart.spark_home()), "SPARK_WORKER_DIR": str(folder / "work")}
+    run = [str(faststart.ensure_spark_home() / "bin" / "spark-class")]
+    env = env | {"SPARK_HOME": str(faststart.ensure_spark_home()), "SPARK_WORKER_DIR": str(folder / "work")}
     host = ["--host", "127.0.0.1"]
 
     def worker(number: int, page: int) -> list[str]:

@@ -51,7 +51,7 @@ def test_payer_times_and_kills_are_drawn(room):
 
 def test_from_batch_10_on_the_newest_files_are_shown(room):
     for _ in range(11):
-        room.drill.send(1)
+        room.drill.send_payments(1)
         room.drill.run_batch()
     room.buttons["Step"].click()
     assert "offsets/ … 3, 4, 5, 6, 7, 8, 9, 10" in room.sides.value
@@ -60,10 +60,10 @@ def test_from_batch_10_on_the_newest_files_are_shown(room):
 def test_a_loss_is_red(room):
     room.buttons[BREAK].click()
     assert room.buttons[BREAK].description == REPAIR
-    room.drill.send(8)
+    room.drill.send_payments(8)
     for _ in range(3):
         room.buttons["Step"].click()
-    room.drill.send(8)
+    room.drill.send_payments(8)
     room.buttons["Kill"].click()
     room.buttons["Whole batch"].click()
     assert "lab-said bad" in room.said.value and "are missing" in room.said.value

@@ -30,8 +30,8 @@ def test_the_curves_are_what_the_rule_finds_with_each_value(past):
     precision, recall, delay = (trace.y for trace in scope.curves.data)
     found = [past.detection_counts(TAKEOVER.format(n), "account takeover") for n in (1, 5, 8)]
     assert list(precision) == [each.precision for each in found] and precision[0] < 0.1 < precision[1] == 1
-    assert list(recall) == [each.cases / 5 for each in found] == [1, 1, 0.6]
-    assert [minutes * 60_000 for minutes in delay] == pytest.approx([each.delay_ms for each in found])
+    assert list(recall) == [each.cases_found / 5 for each in found] == [1, 1, 0.6]
+    assert [minutes * 60_000 for minutes in delay] == pytest.approx([each.median_delay_ms for each in found])
 
 
 def test_an_alert_about_absence_is_drawn_when_it_comes_not_at_its_event(past):

@@ -85,7 +85,9 @@ def run_capture(url: str, target: Target) -> None:
     """Captures the changes of the rule store with this URL until Ctrl-C."""
     target.logs.create()
     with stop_signals() as stopped:
-        capture.run_capture(url, target.schema, target.logs, stopped, lambda text: print(text, flush=True))
+        capture.run_capture(
+            url, target.effective_schema, target.logs, stopped, lambda text: print(text, flush=True)
+        )
 
 
 def print_capture_status(store: RuleStore) -> None:

@@ -1,6 +1,6 @@
 """The engine for a page: the reference on file logs, where there is neither Numba nor a thread.
 
-events, control ──► those logged before now, in log order ──► InOrder ──► alerts, acks, dead letters, stats
+events, control ──► those logged before now, in log order ──► FastReference ──► alerts, acks, dead letters, stats
 """
 
 import json
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lab.apps.inorder import InOrder
+from lab.apps.fastreference import FastReference
 from lab.engine.checkpoint.settings import Settings
 from lab.engine.loop.ends import READ, WRITTEN, FileLogs
 from lab.logs.positions import Record
@@ -21,13 +21,13 @@ from lab.stream.background import BackgroundTask
 AT_ONCE = 200  # records, so that a page goes on in between
 
 
-class Plain(BackgroundTask):
+class ReferenceEngine(BackgroundTask):
     """The alerts of the engine, some thousand events a second. Nothing is durable: state lives as long as the object.
 
     >>> import tempfile
     >>> from pathlib import Path
     >>> logs = FileLogs(Path(tempfile.mkdtemp()))
-    >>> engine = Plain(logs, Settings(), every_s=0.1)
+    >>> engine = ReferenceEngine(logs, Settings(), every_s=0.1)
     >>> _ = logs.log("control").append(["1,(active),(payeeId),,(paymentAmount),(SUM),(>),(50),(20)"], 1_400_000_000_000)
     >>> _ = logs.log("events").append(["1,2013-01-01 00:00:00,25,12,CSH,51"], 1_400_000_000_000)
     >>> engine.step()
@@ -40,7 +40,7 @@ class Plain(BackgroundTask):
         super().__init__("engine")
         self._logs, self._settings, self._every_s = logs, settings, every_s
         self._tails = {name: logs.log(name).tail() for name in READ}
-        self._reference = InOrder(
+        self._reference = FastReference(
             settings.schema,
             late_policy=settings.late_policy,
             max_out_of_orderness_ms=settings.max_out_of_orderness_ms,

@@ -13,7 +13,7 @@ from lab.engine.records.feeds import Feed, PartitionRecords, Positions
 
 
 @dataclass(frozen=True)
-class Record:
+class SimulatedRecord:
     """A record and the log time that its partition gave it, in ms."""
 
     log_time: int
@@ -21,53 +21,53 @@ class Record:
 
 
 @dataclass
-class Partition:
-    """Records in order; `under_way`: those that are delayed, if any are, and how far its clock is off, in ms."""
+class SimulatedPartition:
+    """Records in order; `delayed_records`: those that are delayed, if any are, and how far its clock is off, in ms."""
 
-    records: list[Record] = field(default_factory=list)
-    under_way: list[Record] | None = None
-    off_ms: int = 0
+    records: list[SimulatedRecord] = field(default_factory=list)
+    delayed_records: list[SimulatedRecord] | None = None
+    clock_offset_ms: int = 0
 
 
-class Partitions(Feed):
-    """A log of partitions, and the feed by which the engine reads it; records hold no line ends.
+class SimulatedTopic(Feed):
+    """A topic in memory, and the feed by which the engine reads it; records hold no line ends.
 
-    >>> log = Partitions("events", 2)
-    >>> log.append(0, b"first", now=1_000)
-    >>> log.append(1, b"second", now=2_000)
+    >>> log = SimulatedTopic("events", 2)
+    >>> log.append(0, b"first", now_ms=1_000)
+    >>> log.append(1, b"second", now_ms=2_000)
     >>> log.ends_before(2_000, log.starts(), log.ends())
     {0: 1, 1: 0}
     """
 
-    def __init__(self, name: str, count: int):
-        self.name, self.partitions = name, [Partition() for _ in range(count)]
-        self.now = self._ahead = 0
+    def __init__(self, name: str, partition_count: int):
+        self.name, self.partitions = name, [SimulatedPartition() for _ in range(partition_count)]
+        self.now_ms = self._ahead = 0
 
-    def append(self, number: int, value: bytes, now: int) -> None:
-        """Logs a record at `now`, ms, as the partition's clock has it."""
-        partition = self.partitions[number]
-        self.now = max(self.now, now)
-        record = Record(now + partition.off_ms, value)
-        (partition.records if partition.under_way is None else partition.under_way).append(record)
+    def append(self, partition: int, value: bytes, now_ms: int) -> None:
+        """Logs a record at `now_ms`, as the partition's clock has it."""
+        to = self.partitions[partition]
+        self.now_ms = max(self.now_ms, now_ms)
+        record = SimulatedRecord(now_ms + to.clock_offset_ms, value)
+        (to.records if to.delayed_records is None else to.delayed_records).append(record)
 
-    def delay(self, number: int) -> None:
-        """Delays the partition's new records until `arrive`."""
-        self.partitions[number].under_way = []
+    def delay_new_records(self, partition: int) -> None:
+        """Delays the partition's new records until `deliver_delayed_records`."""
+        self.partitions[partition].delayed_records = []
 
-    def arrive(self, number: int) -> None:
+    def deliver_delayed_records(self, partition: int) -> None:
         """Delivers the delayed records."""
-        partition = self.partitions[number]
-        partition.records += partition.under_way or []
-        partition.under_way = None
+        to = self.partitions[partition]
+        to.records += to.delayed_records or []
+        to.delayed_records = None
 
     # -- as `lab.engine.records.feeds.Feed`
 
     def clock(self) -> int:
-        return self.now + 1 + self._ahead
+        return self.now_ms + 1 + self._ahead
 
     def sync_clock(self) -> None:
         newest = max((r.log_time for p in self.partitions for r in p.records), default=0)
-        self._ahead = max(self._ahead, newest - self.now)
+        self._ahead = max(self._ahead, newest - self.now_ms)
 
     def starts(self) -> Positions:
         return dict.fromkeys(range(len(self.partitions)), 0)

@@ -16,7 +16,7 @@ from lab.model.stored import StoredEvent
 TIME = attrgetter("time")
 
 
-class InOrder(Reference):
+class FastReference(Reference):
     """The same alerts as `Reference`. An event costs what its windows hold, not what is kept for late events."""
 
     def _on_route(

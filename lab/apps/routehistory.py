@@ -1,7 +1,7 @@
 """What a route holds when an event is judged: the reference goes through the events and rule changes in memory again.
 
 control messages ──► RouteHistory.apply ──► what changed on each route, and when
-events of a key-group ──► RouteHistory.window ──► those over which the aggregate of the last one was computed
+events of a key-group ──► RouteHistory.window_event_numbers ──► those over which the aggregate of the last one was computed
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lab.apps.inorder import InOrder
+from lab.apps.fastreference import FastReference
 from lab.engine.checkpoint.settings import Settings
 from lab.model.field import Value
 from lab.model.group import Group, group_for_alert
@@ -24,22 +24,22 @@ FORGET_AT = 1_000  # changes of rules
 
 @dataclass(frozen=True)
 class PastEvent:
-    """An event in memory, or a record that takes one back. `fields`: None if it is of another group."""
+    """An event in memory, or a record that takes one back; times in ms."""
 
-    number: int
+    number: int  # in log order
     log_time: int
-    time: int
-    fields: dict[str, Any] | None
+    event_time: int
+    fields_if_own_group: dict[str, Any] | None  # None: of another group than the one asked about
 
 
 @dataclass(frozen=True)
 class RouteChange:
-    """From a log time on a route has this rule, or has none with this id; `cleared`: its events are forgotten."""
+    """From a log time on a route has this rule, or has none with this id; `events_cleared`: its events are forgotten."""
 
     log_time: int
     rule_id: int
     rule: Rule | None
-    cleared: bool = False
+    events_cleared: bool = False
 
 
 class RouteHistory:
@@ -63,7 +63,7 @@ class RouteHistory:
         ack = self.book.apply(message)
         if ack.get("controlType") == "CLEAR_STATE_ALL":
             for rule in self._rules.values():
-                self._note(rule.route, RouteChange(log_time, rule.rule_id, rule, cleared=True))
+                self._note(rule.route, RouteChange(log_time, rule.rule_id, rule, events_cleared=True))
         for rule_id in [ack["ruleId"]] if "ruleId" in ack else ack.get("ruleIds", ()):
             before, now = self._rules.pop(rule_id, None), self.book.rules.get(rule_id)
             if before and (now is None or now.route != before.route):
@@ -86,7 +86,7 @@ class RouteHistory:
             return
         for route, changes in list(self.changes.items()):
             rules = {each.rule_id: each for each in changes if each.log_time <= log_time}
-            led_to = [replace(each, log_time=0, cleared=False) for each in rules.values() if each.rule]
+            led_to = [replace(each, log_time=0, events_cleared=False) for each in rules.values() if each.rule]
             # the widest first: no window becomes wider among them
             led_to.sort(key=lambda each: -each.rule.widest_ms if each.rule else 0)
             self.changes[route] = led_to + [each for each in changes if each.log_time > log_time]
@@ -94,21 +94,25 @@ class RouteHistory:
                 del self.changes[route]
         self._noted = 0
 
-    def window(
-        self, rule: Rule, events: Sequence[PastEvent], newest_before: Callable[[int], int | None]
+    def window_event_numbers(
+        self, rule: Rule, events: Sequence[PastEvent], newest_event_time_before: Callable[[int], int | None]
     ) -> list[int]:
         """The numbers of the events in a rule's window that ends with the last of these, in the order in which they came.
 
         `events`: in log order, those of the rule's route and of the key-group of the last one, at least all that are no
-        earlier than the window. `newest_before`: the newest event time of the whole log before a log time.
+        earlier than the window. `newest_event_time_before`: the newest event time of the whole log before a log time.
         """
         last, replay, found = events[-1], _Replay(self.settings, rule), list[int]()
         changes = deque(self.changes.get(rule.route) or [RouteChange(0, rule.rule_id, rule)])
         for event in events:
             while changes and changes[0].log_time <= event.log_time:
-                replay.change(changes.popleft(), newest_before)
+                replay.change(changes.popleft(), newest_event_time_before)
             is_evaluated = replay.pass_on(event) == "evaluated"
-            if event.fields and event.time == last.time and replay.is_same(event, last):
+            if (
+                event.fields_if_own_group
+                and event.event_time == last.event_time
+                and replay.is_same(event, last)
+            ):
                 # of an event that was taken back and came again, the last time counts; its duplicates are not evaluated
                 found = replay.window(event) if is_evaluated or not found else found
         return found
@@ -121,15 +125,17 @@ def is_of_group(group: Group | None, rule: Rule, values: Iterable[Value]) -> boo
     return dict(group) == dict(group_for_alert(rule.keys, values))
 
 
-def shown_window(rule: Rule, found: list[dict], schema: Schema, newest: int | None) -> list[dict]:
-    """The events of a window in order of event time; of those that count at most so many, the last ones that arrived."""
-    if newest is not None:
-        counting = [event for event in found if rule.aggregations[0].is_counted(event)]
-        found = counting[max(len(counting) - newest, 0) :]
-    return sorted(found, key=lambda event: event[schema.time_field])
+def sorted_window_events(
+    rule: Rule, arrived: list[dict], schema: Schema, counted_since_reset: int | None
+) -> list[dict]:
+    """The events of a window in order of event time; with a number, only so many that count, those that arrived last."""
+    if counted_since_reset is not None:
+        counting = [event for event in arrived if rule.aggregations[0].is_counted(event)]
+        arrived = counting[max(len(counting) - counted_since_reset, 0) :]
+    return sorted(arrived, key=lambda event: event[schema.time_field])
 
 
-class _Replay(InOrder):
+class _Replay(FastReference):
     """One group of a rule's route. It judges no event: only what is held matters."""
 
     def __init__(self, settings: Settings, rule: Rule):
@@ -141,12 +147,12 @@ class _Replay(InOrder):
         )
         self._rule, self._rules = rule, dict[int, Rule]()
 
-    def change(self, change: RouteChange, newest_before: Callable[[int], int | None]) -> None:
+    def change(self, change: RouteChange, newest_event_time_before: Callable[[int], int | None]) -> None:
         route, before = self._rule.route, self.routes.get(self._rule.route)
         self._rules.pop(change.rule_id, None)
         if change.rule:
             self._rules[change.rule_id] = change.rule
-        if change.cleared or not self._rules:
+        if change.events_cleared or not self._rules:
             self._forget(route)
         # of many rules those that matter: the widest one, and one for each set of fields that is kept
         widest = max(self._rules.values(), key=lambda rule: rule.widest_ms, default=None)
@@ -155,7 +161,7 @@ class _Replay(InOrder):
         }
         self.routes = {route: tuple(kept.values())} if kept else {}
         if widest and before and widest.widest_ms > (narrow := max(rule.widest_ms for rule in before)):
-            self.newest_of_log = newest_before(change.log_time)
+            self.newest_of_log = newest_event_time_before(change.log_time)
             self._forget_out_of_reach(route, narrow)
 
     def pass_on(self, event: PastEvent) -> str:
@@ -163,22 +169,26 @@ class _Replay(InOrder):
         route, newest = self._rule.route, self.newest
         if route not in self.routes:
             return "unrouted"
-        if event.fields is None:
-            newest[route, 0] = max(event.time, newest.get((route, 0), event.time))
+        if event.fields_if_own_group is None:
+            newest[route, 0] = max(event.event_time, newest.get((route, 0), event.event_time))
             return "ofAnotherGroup"
-        if takes_back(event.fields, self.schema):
-            return self._take_back(event.fields, route, event.log_time)
+        if takes_back(event.fields_if_own_group, self.schema):
+            return self._take_back(event.fields_if_own_group, route, event.log_time)
         self.counts["records"] = event.number  # the arrival of what is held
-        return self._on_route(event.fields, route, self.routes[route])[0]
+        return self._on_route(event.fields_if_own_group, route, self.routes[route])[0]
 
     def is_same(self, one: PastEvent, other: PastEvent) -> bool:
-        return self.schema.id_of(one.fields or {}) == self.schema.id_of(other.fields or {})
+        return self.schema.id_of(one.fields_if_own_group or {}) == self.schema.id_of(
+            other.fields_if_own_group or {}
+        )
 
     def window(self, at: PastEvent) -> list[int]:
         """The numbers of the events that are held and in the window, without those that came before the route kept what the rule needs of them."""
-        group = tuple((at.fields or {})[name] for name in self._rule.route.keys)
+        group = tuple((at.fields_if_own_group or {})[name] for name in self._rule.route.keys)
         held = self.held[self._rule.route, group]
-        inside = [event for event in held if at.time - self._rule.window_ms <= event.time <= at.time]
+        inside = [
+            event for event in held if at.event_time - self._rule.window_ms <= event.time <= at.event_time
+        ]
         return sorted(event.arrival for event in inside if not event.taken_back and self._is_kept(event))
 
     def _is_kept(self, event: StoredEvent) -> bool:
